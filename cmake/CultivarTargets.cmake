@@ -1,0 +1,27 @@
+# How Cultivar's own libraries, programs and tests are declared.
+
+add_library(cultivar_flags INTERFACE)
+target_compile_options(cultivar_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+option(CULTIVAR_WARNINGS_ARE_ERRORS "Treat warnings as errors" ON)
+if(CULTIVAR_WARNINGS_ARE_ERRORS)
+  target_compile_options(cultivar_flags INTERFACE -Werror)
+endif()
+
+# A folder's include root: build/include/<folder>/<folder> -> the source folder, so that
+# `#include "population/archive.hpp"` works only for those that link to cultivar_population.
+function(cultivar_library folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/(programs|cli)/")
+  set(view ${CMAKE_BINARY_DIR}/include/${folder})
+  file(MAKE_DIRECTORY ${view})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${folder} SYMBOLIC)
+  add_library(cultivar_${folder} STATIC ${sources})
+  target_include_directories(cultivar_${folder} PUBLIC ${view})
+  target_link_libraries(cultivar_${folder} PRIVATE cultivar_flags PUBLIC ${ARGN})
+endfunction()
+
+function(cultivar_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE cultivar_flags)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()

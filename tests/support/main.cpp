@@ -1,0 +1,3 @@
+// The entry point of every test executable.
+#define BOOST_TEST_MODULE cultivar
+#include <boost/test/unit_test.hpp>
