@@ -1,0 +1,36 @@
+// Tunables of a variant, and one value for each of them.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "evaluators/expression/expression.hpp"
+
+namespace cultivar {
+
+// A whole number, or an identifier that becomes a macro and an enumerator (LAYOUT_packed).
+using TunableValue = std::variant<std::int64_t, std::string>;
+std::string to_string(const TunableValue&);
+
+struct Tunable {
+  std::string name;
+  std::vector<TunableValue> values;  // at least one, each once; all numbers or all identifiers
+  TunableValue fallback;             // the default: one of `values`
+  bool categorical() const { return std::holds_alternative<std::string>(values.front()); }
+};
+
+// Tunable -> value, one entry for each tunable of the manifest.
+using Configuration = std::map<std::string, TunableValue, std::less<>>;
+
+Configuration default_configuration(const std::vector<Tunable>&);
+// An Error names the tunable and the value that does not belong.
+Expected<void> check_configuration(const std::vector<Tunable>&, const Configuration&);
+// Numbers for expressions: an identifier counts as its index, and `NAME_value` names are bound to their indices.
+Bindings bindings(const std::vector<Tunable>&, const Configuration&);
+// "BLOCK_M=128 LAYOUT=packed", in the manifest's order.
+std::string to_string(const std::vector<Tunable>&, const Configuration&);
+
+}  // namespace cultivar
