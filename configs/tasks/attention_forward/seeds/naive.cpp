@@ -2,9 +2,13 @@
 name: attention_naive
 task: attention_forward
 target: cpu
-about: "One query row at a time in plain loops: all logits, their maximum, exponentials and sum, then the
-weighted values." requires: "dtype == f32" let: team: "num_cores" workspace: logits: {bytes: "4 * team *
-S_kv"} launch:
+about: "One query row at a time in plain loops: all logits, their maximum, exponentials and sum, then the weighted values."
+requires: "dtype == f32"
+let:
+  team: "num_cores"
+workspace:
+  logits: {bytes: "4 * team * S_kv"}
+launch:
   - kernel: attention_forward
     threads: team
     args: [q, k, v, o, lse, logits, B, H, H_kv, S_q, S_kv, D, causal, scale, thread, threads]
