@@ -1,0 +1,284 @@
+#include "evaluators/yaml/strict_yaml.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "evaluators/yaml/nearest_name.hpp"
+#include "evaluators/yaml/yaml_data.hpp"
+
+namespace cultivar {
+namespace {
+
+std::string located(const std::string& origin, int line, const std::string& message) {
+  return line > 0 ? fmt::format("{}:{}: {}", origin, line, message) : fmt::format("{}: {}", origin, message);
+}
+
+std::string quoted_text(const std::string& text) {
+  return text.size() > 60 ? fmt::format("'{}...'", text.substr(0, 57)) : fmt::format("'{}'", text);
+}
+
+std::string described(const YamlData& data) {
+  switch (data.kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::scalar:
+      return quoted_text(data.text);
+    case YamlNode::Kind::sequence:
+      return "a list";
+    case YamlNode::Kind::map:
+      return "a map";
+  }
+  return "";
+}
+
+void emit(YAML::Emitter& out, const YamlData& data) {
+  switch (data.kind) {
+    case YamlNode::Kind::null:
+      out << YAML::Null;
+      break;
+    case YamlNode::Kind::scalar:
+      if (data.quoted) out << YAML::DoubleQuoted;
+      out << data.text;
+      break;
+    case YamlNode::Kind::sequence:
+      out << YAML::BeginSeq;
+      for (const auto& item : data.items) emit(out, *item);
+      out << YAML::EndSeq;
+      break;
+    case YamlNode::Kind::map:
+      out << YAML::BeginMap;
+      for (const auto& entry : data.entries) {
+        out << YAML::Key << entry.key << YAML::Value;
+        emit(out, *entry.value);
+      }
+      out << YAML::EndMap;
+      break;
+  }
+}
+
+std::shared_ptr<const YamlData> replaced(const YamlData& data, std::string_view dotted, const YamlNode& at,
+                                         const std::shared_ptr<const YamlData>& value) {
+  const std::size_t dot = dotted.find('.');
+  const std::string key(dotted.substr(0, dot));
+  if (key.empty()) at.fail(fmt::format("'{}' is not a path (write it as budget.wall)", dotted));
+  const auto below = [&](const std::shared_ptr<const YamlData>& child) {
+    if (dot == std::string_view::npos) return value;
+    if (child) return replaced(*child, dotted.substr(dot + 1), at, value);
+    YamlData empty;
+    empty.kind = YamlNode::Kind::map;
+    empty.origin = value->origin;
+    empty.line = value->line;
+    return replaced(empty, dotted.substr(dot + 1), at, value);
+  };
+  auto copy = std::make_shared<YamlData>(data);
+  if (data.kind == YamlNode::Kind::sequence) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+    if (error != std::errc() || end != key.data() + key.size() || index >= data.items.size())
+      at.fail(fmt::format("'{}' is not an index of a list of {}", key, data.items.size()));
+    copy->items[index] = below(data.items[index]);
+    return copy;
+  }
+  if (data.kind != YamlNode::Kind::map && data.kind != YamlNode::Kind::null)
+    at.fail(fmt::format("'{}' is below {}, which is not a map", key, described(data)));
+  copy->kind = YamlNode::Kind::map;
+  for (auto& entry : copy->entries)
+    if (entry.key == key) {
+      entry.value = below(entry.value);
+      return copy;
+    }
+  copy->entries.push_back({key, value->line, below(nullptr)});
+  return copy;
+}
+
+}  // namespace
+
+YamlError::YamlError(std::string origin, int line, std::string message)
+    : InputError(located(origin, line, message)),
+      origin_(std::move(origin)),
+      message_(std::move(message)),
+      line_(line) {}
+
+YamlNode::YamlNode(std::shared_ptr<const YamlData> data, std::string path)
+    : data_(std::move(data)), path_(std::move(path)) {}
+
+YamlNode::Kind YamlNode::kind() const {
+  return data_->kind;
+}
+bool YamlNode::is_quoted() const {
+  return data_->quoted;
+}
+int YamlNode::line() const {
+  return data_->line;
+}
+const std::string& YamlNode::origin() const {
+  return *data_->origin;
+}
+
+void YamlNode::fail(const std::string& message) const {
+  throw YamlError(origin(), line(), path_.empty() ? message : path_ + ": " + message);
+}
+
+std::string YamlNode::string() const {
+  if (!is_scalar()) fail(fmt::format("must be a text, not {}", described(*data_)));
+  if (data_->text.empty()) fail("must not be empty");
+  return data_->text;
+}
+
+std::string YamlNode::identifier() const {
+  const std::string text = string();
+  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto inner = [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); };
+  if (!letter(text.front()) || !std::all_of(text.begin(), text.end(), inner))
+    fail(fmt::format("must be a name (letters, digits and _, no digit first), not {}", quoted_text(text)));
+  return text;
+}
+
+std::int64_t YamlNode::integer(std::int64_t minimum, std::int64_t maximum) const {
+  std::int64_t value = 0;
+  const std::string& text = data_->text;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(begin, last, value);
+  if (!is_scalar() || error != std::errc() || end != last || begin == last)
+    fail(fmt::format("must be a whole number, not {}", described(*data_)));
+  if (value < minimum || value > maximum) {
+    if (maximum == std::numeric_limits<std::int64_t>::max())
+      fail(fmt::format("must be at least {}, not {}", minimum, value));
+    fail(fmt::format("must be between {} and {}, not {}", minimum, maximum, value));
+  }
+  return value;
+}
+
+double YamlNode::number(double minimum, double maximum) const {
+  double value = 0;
+  const std::string& text = data_->text;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(begin, last, value);
+  if (!is_scalar() || error != std::errc() || end != last || begin == last || !std::isfinite(value))
+    fail(fmt::format("must be a number, not {}", described(*data_)));
+  if (value < minimum || value > maximum) {
+    if (std::isinf(maximum)) fail(fmt::format("must be at least {}, not {}", minimum, value));
+    fail(fmt::format("must be between {} and {}, not {}", minimum, maximum, value));
+  }
+  return value;
+}
+
+bool YamlNode::boolean() const {
+  if (is_scalar() && !is_quoted()) {
+    if (data_->text == "true") return true;
+    if (data_->text == "false") return false;
+  }
+  fail(fmt::format("must be true or false, not {}", described(*data_)));
+}
+
+std::string YamlNode::one_of(const std::vector<std::string>& allowed) const {
+  const std::string text = string();
+  if (std::find(allowed.begin(), allowed.end(), text) == allowed.end())
+    fail(fmt::format("{} is not allowed here{}", quoted_text(text), did_you_mean(text, allowed)));
+  return text;
+}
+
+std::vector<YamlNode> YamlNode::items() const {
+  if (!is_sequence()) fail(fmt::format("must be a list, not {}", described(*data_)));
+  std::vector<YamlNode> result;
+  result.reserve(data_->items.size());
+  for (std::size_t i = 0; i < data_->items.size(); ++i)
+    result.emplace_back(data_->items[i], fmt::format("{}[{}]", path_, i));
+  return result;
+}
+
+std::vector<std::string> YamlNode::strings() const {
+  std::vector<std::string> result;
+  for (const YamlNode& item : items()) result.push_back(item.string());
+  return result;
+}
+
+YamlMap YamlNode::map() const {
+  return YamlMap(*this);
+}
+
+YamlNode YamlNode::with(std::string_view dotted, const YamlNode& value) const {
+  return YamlNode(replaced(*data_, dotted, value, value.data_), path_);
+}
+
+std::string YamlNode::text() const {
+  YAML::Emitter out;
+  emit(out, *data_);
+  return std::string(out.c_str()) + "\n";
+}
+
+YamlMap::YamlMap(YamlNode node) : node_(std::move(node)) {
+  if (!node_.is_map()) node_.fail(fmt::format("must be a map (key: value), not {}", described(*node_.data_)));
+}
+
+bool YamlMap::has(std::string_view key) const {
+  const auto& entries = node_.data_->entries;
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.key == key; });
+}
+
+std::optional<YamlNode> YamlMap::optional(std::string_view key) {
+  asked_.emplace_back(key);
+  for (const auto& entry : node_.data_->entries)
+    if (entry.key == key) {
+      const std::string& path = node_.path();
+      YamlNode value(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+      if (value.is_null()) value.fail("has no value (give one or remove the key)");
+      return value;
+    }
+  return std::nullopt;
+}
+
+YamlNode YamlMap::require(std::string_view key) {
+  if (auto value = optional(key)) return *value;
+  // A misspelt key is the likeliest reason: name it here, where its line is known.
+  for (const auto& entry : node_.data_->entries)
+    if (nearest_name(entry.key, {std::string(key)}) == key &&
+        std::find(asked_.begin(), asked_.end(), entry.key) == asked_.end())
+      throw YamlError(node_.origin(), entry.line,
+                      fmt::format("{}{}'{}' is missing; is '{}' meant to be it?", node_.path(),
+                                  node_.path().empty() ? "" : ": ", key, entry.key));
+  node_.fail(fmt::format("'{}' is missing (add it)", key));
+}
+
+std::vector<std::pair<std::string, YamlNode>> YamlMap::entries() {
+  all_ = true;
+  std::vector<std::pair<std::string, YamlNode>> result;
+  for (const auto& entry : node_.data_->entries) {
+    const std::string& path = node_.path();
+    YamlNode value(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+    if (value.is_null()) value.fail("has no value (give one or remove the key)");
+    result.emplace_back(entry.key, std::move(value));
+  }
+  return result;
+}
+
+void YamlMap::finish() const {
+  if (all_) return;
+  for (const auto& entry : node_.data_->entries) {
+    if (std::find(asked_.begin(), asked_.end(), entry.key) != asked_.end()) continue;
+    const std::string where = node_.path().empty() ? "" : node_.path() + ": ";
+    throw YamlError(node_.origin(), entry.line,
+                    fmt::format("{}unknown key '{}'{}", where, entry.key, did_you_mean(entry.key, asked_)));
+  }
+}
+
+YamlNode read_yaml(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file))
+    throw InputError(fmt::format("{}: cannot be read (does it exist, and may you read it?)", file.string()));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_yaml(text.str(), file.string());
+}
+
+}  // namespace cultivar
