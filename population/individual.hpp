@@ -22,13 +22,15 @@ struct Descent {
   std::string note;                   // what the operator meant to do, in words
 };
 
-// What the population keeps of an individual; source and raw samples stay in the record.
+// What the record keeps of an individual beside its source and its evaluations.
 struct Individual {
   IndividualId id = 0;
-  std::string variant_id, source_id, machine_code;
+  std::string variant_id, source_id;
+  std::string machine_code;     // hash of its binaries and launch plans: equal for equal kernels; empty before compile
   Configuration configuration;
   Descent descent;
   bool measured = false;
+  IndividualId duplicate_of = 0;  // the individual with the same machine code, which was measured in its place
   double fitness = 0.0;
   std::vector<double> workload_values;  // in the order of the search's workloads
 };
