@@ -1,0 +1,41 @@
+#include "evaluators/statistics/quantiles.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+namespace cultivar {
+namespace {
+
+double of_sorted(const std::vector<double>& sorted, double p) {
+  const double position = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(position));
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::vector<double> sorted_copy(std::span<const double> values) {
+  if (values.empty()) throw std::invalid_argument("a quantile of an empty sample was asked for");
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+}  // namespace
+
+double quantile(std::span<const double> values, double p) {
+  if (!(p >= 0.0 && p <= 1.0)) throw std::invalid_argument("a quantile lies between 0 and 1");
+  return of_sorted(sorted_copy(values), p);
+}
+
+double median(std::span<const double> values) {
+  return quantile(values, 0.5);
+}
+
+Quartiles quartiles(std::span<const double> values) {
+  const std::vector<double> sorted = sorted_copy(values);
+  return {of_sorted(sorted, 0.25), of_sorted(sorted, 0.5), of_sorted(sorted, 0.75)};
+}
+
+}  // namespace cultivar
