@@ -20,8 +20,14 @@ function(cultivar_library folder)
   target_link_libraries(cultivar_${folder} PRIVATE cultivar_flags PUBLIC ${ARGN})
 endfunction()
 
+# The programs that commands need: everything but tests and benchmarks. The launcher builds this target.
+add_custom_target(programs)
+
 function(cultivar_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE cultivar_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  if(NOT name MATCHES "^bench-")
+    add_dependencies(programs ${name})
+  endif()
 endfunction()

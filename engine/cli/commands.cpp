@@ -1,0 +1,87 @@
+#include "engine/cli/commands.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "engine/cli/nearest.hpp"
+#include "evaluators/error.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr Command table[] = {
+    {"run", "start a search from a configuration", run_command},
+    {"resume", "go on with a stopped search", resume_command},
+    {"status", "how a search is doing", status_command},
+    {"show", "one individual: source, evaluation, descent", show_command},
+    {"lineage", "what came from what", lineage_command},
+    {"submit", "put a hand-written variant into a search", submit_command},
+    {"export", "the best kernel as a ready-to-use project", export_command},
+    {"evaluate", "check and time variants outside a search", evaluate_command},
+    {"compare", "let the gate decide between two variants", compare_command},
+    {"tasks", "what can be searched for", tasks_command},
+    {"doctor", "what this machine offers, and what is missing", doctor_command},
+};
+
+void print_help(std::FILE* out) {
+  fmt::print(out,
+             "Cultivar breeds compute kernels: it changes, checks, times and selects them for days.\n\n"
+             "Usage: cultivar COMMAND ...\n\nCommands:\n");
+  for (const Command& command : table) fmt::print(out, "  {:<10} {}\n", command.name, command.about);
+  fmt::print(out, "  {:<10} {}\n  {:<10} {}\n", "test", "build and run the whole test suite", "setup",
+             "install and build only");
+  fmt::print(out,
+             "\n`cultivar COMMAND --help` explains a command and gives an example.\n\n"
+             "Start here:\n  cultivar run configs/quickstart.yaml\n");
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return table;
+}
+
+int cultivar_main(const Arguments& arguments) {
+  if (arguments.empty()) {
+    print_help(stderr);
+    return 2;
+  }
+  std::string name = arguments.front();
+  Arguments rest(arguments.begin() + 1, arguments.end());
+  if (name == "help" && !rest.empty()) {
+    name = rest.front();
+    rest = {"--help"};
+  }
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("cultivar {}\n", CULTIVAR_VERSION);
+    return 0;
+  }
+  for (const Command& command : table) {
+    if (command.name != name) continue;
+    try {
+      return command.run(rest);
+    } catch (const InputError& error) {
+      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      return 2;
+    } catch (const MissingError& error) {
+      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      return 3;
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      return 1;
+    }
+  }
+  std::vector<std::string> names{"test", "setup", "help"};
+  for (const Command& command : table) names.emplace_back(command.name);
+  const auto near = nearest(name, names);
+  fmt::print(stderr, "cultivar: there is no command '{}'{}\n`cultivar --help` lists all.\n", name,
+             near ? fmt::format(" (did you mean {}?)", *near) : "");
+  return 2;
+}
+
+}  // namespace cultivar

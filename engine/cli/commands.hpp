@@ -1,0 +1,37 @@
+// Every command of the program: one function, one file. `arguments` are what follows the command's name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cultivar {
+
+using Arguments = std::vector<std::string>;
+
+struct Command {
+  std::string_view name, about;
+  int (*run)(const Arguments&);
+};
+
+// In the order that --help shows.
+std::span<const Command> commands();
+
+int run_command(const Arguments&);
+int resume_command(const Arguments&);
+int export_command(const Arguments&);
+int status_command(const Arguments&);
+int show_command(const Arguments&);
+int lineage_command(const Arguments&);
+int submit_command(const Arguments&);
+int evaluate_command(const Arguments&);
+int compare_command(const Arguments&);
+int tasks_command(const Arguments&);
+int doctor_command(const Arguments&);
+
+// Runs the command that the first argument names; explains every trouble and returns the exit code:
+// 0 done, 1 the work failed, 2 bad usage or configuration, 3 something needed is missing, 130 interrupted.
+int cultivar_main(const Arguments&);
+
+}  // namespace cultivar

@@ -1,0 +1,96 @@
+#include "engine/cli/house.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "engine/cli/nearest.hpp"
+#include "evaluators/error.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<std::string> folders_with(const fs::path& parent, const char* file) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored))
+    if (fs::exists(entry.path() / file, ignored)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Beside the source, so that nothing is left behind when the folder is deleted; in the home folder when the
+// source may not be written.
+fs::path choose_cache(const fs::path& root) {
+  if (::access(root.c_str(), W_OK) == 0) return root / ".cache";
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "cultivar";
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "cultivar";
+  return fs::temp_directory_path() / fmt::format("cultivar-{}", ::getuid());
+}
+
+}  // namespace
+
+House find_house() {
+  std::error_code trouble;
+  const fs::path program = fs::read_symlink("/proc/self/exe", trouble);
+  if (trouble) throw MissingError("cannot read /proc/self/exe: is /proc mounted?");
+  for (fs::path folder = program.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
+    if (fs::is_directory(folder / "configs" / "tasks", trouble))
+      return {folder, program.parent_path(), choose_cache(folder)};
+  throw MissingError(
+      fmt::format("{} is not inside a Cultivar source folder (no configs/tasks above it); run the "
+                  "script `cultivar` of the source folder, which may be linked from anywhere",
+                  program.string()));
+}
+
+std::vector<std::string> task_names(const House& house) {
+  return folders_with(house.root / "configs" / "tasks", "task.yaml");
+}
+
+fs::path find_task(const House& house, const std::string& name) {
+  std::error_code ignored;
+  for (const fs::path& folder : {house.root / "configs" / "tasks" / name, fs::path(name)})
+    if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
+  throw InputError(fmt::format("there is no task '{}'{}; a folder with a task.yaml works too", name,
+                               suggestion(name, task_names(house))));
+}
+
+fs::path find_file(const House& house, const std::string& path, const std::string& what) {
+  std::error_code ignored;
+  for (const fs::path& file : {fs::path(path), house.root / path})
+    if (fs::is_regular_file(file, ignored)) return file;
+  const fs::path parent = fs::path(path).parent_path();
+  std::vector<std::string> beside;
+  for (const fs::path& folder : {parent.empty() ? fs::path(".") : parent, house.root / parent}) {
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.is_regular_file(ignored)) beside.push_back((parent / entry.path().filename()).string());
+  }
+  const auto near = nearest(path, beside);
+  throw InputError(fmt::format("there is no {} '{}'{}", what, path,
+                               near ? fmt::format(" (did you mean {}?)", *near) : ""));
+}
+
+fs::path find_run(const House& house, const std::string& name) {
+  std::error_code ignored;
+  const fs::path bases[] = {fs::path("runs"), house.root / "runs"};
+  for (const fs::path& folder : {fs::path(name), bases[0] / name, bases[1] / name, house.root / name})
+    if (fs::exists(folder / "run.db", ignored)) return fs::canonical(folder);
+  std::vector<std::string> known, begun;
+  for (const fs::path& base : bases) {
+    for (const std::string& run : folders_with(base, "run.db")) {
+      if (std::find(known.begin(), known.end(), run) == known.end()) known.push_back(run);
+      if (run.starts_with(name)) begun.push_back((base / run).string());
+    }
+  }
+  if (begun.size() == 1) return fs::canonical(begun.front());
+  if (fs::is_directory(name, ignored))
+    throw InputError(fmt::format("{} holds no run.db, so it is not a run", name));
+  throw InputError(fmt::format(
+      "there is no run '{}'{}", name,
+      known.empty() ? "; start one with: cultivar run configs/quickstart.yaml" : suggestion(name, known)));
+}
+
+}  // namespace cultivar

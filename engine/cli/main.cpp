@@ -1,0 +1,5 @@
+#include "engine/cli/commands.hpp"
+
+int main(int argc, char** argv) {
+  return cultivar::cultivar_main({argv + 1, argv + argc});
+}

@@ -1,0 +1,99 @@
+#include "engine/cli/options.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+
+#include "engine/cli/nearest.hpp"
+
+namespace cultivar {
+
+struct Options::State {
+  std::string command;
+  CLI::App app;
+  std::vector<std::string> flags{"--help"};
+
+  State(std::string_view name, std::string_view about, std::string_view example)
+      : command(name), app(std::string(about), "cultivar " + std::string(name)) {
+    app.footer("Example:\n  " + std::string(example));
+    app.get_formatter()->column_width(34);
+  }
+
+  template <class T>
+  CLI::Option* add(const std::string& name, T& value, const std::string& about, bool has_default) {
+    if (name.starts_with("--")) flags.push_back(name);
+    CLI::Option* option = app.add_option(name, value, about);
+    if (has_default) option->capture_default_str();
+    return option;
+  }
+};
+
+Options::Options(std::string_view command, std::string_view about, std::string_view example)
+    : state_(std::make_unique<State>(command, about, example)) {}
+Options::~Options() = default;
+
+Options& Options::argument(const std::string& name, std::string& value, const std::string& about) {
+  state_->add(name, value, about, false)->required();
+  return *this;
+}
+
+Options& Options::optional_argument(const std::string& name, std::string& value, const std::string& about) {
+  state_->add(name, value, about, !value.empty());
+  return *this;
+}
+
+Options& Options::arguments(const std::string& name, std::vector<std::string>& values,
+                            const std::string& about) {
+  state_->add(name, values, about, false)->required();
+  return *this;
+}
+
+Options& Options::option(const std::string& flag, std::string& value, const std::string& about) {
+  state_->add(flag, value, about, !value.empty());
+  return *this;
+}
+
+Options& Options::option(const std::string& flag, int& value, const std::string& about) {
+  state_->add(flag, value, about, true);
+  return *this;
+}
+
+Options& Options::option(const std::string& flag, double& value, const std::string& about) {
+  state_->add(flag, value, about, true);
+  return *this;
+}
+
+Options& Options::each(const std::string& flag, std::vector<std::string>& values, const std::string& about) {
+  state_->add(flag, values, about + " (may be repeated)", false)->allow_extra_args(false);
+  return *this;
+}
+
+Options& Options::flag(const std::string& flag, bool& value, const std::string& about) {
+  state_->flags.push_back(flag);
+  state_->app.add_flag(flag, value, about);
+  return *this;
+}
+
+std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
+  try {
+    state_->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(state_->app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::string hint;
+    for (const std::string& unknown : state_->app.remaining()) {
+      if (!unknown.starts_with("--")) continue;
+      if (const auto near = nearest(unknown.substr(0, unknown.find('=')), state_->flags))
+        hint = " (did you mean " + *near + "?)";
+      break;
+    }
+    std::fprintf(stderr, "cultivar %s: %s%s\nTry: cultivar %s --help\n", state_->command.c_str(),
+                 error.what(), hint.c_str(), state_->command.c_str());
+    return 2;
+  }
+}
+
+}  // namespace cultivar
