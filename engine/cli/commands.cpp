@@ -4,8 +4,8 @@
 
 #include <exception>
 
-#include "engine/cli/nearest.hpp"
 #include "evaluators/error.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 namespace {
@@ -78,9 +78,9 @@ int cultivar_main(const Arguments& arguments) {
   }
   std::vector<std::string> names{"test", "setup", "help"};
   for (const Command& command : table) names.emplace_back(command.name);
-  const auto near = nearest(name, names);
+  const std::string near = nearest_name(name, names);
   fmt::print(stderr, "cultivar: there is no command '{}'{}\n`cultivar --help` lists all.\n", name,
-             near ? fmt::format(" (did you mean {}?)", *near) : "");
+             near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   return 2;
 }
 

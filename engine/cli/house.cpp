@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "engine/cli/nearest.hpp"
 #include "evaluators/error.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -55,7 +55,7 @@ fs::path find_task(const House& house, const std::string& name) {
   for (const fs::path& folder : {house.root / "configs" / "tasks" / name, fs::path(name)})
     if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
   throw InputError(fmt::format("there is no task '{}'{}; a folder with a task.yaml works too", name,
-                               suggestion(name, task_names(house))));
+                               did_you_mean(name, task_names(house))));
 }
 
 fs::path find_file(const House& house, const std::string& path, const std::string& what) {
@@ -68,9 +68,9 @@ fs::path find_file(const House& house, const std::string& path, const std::strin
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.is_regular_file(ignored)) beside.push_back((parent / entry.path().filename()).string());
   }
-  const auto near = nearest(path, beside);
+  const std::string near = nearest_name(path, beside);
   throw InputError(fmt::format("there is no {} '{}'{}", what, path,
-                               near ? fmt::format(" (did you mean {}?)", *near) : ""));
+                               near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
 }
 
 fs::path find_run(const House& house, const std::string& name) {
@@ -90,7 +90,7 @@ fs::path find_run(const House& house, const std::string& name) {
     throw InputError(fmt::format("{} holds no run.db, so it is not a run", name));
   throw InputError(fmt::format(
       "there is no run '{}'{}", name,
-      known.empty() ? "; start one with: cultivar run configs/quickstart.yaml" : suggestion(name, known)));
+      known.empty() ? "; start one with: cultivar run configs/quickstart.yaml" : did_you_mean(name, known)));
 }
 
 }  // namespace cultivar

@@ -5,7 +5,7 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 
-#include "engine/cli/nearest.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 
@@ -86,8 +86,9 @@ std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
     std::string hint;
     for (const std::string& unknown : state_->app.remaining()) {
       if (!unknown.starts_with("--")) continue;
-      if (const auto near = nearest(unknown.substr(0, unknown.find('=')), state_->flags))
-        hint = " (did you mean " + *near + "?)";
+      if (const std::string near = nearest_name(unknown.substr(0, unknown.find('=')), state_->flags);
+          !near.empty())
+        hint = " (did you mean " + near + "?)";
       break;
     }
     std::fprintf(stderr, "cultivar %s: %s%s\nTry: cultivar %s --help\n", state_->command.c_str(),
