@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/evaluation.hpp"
-#include "evaluators/gate.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/worker/requests.hpp"
 
 namespace cultivar {
 
@@ -27,62 +25,22 @@ struct ServiceOptions {
   int recycle_after = 200;                // evaluations before a worker is replaced anyway
 };
 
-// A variant with a binary for each of its macro assignments.
-struct Compiled {
-  Variant variant;
-  std::vector<Binary> binaries;
-};
-
 // Thread-safe: up to `compile_workers` callers are served at once, others wait.
 class CompileService {
  public:
   explicit CompileService(ServiceOptions);
   ~CompileService();
-  // Stages 1 and 2 for every workload given. A rejected variant comes back as its Evaluation.
-  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
+  // Stages 1 and 2 for every workload given and for the check shapes (see Breadth). A rejected variant comes back as
+  // its Evaluation. Throws MissingError when no worker or compiler can be had at all.
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
+                                             Breadth = Breadth::searching);
   std::string compiler_identity();
-  void interrupt();  // from any thread: kills the workers; calls in flight return a rejection "interrupted"
+  // From any thread: kills the workers. Calls in flight, and all later ones, return a rejection "interrupted".
+  void interrupt();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
-};
-
-struct Sampling {
-  int screening_samples = 20;
-  int max_samples = 60;
-  double max_seconds = 20.0;    // of timed work for one workload
-  int oracle_rows = 24;         // secret rows checked after each timed run
-};
-
-struct EvaluateRequest {
-  Compiled variant;
-  std::vector<Workload> workloads;
-  Stage stop_after = Stage::measure;   // or confirm: fresh process, new seeds, and these workloads besides:
-  std::vector<Workload> holdout;
-  std::vector<std::pair<std::string, Compiled>> contenders;  // timed interleaved with the variant
-  Sampling sampling;
-};
-
-struct GateRequest {
-  Compiled challenger, incumbent, control;
-  std::vector<Workload> workloads;
-  GateOptions options;
-  std::uint64_t seed = 0;
-};
-
-struct GateReport {
-  Decision decision;
-  std::vector<std::string> trouble;    // a side that failed during the duel; the decision is then `worse` or `undecided`
-  std::vector<double> challenger_seconds, incumbent_seconds;  // medians by workload
-  double seconds = 0.0;
-  bool worker_lost = false;
-};
-
-struct DeviceInfo {
-  std::string description, isolation;
-  Facts facts;
-  Ceilings ceilings;
 };
 
 // One device. Not thread-safe, but interrupt() may be called from any thread.
@@ -95,6 +53,8 @@ class DeviceService {
   // An Error means that no worker could be had at all (program missing, launcher failed).
   Expected<Evaluation> evaluate(const EvaluateRequest&, const std::function<void(const std::string&)>& progress = {});
   Expected<GateReport> gate(const GateRequest&, const std::function<void(const std::string&)>& progress = {});
+  // From any thread: kills the worker. The call in flight, and all later ones, return an Error whose stage is
+  // "interrupted".
   void interrupt();
 
  private:

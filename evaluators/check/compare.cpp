@@ -1,0 +1,270 @@
+#include "evaluators/check/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cultivar {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool same_non_finite(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b;
+}
+
+struct Errors {
+  double max = 0.0, square_sum = 0.0, reference_square_sum = 0.0;
+  std::int64_t count = 0, wrong_non_finite = 0;
+
+  void add(double got, double want) {
+    if (!std::isfinite(want) || !std::isfinite(got)) {
+      if (!same_non_finite(got, want)) ++wrong_non_finite;
+      return;
+    }
+    const double error = std::abs(got - want);
+    max = std::max(max, error);
+    square_sum += error * error;
+    reference_square_sum += want * want;
+    ++count;
+  }
+  void add(const Errors& other) {
+    max = std::max(max, other.max);
+    square_sum += other.square_sum;
+    reference_square_sum += other.reference_square_sum;
+    count += other.count;
+    wrong_non_finite += other.wrong_non_finite;
+  }
+  double rms() const { return count == 0 ? 0.0 : std::sqrt(square_sum / static_cast<double>(count)); }
+  double reference_rms() const {
+    return count == 0 ? 0.0 : std::sqrt(reference_square_sum / static_cast<double>(count));
+  }
+};
+
+double ratio_of(double error, double allowed) {
+  if (error == 0.0) return 0.0;
+  return allowed > 0.0 ? error / allowed : kInfinity;
+}
+
+// The rows of one output tensor, side by side with the oracle's.
+class OutputCheck {
+ public:
+  OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output, std::size_t first_element,
+              std::span<const std::byte> bytes, const ExpectedRows& expected)
+      : tolerance_(task.tolerance), layout_(layout), output_(output), first_element_(first_element),
+        expected_(expected), got_(static_cast<std::size_t>(output.elements)) {
+    decode(output.dtype, bytes, got_);
+    const std::int64_t block_rows = std::max<std::int64_t>(1, tolerance_.block_rows);
+    for (std::size_t i = 0; i < expected.rows.size(); ++i)
+      if (i == 0 || expected.rows[i] / block_rows != expected.rows[i - 1] / block_rows) starts_.push_back(i);
+    starts_.push_back(expected.rows.size());
+  }
+
+  // Fills ratios; `rounded` may be null while nothing exceeds the floor alone.
+  double judge(const std::vector<double>* rounded) {
+    ratios_.assign(blocks(), 0.0);
+    allowed_max_.assign(blocks(), 0.0);
+    Errors all, all_rounded;
+    for (std::size_t b = 0; b < blocks(); ++b) {
+      const Errors errors = errors_of(b, nullptr);
+      const Errors legal = rounded == nullptr ? Errors{} : errors_of(b, rounded);
+      all.add(errors);
+      all_rounded.add(legal);
+      ratios_[b] = ratio(errors, legal, &allowed_max_[b]);
+    }
+    double ignored = 0.0;
+    whole_ = ratio(all, all_rounded, &ignored);
+    wrong_non_finite_ = all.wrong_non_finite;
+    return std::max(whole_, ratios_.empty() ? 0.0 : *std::max_element(ratios_.begin(), ratios_.end()));
+  }
+
+  std::string reason() const {
+    const std::int64_t bad = std::count_if(ratios_.begin(), ratios_.end(), [](double r) { return r > 1.0; });
+    if (bad == 0) return fmt::format("{} differs from the oracle by {:.3g} x what is allowed", output_.name, whole_);
+    return fmt::format("{} differs from the oracle in {} of {} blocks of {} rows", output_.name, bad, blocks(),
+                       tolerance_.block_rows);
+  }
+
+  std::string diagnostics() const;
+
+ private:
+  std::size_t blocks() const { return starts_.size() - 1; }
+  std::size_t row_size() const { return output_.element_offsets.size(); }
+  double want(std::size_t i, std::size_t e) const { return of(expected_.exact, i, e); }
+  double of(std::span<const double> rows, std::size_t i, std::size_t e) const {
+    return rows[i * static_cast<std::size_t>(layout_.row_elements()) + first_element_ + e];
+  }
+  std::size_t flat(std::size_t i, std::size_t e) const {
+    return static_cast<std::size_t>(layout_.base(output_, expected_.rows[i]) + output_.element_offsets[e]);
+  }
+
+  Errors errors_of(std::size_t block, const std::vector<double>* rounded) const {
+    Errors errors;
+    for (std::size_t i = starts_[block]; i < starts_[block + 1]; ++i) {
+      const auto base = static_cast<std::size_t>(layout_.base(output_, expected_.rows[i]));
+      for (std::size_t e = 0; e < row_size(); ++e) {
+        const double value = rounded == nullptr
+                                 ? got_[base + static_cast<std::size_t>(output_.element_offsets[e])]
+                                 : of(*rounded, i, e);
+        errors.add(value, want(i, e));
+      }
+    }
+    return errors;
+  }
+
+  double ratio(const Errors& errors, const Errors& legal, double* allowed_max) const {
+    const double floor = tolerance_.floor_eps * epsilon_of(output_.dtype) * errors.reference_rms();
+    *allowed_max = tolerance_.factor * legal.max + floor;
+    if (errors.wrong_non_finite > 0) return kInfinity;
+    return std::max(ratio_of(errors.max, *allowed_max),
+                    ratio_of(errors.rms(), tolerance_.factor * legal.rms() + floor));
+  }
+
+  std::string element_line(std::string_view which, std::size_t i, std::size_t e, double allowed) const;
+
+  const Tolerance& tolerance_;
+  const RowLayout& layout_;
+  const OutputLayout& output_;
+  std::size_t first_element_;
+  const ExpectedRows& expected_;
+  std::vector<double> got_;
+  std::vector<std::size_t> starts_;  // of blocks, in `rows`; one past the end last
+  std::vector<double> ratios_, allowed_max_;
+  double whole_ = 0.0;
+  std::int64_t wrong_non_finite_ = 0;
+};
+
+std::string OutputCheck::element_line(std::string_view which, std::size_t i, std::size_t e, double allowed) const {
+  const std::size_t at = flat(i, e);
+  const double error = std::abs(got_[at] - want(i, e));
+  std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
+                                 layout_.describe(output_, static_cast<std::int64_t>(at)), got_[at], want(i, e));
+  if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
+  return line + "\n";
+}
+
+// What the wrong elements have in common, where that is cheap to see.
+struct Pattern {
+  std::vector<std::int64_t> low, high;  // of the row's coordinates
+  std::int64_t first_element = std::numeric_limits<std::int64_t>::max(), last_element = -1;
+  std::int64_t wrong = 0, zeros = 0, nans = 0, infinities = 0;
+  double least_factor = kInfinity, greatest_factor = -kInfinity;
+
+  void add(const std::vector<std::int64_t>& at, std::int64_t element, double got, double want) {
+    if (low.empty()) low = high = at;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      low[d] = std::min(low[d], at[d]);
+      high[d] = std::max(high[d], at[d]);
+    }
+    first_element = std::min(first_element, element);
+    last_element = std::max(last_element, element);
+    ++wrong;
+    zeros += got == 0.0;
+    nans += std::isnan(got);
+    infinities += std::isinf(got);
+    const double factor = want == 0.0 ? std::nan("") : got / want;
+    least_factor = std::min(least_factor, std::isfinite(factor) ? factor : -kInfinity);
+    greatest_factor = std::max(greatest_factor, std::isfinite(factor) ? factor : kInfinity);
+  }
+
+  std::string describe(const RowLayout& layout, std::int64_t row_size) const {
+    std::string text;
+    for (std::size_t d = 0; d < low.size(); ++d) {
+      const std::int64_t extent = layout.row_shape()[d];
+      if (extent <= 1 || (low[d] == 0 && high[d] == extent - 1)) continue;
+      text += fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", layout.row_names()[d], low[d], high[d],
+                          extent - 1, high[d] == extent - 1 ? ": they reach the end, as a last tile does" : "");
+    }
+    if (row_size > 1 && (first_element > 0 || last_element < row_size - 1))
+      text += fmt::format("within a row only elements {}..{} of 0..{} are wrong\n", first_element, last_element,
+                          row_size - 1);
+    if (zeros == wrong) text += "every wrong element is 0\n";
+    if (nans == wrong) text += "every wrong element is NaN\n";
+    else if (nans > 0) text += fmt::format("{} of the wrong elements are NaN\n", nans);
+    if (infinities > 0) text += fmt::format("{} of the wrong elements are infinite\n", infinities);
+    if (wrong > 4 && zeros < wrong && std::isfinite(least_factor) && std::isfinite(greatest_factor) &&
+        greatest_factor - least_factor < 1e-3 * std::abs(greatest_factor))
+      text += fmt::format("every wrong element is {:.6g} x what is expected\n", (least_factor + greatest_factor) / 2);
+    return text;
+  }
+};
+
+std::string OutputCheck::diagnostics() const {
+  Pattern pattern;
+  std::size_t first_i = 0, first_e = 0, worst_i = 0, worst_e = 0, worst_block = 0, first_block = 0;
+  double worst = -1.0;
+  for (std::size_t b = 0; b < blocks(); ++b) {
+    if (ratios_[b] <= 1.0) continue;
+    for (std::size_t i = starts_[b]; i < starts_[b + 1]; ++i) {
+      for (std::size_t e = 0; e < row_size(); ++e) {
+        const double got = got_[flat(i, e)], expected = want(i, e);
+        const bool finite = std::isfinite(got) && std::isfinite(expected);
+        if (finite ? std::abs(got - expected) <= allowed_max_[b] : same_non_finite(got, expected)) continue;
+        const double badness = finite ? ratio_of(std::abs(got - expected), allowed_max_[b]) : kInfinity;
+        if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
+        if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;
+        pattern.add(layout_.coordinates(expected_.rows[i]), static_cast<std::int64_t>(e), got, expected);
+      }
+    }
+  }
+  if (pattern.wrong == 0)
+    return fmt::format("{}: the RMS error is too large ({:.3g} x what is allowed) though no single element is far off: "
+                       "precision is lost everywhere, as by a low-precision type or a coarse approximation\n",
+                       output_.name, std::max(whole_, *std::max_element(ratios_.begin(), ratios_.end())));
+  std::string text = fmt::format("{}: {} of {} compared elements are wrong; allowed error = {:g} x legal rounding + {:g} "
+                                 "eps({}) x RMS\n",
+                                 output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
+                                 tolerance_.floor_eps, name_of(output_.dtype));
+  text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
+  if (worst_i != first_i || worst_e != first_e)
+    text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);
+  if (wrong_non_finite_ > 0)
+    text += fmt::format("{} elements are NaN or infinite where the oracle is not, or the other way round\n",
+                        wrong_non_finite_);
+  return text + pattern.describe(layout_, static_cast<std::int64_t>(row_size()));
+}
+
+}  // namespace
+
+Comparison compare(const Task& task, const RowLayout& layout, std::span<const std::vector<std::byte>> outputs,
+                   const ExpectedRows& expected) {
+  Comparison result;
+  std::vector<double> rounded;
+  bool asked = false;
+  std::size_t first_element = 0;
+  for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
+    const OutputLayout& output = layout.outputs()[t];
+    OutputCheck check(task, layout, output, first_element, outputs[t], expected);
+    first_element += output.element_offsets.size();
+    double worst = check.judge(nullptr);
+    if (worst > 1.0 && expected.rounded) {
+      if (!asked) rounded = expected.rounded();
+      asked = true;
+      worst = check.judge(&rounded);
+    }
+    result.worst_ratio = std::max(result.worst_ratio, worst);
+    if (worst <= 1.0) continue;
+    if (result.right) result.reason = check.reason();
+    result.right = false;
+    result.diagnostics += check.diagnostics();
+  }
+  return result;
+}
+
+bool too_many_unwritten(const RowLayout& layout, std::size_t unwritten) {
+  double chance = 0.0;
+  for (const OutputLayout& output : layout.outputs())
+    chance += static_cast<double>(output.elements) * std::exp2(-8.0 * static_cast<double>(size_of(output.dtype)));
+  return static_cast<double>(unwritten) > 1.0 + chance + 6.0 * std::sqrt(chance);
+}
+
+std::string describe_unwritten(const RowLayout& layout, std::size_t unwritten) {
+  return fmt::format("{} of {} output elements were never written: they still hold the random pattern that was put "
+                     "there before the run. Every element of every output must be written in every run.\n",
+                     unwritten, layout.output_elements());
+}
+
+}  // namespace cultivar

@@ -1,0 +1,268 @@
+#include "evaluators/check/stages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "evaluators/check/secret.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr int kDeterminismRuns = 3;
+
+std::string remedy_for(Fault::Kind kind) {
+  switch (kind) {
+    case Fault::Kind::load_failed: return "The compiled code could not be loaded: is the kernel named in `launch` "
+                                          "defined with C linkage, and are all its symbols defined?";
+    case Fault::Kind::crashed: return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large "
+                                      "arrays on the stack, for this shape.";
+    case Fault::Kind::timed_out: return "Look for loops that do not end for this shape, and for threads that wait for each "
+                                        "other.";
+    case Fault::Kind::forbidden_call: return "A kernel only computes: no files, no processes, no threads, no memory "
+                                             "mapping. Ask for `workspace` in the manifest when it needs memory.";
+    case Fault::Kind::guard_overwritten: return "It wrote outside a buffer. Look at the last tile of shapes that are not "
+                                                "multiples of the tile.";
+    case Fault::Kind::input_changed: return "Inputs are read-only: keep intermediate values in `workspace`.";
+    case Fault::Kind::idle_activity: return "It worked after it had returned: all work must be done inside the call.";
+    case Fault::Kind::out_of_memory: return "It asked for more memory than the device may give.";
+    case Fault::Kind::launch_failed: return "The plan could not be started as the manifest has it.";
+    case Fault::Kind::too_short: return "The run is too short to be timed honestly: choose a larger workload.";
+  }
+  return {};
+}
+
+std::string rows_note(const RowLayout& layout, std::size_t rows) {
+  if (static_cast<std::int64_t>(rows) == layout.rows()) return {};
+  return fmt::format("({} of {} rows were compared)\n", rows, layout.rows());
+}
+
+}  // namespace
+
+const Binary* Compiled::binary(const std::vector<std::string>& wanted) const {
+  for (const Binary& b : binaries)
+    if (b.macros == wanted) return &b;
+  return nullptr;
+}
+
+std::vector<Dtype> dtypes_of(TargetKind target) {
+  if (target == TargetKind::cuda) return {Dtype::bf16, Dtype::f16, Dtype::f32};
+  return {Dtype::f32, Dtype::f64};
+}
+
+std::vector<Workload> check_shapes(const Task& task, Stage stage, TargetKind target) {
+  const std::vector<Workload>& shapes = stage == Stage::smoke    ? task.smoke
+                                        : stage == Stage::sweep  ? task.sweep
+                                        : stage == Stage::stress ? task.stress_shapes
+                                                                 : task.edge;
+  std::vector<Workload> all;
+  for (const Workload& shape : shapes) {
+    for (const Dtype dtype : dtypes_of(target)) {
+      if (std::find(task.dtypes.begin(), task.dtypes.end(), dtype) == task.dtypes.end()) continue;
+      Workload& w = all.emplace_back(shape);
+      w.dtype = dtype;
+      if (shape.name.find(name_of(dtype)) == std::string::npos) w.name += fmt::format("_{}", name_of(dtype));
+    }
+  }
+  return all;
+}
+
+std::vector<Workload> claimed_shapes(const Task& task, Stage stage, const Variant& variant) {
+  std::vector<Workload> shapes = check_shapes(task, stage, variant.manifest.target);
+  std::erase_if(shapes, [&](const Workload& w) { return !claims(variant, task, w); });
+  return shapes;
+}
+
+std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
+                                                        const std::vector<Workload>& workloads, Breadth breadth) {
+  std::vector<std::vector<std::string>> assignments;
+  const auto add = [&](const Workload& w) {
+    std::vector<std::string> assignment = macros(variant, task, w);
+    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
+      assignments.push_back(std::move(assignment));
+  };
+  const auto has = [&](const Workload& w) {
+    return std::find(assignments.begin(), assignments.end(), macros(variant, task, w)) != assignments.end();
+  };
+  for (const Workload& w : workloads) add(w);
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
+    const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
+    if (breadth == Breadth::everything)
+      for (const Workload& w : shapes) add(w);
+    else if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has))
+      add(shapes.front());
+  }
+  if (const WorkloadSet* holdout = task.workloads("holdout");
+      holdout != nullptr && breadth == Breadth::everything) {
+    const std::vector<Dtype> dtypes = dtypes_of(variant.manifest.target);
+    for (const Workload& w : holdout->workloads)
+      if (std::find(dtypes.begin(), dtypes.end(), w.dtype) != dtypes.end() && claims(variant, task, w)) add(w);
+  }
+  const std::vector<Workload> smoke = claimed_shapes(task, Stage::smoke, variant);
+  for (const Workload& w : smoke) {
+    const auto found = std::find(assignments.begin(), assignments.end(), macros(variant, task, w));
+    if (found == assignments.end()) continue;
+    std::rotate(assignments.begin(), found, found + 1);
+    break;
+  }
+  return assignments;
+}
+
+std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
+                                        double oracle_flops, std::uint64_t seed) {
+  const std::int64_t block_rows = std::max<std::int64_t>(1, task.tolerance.block_rows);
+  const std::int64_t blocks = (layout.rows() + block_rows - 1) / block_rows;
+  const double share = std::min(1.0, oracle_flops / std::max(1.0, task.flops(workload)));
+  const auto wanted = std::min(blocks, std::max<std::int64_t>(4, static_cast<std::int64_t>(share * static_cast<double>(blocks))));
+  std::set<std::int64_t> chosen = {0, blocks - 1};
+  std::mt19937_64 stream(seed);
+  if (wanted == blocks)
+    for (std::int64_t b = 0; b < blocks; ++b) chosen.insert(b);
+  while (static_cast<std::int64_t>(chosen.size()) < wanted)
+    chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(blocks)));
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t b : chosen)
+    for (std::int64_t r = b * block_rows; r < std::min(layout.rows(), (b + 1) * block_rows); ++r) rows.push_back(r);
+  return rows;
+}
+
+Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
+  return rejection(stage, fmt::format("{} on {}", name_of(fault.kind), where),
+                   fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
+}
+
+int cores_of(const Facts& facts) {
+  const auto cores = facts.find("num_cores");
+  return cores == facts.end() ? 1 : std::max(1, static_cast<int>(cores->second));
+}
+
+tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, Stage stage, const Task& task,
+                                                                const Compiled& compiled, const Workload& workload,
+                                                                const std::string& where, double deadline_s) {
+  const Binary* binary = compiled.binary(macros(compiled.variant, task, workload));
+  if (binary == nullptr)
+    return tl::make_unexpected(rejection(stage, "not compiled for " + where,
+                                         "This assignment of its specialised macros was never compiled: ask the compile "
+                                         "service for it (Breadth::everything for confirm).\n"));
+  if (const Expected<void> holds = check_constraints(compiled.variant, task, workload, device.facts()); !holds)
+    return tl::make_unexpected(
+        rejection(Stage::lint, "a constraint fails on " + where,
+                  holds.error().message + "\nThe variant claims this shape: change the tunables, or narrow `requires`.\n"));
+  const Expected<Plan> plan = make_plan(compiled.variant, task, workload, device.facts());
+  if (!plan) return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
+  auto session = device.open(*binary, *plan, deadline_s);
+  if (!session) return tl::make_unexpected(rejection_of(stage, session.error(), where));
+  return std::move(*session);
+}
+
+std::vector<std::vector<std::byte>> output_buffers(const Task& task, const Workload& workload) {
+  std::vector<std::vector<std::byte>> outputs;
+  for (const TensorSpec& tensor : task.tensors)
+    if (tensor.role == Role::output) outputs.emplace_back(task.bytes_of(tensor, workload));
+  return outputs;
+}
+
+std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compiled, std::uint64_t seed,
+                                             const Progress& progress) {
+  const Stage shapes_of = stage == Stage::determinism ? Stage::sweep : stage;
+  std::vector<Workload> shapes = claimed_shapes(task_, shapes_of, compiled.variant);
+  std::erase_if(shapes, [&](const Workload& w) {
+    return compiled.binary(macros(compiled.variant, task_, w)) == nullptr;
+  });
+  std::uint64_t index = 0;
+  if (stage == Stage::determinism) {
+    if (shapes.empty()) return std::nullopt;
+    const auto largest = std::max_element(shapes.begin(), shapes.end(), [&](const Workload& a, const Workload& b) {
+      return task_.flops(a) < task_.flops(b);
+    });
+    progress(fmt::format("determinism {}", largest->name));
+    return check_determinism(compiled, *largest, derive_seed(seed, "determinism"));
+  }
+  for (const Workload& w : shapes) {
+    if (stage != Stage::stress) {
+      progress(fmt::format("{} {}", name_of(stage), w.name));
+      if (auto wrong = check(stage, compiled, w, derive_seed(seed, name_of(stage), index++))) return wrong;
+      continue;
+    }
+    for (const StressCase& stress : task_.stress) {
+      progress(fmt::format("stress {} {}", w.name, stress.name));
+      if (auto wrong = check(stage, compiled, w, derive_seed(seed, "stress", index++), &stress)) return wrong;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, const Workload& workload,
+                                         std::uint64_t seed, const StressCase* stress) {
+  const std::string where = stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
+  auto session = open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
+  if (!session) return session.error();
+  const Inputs inputs = stress == nullptr ? make_inputs(task_, workload, seed)
+                                          : make_inputs(task_, workload, seed, stress->fills);
+  std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
+  RunOptions options;
+  options.poison_seed = derive_seed(seed, "poison");
+  options.deadline_s = limits_.run_deadline_s;
+  const auto ran = (*session)->run(inputs.bytes, outputs, options);
+  if (!ran) return rejection_of(stage, ran.error(), where);
+
+  const RowLayout layout(task_, workload);
+  const std::size_t unwritten = (*session)->unwritten_elements();
+  const Oracle oracle(oracle_, task_, workload, cores_of(device_.facts()));
+  const std::vector<std::int64_t> rows =
+      rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
+  const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows, layout.row_elements());
+  ExpectedRows expected{rows, exact, {}};
+  if (oracle_.rounded() != nullptr)
+    expected.rounded = [&] { return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements()); };
+  const Comparison compared = compare(task_, layout, outputs, expected);
+
+  std::string diagnostics;
+  if (stress != nullptr && !stress->about.empty())
+    diagnostics = fmt::format("stress case {}: {}\n", stress->name, stress->about);
+  if (too_many_unwritten(layout, unwritten))
+    return rejection(stage, fmt::format("output elements not written on {}", where),
+                     diagnostics + describe_unwritten(layout, unwritten) + compared.diagnostics);
+  if (!compared.right)
+    return rejection(stage, fmt::format("wrong result on {}: {}", where, compared.reason),
+                     diagnostics + compared.diagnostics + rows_note(layout, rows.size()));
+  return std::nullopt;
+}
+
+std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, const Workload& workload,
+                                                     std::uint64_t seed) {
+  auto session = open_session(device_, Stage::determinism, task_, compiled, workload, workload.name,
+                              limits_.run_deadline_s);
+  if (!session) return session.error();
+  const Inputs inputs = make_inputs(task_, workload, seed);
+  const RowLayout layout(task_, workload);
+  std::vector<std::vector<std::byte>> first;
+  for (int i = 0; i < kDeterminismRuns; ++i) {
+    std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
+    RunOptions options;
+    options.poison_seed = derive_seed(seed, "poison", static_cast<std::uint64_t>(i));
+    options.deadline_s = limits_.run_deadline_s;
+    const auto ran = (*session)->run(inputs.bytes, outputs, options);
+    if (!ran) return rejection_of(Stage::determinism, ran.error(), workload.name);
+    if (i == 0) first = std::move(outputs);
+    else if (outputs != first) {
+      std::string places;
+      for (std::size_t t = 0; t < first.size(); ++t) {
+        const OutputLayout& output = layout.outputs()[t];
+        const auto [a, b] = std::mismatch(first[t].begin(), first[t].end(), outputs[t].begin());
+        if (a == first[t].end()) continue;
+        places += fmt::format("the first element that differs is {}\n",
+                              layout.describe(output, (a - first[t].begin()) / static_cast<std::int64_t>(size_of(output.dtype))));
+      }
+      return rejection(Stage::determinism, fmt::format("two runs on the same inputs differ on {}", workload.name),
+                       fmt::format("Run 1 and run {} got the same inputs and gave different bits.\n{}Look for data races "
+                                   "between threads, reads of memory that was not written in this run, and sums whose "
+                                   "order depends on timing.\n", i + 1, places));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cultivar

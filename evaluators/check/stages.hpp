@@ -1,0 +1,66 @@
+// Stages 3 to 7 and the checks of stage 11: one variant, one check shape, one run, every element of it (or, of a shape
+// that costs the oracle too much, secretly chosen blocks of rows and both ends) against the oracle.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "evaluators/check/compare.hpp"
+#include "evaluators/check/oracle.hpp"
+#include "evaluators/worker/requests.hpp"
+
+namespace cultivar {
+
+// What the target computes in; a task's dtypes are cut down to these.
+std::vector<Dtype> dtypes_of(TargetKind);
+
+// The task's shapes for smoke, sweep, stress or edge in each dtype of the target.
+std::vector<Workload> check_shapes(const Task&, Stage, TargetKind);
+// Those of them that the variant claims.
+std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
+// Every macro assignment to compile, without repetition; the one that smoke needs comes first.
+std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&, const std::vector<Workload>&,
+                                                        Breadth);
+
+struct CheckLimits {
+  double run_deadline_s = 10.0;
+  double oracle_flops = 6e7;  // for one run; shapes beyond it are checked on secretly chosen blocks of rows
+};
+
+// Rows to compare: all, or whole blocks among which are the first and the last.
+std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,
+                                        std::uint64_t seed);
+
+// In words: what a variant did to earn this fault, and where to look.
+Evaluation rejection_of(Stage, const Fault&, const std::string& where);
+
+class Checker {
+ public:
+  // Keeps references to all of them.
+  Checker(Device& device, const Task& task, const OracleLibrary& oracle, CheckLimits limits)
+      : device_(device), task_(task), oracle_(oracle), limits_(limits) {}
+
+  using Progress = std::function<void(const std::string&)>;
+  // nullopt: passed.
+  std::optional<Evaluation> run_stage(Stage, const Compiled&, std::uint64_t seed, const Progress&);
+  // One run of one workload under these fills (stress) or the task's own.
+  std::optional<Evaluation> check(Stage, const Compiled&, const Workload&, std::uint64_t seed,
+                                  const StressCase* stress = nullptr);
+  // Three runs of it on the same inputs, bitwise equal.
+  std::optional<Evaluation> check_determinism(const Compiled&, const Workload&, std::uint64_t seed);
+
+ private:
+  Device& device_;
+  const Task& task_;
+  const OracleLibrary& oracle_;
+  CheckLimits limits_;
+};
+
+int cores_of(const Facts&);  // threads for the oracle
+// Binds the variant to the workload on the device; every way in which that fails is a rejection.
+tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
+                                                                const Workload&, const std::string& where,
+                                                                double deadline_s);
+std::vector<std::vector<std::byte>> output_buffers(const Task&, const Workload&);
+
+}  // namespace cultivar
