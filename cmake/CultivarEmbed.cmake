@@ -1,0 +1,17 @@
+# Text files as constants of the program: cultivar_embed(target name file...) makes "embedded/<name>.hpp"
+# with one `inline constexpr std::string_view` in cultivar::<name> for each file, named after it (dots become underscores).
+function(cultivar_embed target name)
+  set(header ${CMAKE_BINARY_DIR}/embedded/embedded/${name}.hpp)
+  set(body "// Generated from text files; see cmake/CultivarEmbed.cmake.\n#pragma once\n#include <string_view>\n\nnamespace cultivar::${name} {\n")
+  foreach(file ${ARGN})
+    get_filename_component(stem ${file} NAME)
+    string(REGEX REPLACE "\\.in$" "" stem ${stem})
+    string(MAKE_C_IDENTIFIER ${stem} identifier)
+    file(READ ${file} text)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    string(APPEND body "inline constexpr std::string_view ${identifier} = R\"~~~(${text})~~~\";\n")
+  endforeach()
+  string(APPEND body "}  // namespace cultivar::${name}\n")
+  file(GENERATE OUTPUT ${header} CONTENT "${body}")
+  target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/embedded)
+endfunction()

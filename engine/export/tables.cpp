@@ -1,0 +1,93 @@
+#include "engine/export/tables.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "evaluators/statistics/bootstrap.hpp"
+#include "evaluators/statistics/quantiles.hpp"
+
+namespace cultivar {
+
+std::string workload_table(const Evaluation& evaluation) {
+  std::set<std::string> contenders;
+  for (const auto& workload : evaluation.workloads)
+    for (const auto& [name, ratio] : workload.ratios) contenders.insert(name);
+
+  std::string text =
+      fmt::format("| workload | median us | 95 % interval | quartiles | samples | {} |", evaluation.unit);
+  std::string rule = "|---|---|---|---|---|---|";
+  for (const auto& name : contenders) {
+    text += fmt::format(" x faster than {} |", name);
+    rule += "---|";
+  }
+  text += "\n" + rule + "\n";
+  for (const auto& workload : evaluation.workloads) {
+    std::vector<double> times;
+    for (const auto& sample : workload.samples) times.push_back(sample.seconds * 1e6);
+    std::string interval = "-";
+    if (!times.empty()) {
+      const auto bounds = bootstrap_interval(times, median, 0.95, 1);
+      interval = fmt::format("{:.1f} - {:.1f}", bounds.lower, bounds.upper);
+    }
+    text += fmt::format("| {} | {:.1f} | {} | {:.1f} - {:.1f} | {} | {:.2f} |", workload.workload,
+                        workload.median_us, interval, workload.q1_us, workload.q3_us, times.size(),
+                        workload.value);
+    for (const auto& name : contenders) {
+      const auto it = workload.ratios.find(name);
+      text += it == workload.ratios.end() ? " - |" : fmt::format(" {:.3f} |", it->second);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+namespace {
+std::string step_text(const Individual& individual) {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : individual.configuration)
+    values.push_back(fmt::format("{}={}", name, to_string(value)));
+  return fmt::format("{}", fmt::join(values, " "));
+}
+}  // namespace
+
+std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
+  std::string text = fmt::format(
+      "| id | made by | from | {} | gain | configuration | note |\n|---|---|---|---|---|---|---|\n", unit);
+  double previous = 0.0;
+  for (const auto& [individual, state, stage, reason, proposed_at, judged_at] : lineage) {
+    const auto gain = previous > 0 && individual.fitness > 0
+                          ? fmt::format("{:+.1f} %", 100.0 * (individual.fitness / previous - 1.0))
+                          : "-";
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, individual.descent.op,
+        individual.descent.parents.empty() ? "-"
+                                           : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
+        individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + stage, gain,
+        step_text(individual), individual.descent.note);
+    if (individual.fitness > 0) previous = individual.fitness;
+  }
+  return text;
+}
+
+nlohmann::json lineage_json(const std::vector<IndividualRow>& lineage) {
+  auto result = nlohmann::json::array();
+  for (const auto& row : lineage) {
+    nlohmann::json configuration = nlohmann::json::object();
+    for (const auto& [name, value] : row.individual.configuration)
+      std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
+    result.push_back({{"id", row.individual.id},
+                      {"variant", row.individual.variant_id},
+                      {"operator", row.individual.descent.op},
+                      {"parents", row.individual.descent.parents},
+                      {"island", row.individual.descent.island},
+                      {"note", row.individual.descent.note},
+                      {"fitness", row.individual.fitness},
+                      {"measured", row.individual.measured},
+                      {"configuration", configuration}});
+  }
+  return result;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,35 @@
+#include "engine/export/cpp_expression.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+using namespace cultivar;
+
+BOOST_AUTO_TEST_SUITE(cpp_expression)
+
+namespace {
+std::string cpp(const std::string& text) {
+  const auto expression = Expression::parse(text);
+  BOOST_REQUIRE_MESSAGE(expression, text);
+  const auto result = to_cpp(*expression);
+  BOOST_REQUIRE_MESSAGE(result, text);
+  return *result;
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(numbers_become_doubles_and_precedence_is_kept) {
+  BOOST_TEST(cpp("2 * STAGES + 1") == "((2.0 * STAGES) + 1.0)");
+  BOOST_TEST(cpp("a - b - c") == "((a - b) - c)");
+  BOOST_TEST(cpp("(BLOCK_M + 2*N) * D * 2") == "(((BLOCK_M + (2.0 * N)) * D) * 2.0)");
+}
+
+BOOST_AUTO_TEST_CASE(what_cpp_spells_differently_is_translated) {
+  BOOST_TEST(cpp("-2^2") == "(-std::pow(2.0, 2.0))");
+  BOOST_TEST(cpp("S % 128") == "std::fmod(S, 128.0)");
+  BOOST_TEST(cpp("ceil_div(S_q, TILE)") == "expression::ceil_div(S_q, TILE)");
+  BOOST_TEST(cpp("D == 64 && causal") == "double((double(D == 64.0) != 0.0) && (causal != 0.0))");
+  BOOST_TEST(cpp("a ? b : c + 1") == "((a) != 0.0 ? b : (c + 1.0))");
+  BOOST_TEST(cpp("1e-3 * 2.5") == "(1e-3 * 2.5)");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
