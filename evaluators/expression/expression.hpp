@@ -1,6 +1,7 @@
 // Arithmetic over named numbers, evaluated by muParser: dimensions, parameters, tunables, `let` names and
-// device facts. Besides muParser's own operators: %, ceil_div(a, b), round_up(a, b), floor_div(a, b), min, max.
-// The names of dtypes (f32, bf16, ...) are constants, so that `dtype == bf16` works. Exact to 2^53.
+// device facts. Besides muParser's own operators: %, ceil_div(a, b), round_up(a, b), floor_div(a, b), floor,
+// ceil, min, max, !. The names of dtypes (f32, bf16, ...) are constants, so that `dtype == bf16` works. Exact
+// to 2^53.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,8 @@ class Expression {
  public:
   static Expected<Expression> parse(std::string text);
   static Expression constant(double value);
+  // Functions and constants: a name that means something already.
+  static const std::vector<std::string>& reserved_names();
 
   // The names it needs, sorted, each once.
   const std::vector<std::string>& names() const { return names_; }

@@ -1,5 +1,6 @@
-// What must be computed: tensors, dimensions, oracle, tolerances, check stages, workload sets. A task is a folder:
-// task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed beside, never evolved).
+// What must be computed: tensors, dimensions, oracle, tolerances, check stages, workload sets. A task is a
+// folder: task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed beside, never
+// evolved).
 #pragma once
 
 #include <filesystem>
@@ -36,10 +37,12 @@ struct Parameter {
   std::optional<Expression> fallback;
 };
 
-// E <= factor * R + floor, for the maximum and the RMS error, over the whole tensor and over each block of rows.
+// E <= factor * R + floor, for the maximum and the RMS error, over the whole tensor and over each block of
+// rows.
 struct Tolerance {
   double factor = 2.0;
-  double floor_eps = 4.0;  // floor = floor_eps * epsilon(output dtype) * RMS of the oracle over what is compared
+  double floor_eps =
+      4.0;  // floor = floor_eps * epsilon(output dtype) * RMS of the oracle over what is compared
   std::int64_t block_rows = 64;
 };
 

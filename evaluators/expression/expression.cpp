@@ -1,0 +1,189 @@
+#include "evaluators/expression/expression.hpp"
+
+#include <fmt/format.h>
+#include <muParser.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "evaluators/task/dtype.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::size_t longest = 4000;
+
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
+double floor_div(double a, double b) {
+  return std::floor(a / b);
+}
+double round_up(double a, double b) {
+  return std::ceil(a / b) * b;
+}
+double modulo(double a, double b) {
+  return std::fmod(a, b);
+}
+double negate(double a) {
+  return a == 0.0 ? 1.0 : 0.0;
+}
+double floor_of(double a) {
+  return std::floor(a);
+}
+double ceil_of(double a) {
+  return std::ceil(a);
+}
+
+void define_language(mu::Parser& parser) {
+  parser.DefineFun("ceil_div", ceil_div);
+  parser.DefineFun("floor_div", floor_div);
+  parser.DefineFun("round_up", round_up);
+  parser.DefineFun("floor", floor_of);
+  parser.DefineFun("ceil", ceil_of);
+  parser.DefineOprtChars("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*^/?<>=#!$%&|~'_{}");
+  parser.DefineOprt("%", modulo, mu::prMUL_DIV);
+  parser.DefineInfixOprt("!", negate);
+  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i)
+    parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
+}
+
+// A parser with its variables. One a thread and text: muParser's evaluation is not const.
+struct Compiled {
+  mu::Parser parser;
+  std::deque<double> values;  // stable addresses, one a name
+};
+
+Compiled& compiled(const std::string& text, const std::vector<std::string>& names) {
+  // Bounded, because texts come from candidates without end.
+  constexpr std::size_t most = 512;
+  thread_local std::unordered_map<std::string, std::unique_ptr<Compiled>> cache;
+  if (const auto found = cache.find(text); found != cache.end()) return *found->second;
+  if (cache.size() >= most) cache.clear();
+  auto fresh = std::make_unique<Compiled>();
+  define_language(fresh->parser);
+  for (const std::string& name : names) fresh->parser.DefineVar(name, &fresh->values.emplace_back(1.0));
+  fresh->parser.SetExpr(text);
+  return *cache.emplace(text, std::move(fresh)).first->second;
+}
+
+std::string values_of(const std::vector<std::string>& names, const Bindings& bindings) {
+  std::string text;
+  for (const std::string& name : names)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, bindings.find(name)->second);
+  return text.empty() ? text : " (with " + text + ")";
+}
+
+std::optional<double> plain_number(const std::string& text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// An = that is not part of ==, !=, <= or >=.
+bool assigns(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '=') continue;
+    if (i + 1 < text.size() && text[i + 1] == '=') {
+      ++i;
+      continue;
+    }
+    if (i == 0 || std::string_view("<>!").find(text[i - 1]) == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+tl::unexpected<Error> bad(const std::string& text, const std::string& why) {
+  return failure("expression", fmt::format("'{}': {}", text, why));
+}
+
+}  // namespace
+
+Expected<Expression> Expression::parse(std::string text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  while (!text.empty() && blank(text.back())) text.pop_back();
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), blank));
+  std::replace_if(text.begin(), text.end(), blank, ' ');
+  if (text.empty()) return failure("expression", "an expression is empty (give a number or a formula)");
+  if (text.size() > longest)
+    return bad(text.substr(0, 40) + "...", fmt::format("longer than {} characters", longest));
+  Expression result;
+  result.text_ = std::move(text);
+  if (plain_number(result.text_)) return result;
+  if (result.text_.find_first_of("\"'") != std::string::npos)
+    return bad(result.text_, "texts are not supported (remove the quotes inside the expression)");
+  if (assigns(result.text_)) return bad(result.text_, "= does not compare (write ==)");
+  try {
+    mu::Parser parser;
+    define_language(parser);
+    parser.SetExpr(result.text_);
+    for (const auto& [name, address] : parser.GetUsedVar()) result.names_.push_back(name);
+    std::deque<double> values;
+    for (const std::string& name : result.names_) parser.DefineVar(name, &values.emplace_back(1.0));
+    int results = 0;
+    parser.Eval(results);
+    if (results != 1) return bad(result.text_, "is several values (an expression is one)");
+  } catch (const mu::Parser::exception_type& error) {
+    return bad(result.text_, fmt::format("is not an expression: {}", error.GetMsg()));
+  }
+  return result;
+}
+
+Expression Expression::constant(double value) {
+  Expression result;
+  result.text_ = fmt::format("{}", value);
+  if (result.text_.ends_with(".0")) result.text_.resize(result.text_.size() - 2);
+  return result;
+}
+
+const std::vector<std::string>& Expression::reserved_names() {
+  static const std::vector<std::string> names = [] {
+    mu::Parser parser;
+    define_language(parser);
+    std::vector<std::string> all;
+    for (const auto& [name, f] : parser.GetFunDef()) all.push_back(name);
+    for (const auto& [name, value] : parser.GetConst()) all.push_back(name);
+    std::sort(all.begin(), all.end());
+    return all;
+  }();
+  return names;
+}
+
+Expected<double> Expression::evaluate(const Bindings& bindings) const {
+  if (const auto number = plain_number(text_)) return *number;
+  for (const std::string& name : names_)
+    if (!bindings.contains(name)) {
+      std::vector<std::string> known;
+      for (const auto& [other, value] : bindings) known.push_back(other);
+      return bad(text_, fmt::format("unknown name '{}'{}", name, did_you_mean(name, known)));
+    }
+  try {
+    Compiled& ready = compiled(text_, names_);
+    for (std::size_t i = 0; i < names_.size(); ++i) ready.values[i] = bindings.find(names_[i])->second;
+    const double value = ready.parser.Eval();
+    if (!std::isfinite(value)) return bad(text_, fmt::format("is {}{}", value, values_of(names_, bindings)));
+    return value;
+  } catch (const mu::Parser::exception_type& error) {
+    return bad(text_, fmt::format("{}{}", error.GetMsg(), values_of(names_, bindings)));
+  }
+}
+
+Expected<std::int64_t> Expression::evaluate_integer(const Bindings& bindings, std::int64_t minimum) const {
+  const auto value = evaluate(bindings);
+  if (!value) return tl::make_unexpected(value.error());
+  if (*value != std::floor(*value) || std::abs(*value) > 0x1p53)
+    return bad(text_, fmt::format("must be a whole number, is {}{}", *value, values_of(names_, bindings)));
+  if (*value < static_cast<double>(minimum))
+    return bad(text_,
+               fmt::format("must be at least {}, is {}{}", minimum, *value, values_of(names_, bindings)));
+  return static_cast<std::int64_t>(*value);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,112 @@
+#include "evaluators/expression/expression.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <thread>
+
+using namespace cultivar;
+
+namespace {
+
+double value_of(const std::string& text, const Bindings& bindings = {}) {
+  const auto expression = Expression::parse(text);
+  BOOST_REQUIRE_MESSAGE(expression, text << ": " << (expression ? "" : expression.error().message));
+  const auto value = expression->evaluate(bindings);
+  BOOST_REQUIRE_MESSAGE(value, (value ? "" : value.error().message));
+  return *value;
+}
+std::string parse_error(const std::string& text) {
+  const auto expression = Expression::parse(text);
+  return expression ? "no error" : expression.error().message;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(expression)
+
+BOOST_AUTO_TEST_CASE(arithmetic_comparison_logic_and_choice_work) {
+  const Bindings b{{"a", 7}, {"b", 3}, {"D", 128}, {"dtype", 3}, {"flag", 0}};
+  BOOST_TEST(value_of("a + b * 2", b) == 13);
+  BOOST_TEST(value_of("a % b", b) == 1);
+  BOOST_TEST(value_of("a % b * 2", b) == 2);
+  BOOST_TEST(value_of("2 ^ 10") == 1024);
+  BOOST_TEST(value_of("-a + 1", b) == -6);
+  BOOST_TEST(value_of("D == 128 && dtype == bf16", b) == 1);
+  BOOST_TEST(value_of("D == 64 || dtype == f16", b) == 0);
+  BOOST_TEST(value_of("!flag", b) == 1);
+  BOOST_TEST(value_of("!flag && !(a == b)", b) == 1);
+  BOOST_TEST(value_of("a != b", b) == 1);
+  BOOST_TEST(value_of("a >= 7 && a <= 7", b) == 1);
+  BOOST_TEST(value_of("flag ? a : b", b) == 3);
+  BOOST_TEST(value_of("a > b ? a > 6 ? 1 : 2 : 3", b) == 1);
+  BOOST_TEST(value_of("ceil_div(a, b)", b) == 3);
+  BOOST_TEST(value_of("floor_div(a, b)", b) == 2);
+  BOOST_TEST(value_of("round_up(a, b)", b) == 9);
+  BOOST_TEST(value_of("min(a, b, 1) + max(a, b)", b) == 8);
+  BOOST_TEST(value_of("1 / sqrt(D)", b) == 1 / std::sqrt(128.0));
+  BOOST_TEST(value_of("floor(3.5) + ceil(3.5)") == 7);
+  BOOST_TEST(value_of("9007199254740991") == 9007199254740991.0);
+  BOOST_TEST(value_of("1e3") == 1000);
+}
+
+BOOST_AUTO_TEST_CASE(names_are_listed_once_sorted_without_functions_and_dtypes) {
+  const auto e = Expression::parse("b * a + ceil_div(a, c) + (dtype == bf16)");
+  BOOST_REQUIRE(e);
+  BOOST_TEST(e->names() == (std::vector<std::string>{"a", "b", "c", "dtype"}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_name_is_named_with_the_nearest) {
+  const auto e = Expression::parse("BLOCK_m * 2");
+  BOOST_REQUIRE(e);
+  BOOST_TEST(e->evaluate({{"BLOCK_M", 1}, {"D", 2}}).error().message ==
+             "'BLOCK_m * 2': unknown name 'BLOCK_m' (did you mean 'BLOCK_M'? known: BLOCK_M, D)");
+}
+
+BOOST_AUTO_TEST_CASE(a_non_finite_result_is_an_error_that_shows_the_numbers) {
+  BOOST_TEST(Expression::parse("a / b")->evaluate({{"a", 1}, {"b", 0}}).error().message ==
+             "'a / b': is inf (with a=1, b=0)");
+  BOOST_TEST(!Expression::parse("sqrt(0 - a)")->evaluate({{"a", 1}}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(integers_must_be_whole_and_large_enough) {
+  const Bindings b{{"a", 7}};
+  BOOST_TEST(Expression::parse("a * 2")->evaluate_integer(b).value() == 14);
+  BOOST_TEST(Expression::parse("a / 2")->evaluate_integer(b).error().message ==
+             "'a / 2': must be a whole number, is 3.5 (with a=7)");
+  BOOST_TEST(Expression::parse("a - 7")->evaluate_integer(b, 1).error().message ==
+             "'a - 7': must be at least 1, is 0 (with a=7)");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_one_expression_is_refused) {
+  for (const char* text :
+       {"", "  ", "a +", "(a", "a b", "1, 2", "a = 3", "\"x\"", "foo(", "nosuch(1)", "min()"})
+    BOOST_TEST(parse_error(text) != "no error", text);
+  BOOST_TEST(parse_error("D = 128") == "'D = 128': = does not compare (write ==)");
+  BOOST_TEST(parse_error(std::string(100000, '(')) != "no error");
+}
+
+BOOST_AUTO_TEST_CASE(constants_and_texts_round_trip) {
+  BOOST_TEST(Expression::constant(64).text() == "64");
+  BOOST_TEST(Expression::constant(0.1).evaluate({}).value() == 0.1);
+  BOOST_TEST((Expression::parse(" a+1 ").value() == Expression::parse("a+1").value()));
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_evaluate_the_same_expression) {
+  const Expression e = Expression::parse("a * 2 + b").value();
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i)
+        if (e.evaluate({{"a", i}, {"b", t}}).value() != 2 * i + t) ++wrong[static_cast<std::size_t>(t)];
+    });
+  for (auto& thread : threads) thread.join();
+  for (int count : wrong) BOOST_TEST(count == 0);
+}
+
+BOOST_AUTO_TEST_CASE(more_expressions_than_the_cache_holds_still_evaluate) {
+  for (int i = 0; i < 1200; ++i) BOOST_TEST(value_of("a + " + std::to_string(i), {{"a", 1}}) == i + 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,155 @@
+#include "evaluators/task/fill.hpp"
+
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <set>
+#include <vector>
+
+using namespace cultivar;
+
+namespace {
+
+std::vector<double> filled(const Fill& fill, std::uint64_t seed, std::vector<std::int64_t> shape,
+                           Dtype type = Dtype::f32) {
+  std::size_t count = 1;
+  for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
+  std::vector<std::byte> bytes(count * size_of(type));
+  fill_tensor(fill, seed, shape, type, bytes);
+  std::vector<double> values(count);
+  decode(type, bytes, values);
+  return values;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(fill)
+
+BOOST_AUTO_TEST_CASE(a_normal_fill_has_the_moments_and_tails_of_a_normal) {
+  const std::vector<double> x = filled({Fill::Kind::normal, 0, 1, -1}, 7, {1000, 1000});
+  double m1 = 0, m2 = 0, m3 = 0, m4 = 0, neighbour = 0;
+  std::size_t beyond1 = 0, beyond2 = 0, beyond3 = 0, beyond4 = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    m1 += x[i], m2 += x[i] * x[i], m3 += x[i] * x[i] * x[i], m4 += x[i] * x[i] * x[i] * x[i];
+    if (i > 0) neighbour += x[i] * x[i - 1];
+    beyond1 += std::abs(x[i]) > 1, beyond2 += std::abs(x[i]) > 2, beyond3 += std::abs(x[i]) > 3;
+    beyond4 += std::abs(x[i]) > 4;
+  }
+  const auto n = static_cast<double>(x.size());
+  BOOST_TEST(std::abs(m1 / n) < 0.005);
+  BOOST_TEST(std::abs(m2 / n - 1) < 0.007);
+  BOOST_TEST(std::abs(m3 / n) < 0.015);
+  BOOST_TEST(std::abs(m4 / n - 3) < 0.05);
+  BOOST_TEST(std::abs(neighbour / n) < 0.005);
+  BOOST_TEST(std::abs(static_cast<double>(beyond1) / n - 0.317311) < 0.0025);
+  BOOST_TEST(std::abs(static_cast<double>(beyond2) / n - 0.045500) < 0.001);
+  BOOST_TEST(std::abs(static_cast<double>(beyond3) / n - 0.0027) < 0.0003);
+  BOOST_TEST(beyond4 > 30u);  // expected 63
+  BOOST_TEST(beyond4 < 110u);
+}
+
+BOOST_AUTO_TEST_CASE(mean_and_deviation_are_applied) {
+  const std::vector<double> x = filled({Fill::Kind::normal, 5, 0.5, -1}, 3, {100000});
+  double sum = 0, squares = 0;
+  for (const double v : x) sum += v, squares += (v - 5) * (v - 5);
+  BOOST_TEST(std::abs(sum / 1e5 - 5) < 0.01);
+  BOOST_TEST(std::abs(std::sqrt(squares / 1e5) - 0.5) < 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(a_uniform_fill_covers_its_range) {
+  const std::vector<double> x = filled({Fill::Kind::uniform, -2, 3, -1}, 3, {100000});
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  BOOST_TEST(*low >= -2);
+  BOOST_TEST(*low < -1.99);
+  BOOST_TEST(*high < 3);
+  BOOST_TEST(*high > 2.99);
+  double sum = 0;
+  for (const double v : x) sum += v;
+  BOOST_TEST(std::abs(sum / 1e5 - 0.5) < 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_bits_for_any_number_of_threads) {
+  for (const auto kind :
+       {Fill::Kind::normal, Fill::Kind::spread, Fill::Kind::one_hot, Fill::Kind::same_rows}) {
+    const Fill f{kind, 0.5, 1, 0};
+    const std::vector<std::int64_t> shape{700, 1001};
+    std::vector<double> one, many;
+    {
+      tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
+      one = filled(f, 11, shape, Dtype::bf16);
+    }
+    many = filled(f, 11, shape, Dtype::bf16);
+    BOOST_TEST((one == many));
+    BOOST_TEST((filled(f, 12, shape, Dtype::bf16) != many));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_prefix_does_not_depend_on_the_length) {
+  const std::vector<double> longer = filled({}, 5, {300001});
+  const std::vector<double> shorter = filled({}, 5, {1001});
+  BOOST_TEST(std::equal(shorter.begin(), shorter.end(), longer.begin()));
+}
+
+BOOST_AUTO_TEST_CASE(low_precision_fills_are_the_float_fill_rounded_to_nearest_even) {
+  for (const auto kind : {Fill::Kind::normal, Fill::Kind::uniform, Fill::Kind::spread}) {
+    const Fill f{kind, 0.25, 2, -1};
+    const std::vector<double> exact = filled(f, 5, {5000});
+    for (const Dtype type : {Dtype::bf16, Dtype::f16}) {
+      const std::vector<double> rounded = filled(f, 5, {5000}, type);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) wrong += rounded[i] != round_to(type, exact[i]);
+      BOOST_TEST(wrong == 0u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_hot_has_one_needle_along_its_axis_for_every_other_index) {
+  const std::vector<double> x = filled({Fill::Kind::one_hot, 0, 9, 1}, 5, {3, 40, 8});
+  std::set<std::size_t> places;
+  for (std::size_t a = 0; a < 3; ++a)
+    for (std::size_t c = 0; c < 8; ++c) {
+      std::size_t hot = 0;
+      for (std::size_t b = 0; b < 40; ++b) {
+        const double v = x[(a * 40 + b) * 8 + c];
+        BOOST_TEST((v == 0 || v == 9));
+        if (v == 9) ++hot, places.insert(b);
+      }
+      BOOST_TEST(hot == 1u);
+    }
+  BOOST_TEST(places.size() > 5u);
+}
+
+BOOST_AUTO_TEST_CASE(same_rows_repeats_along_its_axis_only) {
+  const std::vector<double> x = filled({Fill::Kind::same_rows, 0, 1, 1}, 5, {2, 10, 4});
+  for (std::size_t a = 0; a < 2; ++a)
+    for (std::size_t b = 0; b < 10; ++b)
+      for (std::size_t c = 0; c < 4; ++c) BOOST_TEST(x[(a * 10 + b) * 4 + c] == x[a * 40 + c]);
+  BOOST_TEST(x[0] != x[1]);
+  BOOST_TEST(x[0] != x[40]);
+}
+
+BOOST_AUTO_TEST_CASE(rising_rises_along_its_axis) {
+  const std::vector<double> x = filled({Fill::Kind::rising, 100, 0, 0}, 5, {50, 2});
+  for (std::size_t i = 0; i < 50; ++i) BOOST_TEST(x[2 * i] == 2.0 * static_cast<double>(i));
+}
+
+BOOST_AUTO_TEST_CASE(spread_covers_its_range_of_magnitudes_with_both_signs) {
+  const std::vector<double> x = filled({Fill::Kind::spread, 1, 8, -1}, 5, {10000});
+  double least = 1e9, most = 0;
+  std::size_t negative = 0;
+  for (const double v : x)
+    least = std::min(least, std::abs(v)), most = std::max(most, std::abs(v)), negative += v < 0;
+  BOOST_TEST(most < std::exp(8.01));
+  BOOST_TEST(most > std::exp(7.9));
+  BOOST_TEST(least > std::exp(-8.01));
+  BOOST_TEST(least < std::exp(-7.9));
+  BOOST_TEST(std::abs(static_cast<double>(negative) - 5000) < 300);
+}
+
+BOOST_AUTO_TEST_CASE(constant_is_constant) {
+  for (const double v : filled({Fill::Kind::constant, 3, 0, -1}, 5, {100}, Dtype::i8)) BOOST_TEST(v == 3);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
