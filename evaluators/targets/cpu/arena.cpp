@@ -1,0 +1,238 @@
+#include "evaluators/targets/cpu/arena.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace cultivar {
+namespace {
+
+constexpr std::size_t line = 64;
+
+std::size_t page() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+std::size_t rounded(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// In each 16-bit word the top exponent bit is off: finite in every floating type, and below 2 in magnitude.
+constexpr std::uint64_t finite_mask = 0xbfffbfffbfffbfffU;
+std::uint64_t poison_word(std::uint64_t seed, std::size_t index) {
+  return mixed(seed + index) & finite_mask;
+}
+
+}  // namespace
+
+Expected<SharedMemory> SharedMemory::create(const char* name, std::size_t bytes) {
+  SharedMemory memory;
+  memory.bytes_ = std::max(rounded(bytes, page()), page());
+  memory.descriptor_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const auto trouble = [&] {
+    return failure("share memory with a cell",
+                   fmt::format("{} bytes: {}", memory.bytes_, std::strerror(errno)));
+  };
+  if (memory.descriptor_ < 0 || ::ftruncate(memory.descriptor_, static_cast<off_t>(memory.bytes_)) != 0)
+    return trouble();
+  // A file that shrank under this process would end it.
+  if (::fcntl(memory.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return trouble();
+  void* data = ::mmap(nullptr, memory.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor_, 0);
+  if (data == MAP_FAILED) return trouble();
+  memory.data_ = static_cast<std::byte*>(data);
+  return memory;
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(other.bytes_),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_) ::munmap(data_, bytes_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+int SharedMemory::open_read_only() const {
+  return ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
+  if (plan.buffers.size() > cell::max_buffers)
+    return failure("open session", fmt::format("a plan of {} buffers; {} are possible", plan.buffers.size(),
+                                               cell::max_buffers));
+  Arena arena;
+  arena.buffers_ = plan.buffers;
+  arena.seed_ = seed;
+  arena.offsets_.assign(plan.buffers.size(), 0);
+  std::size_t input_bytes = 0, other_bytes = 0;
+  // Far from where programs and libraries are put, and different every time.
+  std::uint64_t address = 0x1000000000U + (mixed(seed) & 0x1fffff) * page();
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan.buffers[i];
+    const bool input = buffer.use == PlannedBuffer::Use::input;
+    std::size_t& offset = input ? input_bytes : other_bytes;
+    cell::Region region;
+    region.bytes = rounded(std::max<std::size_t>(buffer.bytes, 1), page()) + page();
+    region.offset = offset;
+    region.input = input;
+    address += cell::guard_bytes;
+    region.address = address;
+    address += region.bytes + cell::guard_bytes + (mixed(seed ^ (i + 1)) & 0xff) * page();
+    offset += region.bytes;
+    arena.regions_.push_back(region);
+  }
+  auto inputs = SharedMemory::create("cultivar-inputs", input_bytes);
+  if (!inputs) return tl::make_unexpected(inputs.error());
+  auto others = SharedMemory::create("cultivar-arena", other_bytes);
+  if (!others) return tl::make_unexpected(others.error());
+  arena.inputs_ = std::move(*inputs);
+  arena.others_ = std::move(*others);
+  return arena;
+}
+
+std::size_t Arena::mapped_bytes() const {
+  std::size_t total = 0;
+  for (const auto& region : regions_) total += region.bytes + 2 * cell::guard_bytes;
+  return total;
+}
+
+void Arena::place(Placement placement) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    switch (placement) {
+      case Placement::start:
+        offsets_[i] = 0;
+        break;
+      case Placement::shifted:
+        offsets_[i] = page();
+        break;
+      case Placement::against_end:
+        offsets_[i] = (regions_[i].bytes - buffers_[i].bytes) / line * line;
+        break;
+    }
+  }
+}
+
+std::byte* Arena::region_data(std::size_t i) const {
+  return (regions_[i].input ? inputs_ : others_).data() + regions_[i].offset;
+}
+
+std::span<std::byte> Arena::data(std::size_t i) const {
+  return {region_data(i) + offsets_[i], buffers_[i].bytes};
+}
+
+void Arena::poison(std::size_t buffer, std::uint64_t seed) const {
+  const auto bytes = data(buffer);
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    const std::uint64_t word = poison_word(seed, i / 8);
+    std::memcpy(bytes.data() + i, &word, 8);
+  }
+  const std::uint64_t last = poison_word(seed, i / 8);
+  std::memcpy(bytes.data() + i, &last, bytes.size() - i);
+}
+
+std::size_t Arena::still_poisoned(std::span<const std::byte> contents, std::uint64_t seed) const {
+  std::size_t count = 0, i = 0;
+  for (; i + 8 <= contents.size(); i += 8) {
+    const std::uint64_t word = poison_word(seed, i / 8);
+    if (std::memcmp(contents.data() + i, &word, 8) == 0) ++count;
+  }
+  // A rest of two bytes would match by chance once in 32,768 runs.
+  const std::uint64_t last = poison_word(seed, i / 8);
+  if (contents.size() - i >= 4 && std::memcmp(contents.data() + i, &last, contents.size() - i) == 0) ++count;
+  return count;
+}
+
+namespace {
+
+std::byte canary(std::uint64_t seed, std::size_t buffer, std::size_t position) {
+  return static_cast<std::byte>(mixed(seed ^ (buffer << 48) ^ position) >> 56);
+}
+
+}  // namespace
+
+void Arena::write_canaries() const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    std::byte* const region = region_data(i);
+    const std::size_t begin = offsets_[i], end = begin + buffers_[i].bytes;
+    for (std::size_t p = 0; p < begin; ++p) region[p] = canary(seed_, i, p);
+    for (std::size_t p = end; p < regions_[i].bytes; ++p) region[p] = canary(seed_, i, p);
+  }
+}
+
+std::optional<std::string> Arena::broken_canary() const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const std::byte* const region = region_data(i);
+    const std::size_t begin = offsets_[i], end = begin + buffers_[i].bytes;
+    // The nearest first: it tells most about the mistake.
+    for (std::size_t p = begin; p-- > 0;)
+      if (region[p] != canary(seed_, i, p))
+        return fmt::format("wrote {} before the start of '{}' ({} bytes)",
+                           begin - p == 1 ? "1 byte" : fmt::format("{} bytes", begin - p), buffers_[i].name,
+                           buffers_[i].bytes);
+    for (std::size_t p = end; p < regions_[i].bytes; ++p)
+      if (region[p] != canary(seed_, i, p))
+        return fmt::format("wrote {} behind the end of '{}' ({} bytes)",
+                           p == end ? "right" : fmt::format("{} bytes", p - end), buffers_[i].name,
+                           buffers_[i].bytes);
+  }
+  return std::nullopt;
+}
+
+void Arena::flush_caches() const {
+#if defined(__x86_64__)
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const std::byte* const region = region_data(i);
+    for (std::size_t p = 0; p < regions_[i].bytes; p += line) _mm_clflush(region + p);
+  }
+  _mm_mfence();
+#elif defined(__aarch64__)
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const std::byte* const region = region_data(i);
+    for (std::size_t p = 0; p < regions_[i].bytes; p += line)
+      asm volatile("dc civac, %0" ::"r"(region + p) : "memory");
+  }
+  asm volatile("dsb ish" ::: "memory");
+#endif
+}
+
+std::string Arena::describe_address(std::uint64_t address) const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const cell::Region& region = regions_[i];
+    if (address < region.address - cell::guard_bytes ||
+        address >= region.address + region.bytes + cell::guard_bytes)
+      continue;
+    const std::uint64_t begin = cell_address(i), end = begin + buffers_[i].bytes;
+    const auto& name = buffers_[i].name;
+    if (address < begin)
+      return fmt::format("{} bytes before the start of '{}' ({} bytes)", begin - address, name,
+                         buffers_[i].bytes);
+    if (address >= end)
+      return fmt::format("{} bytes behind the end of '{}' ({} bytes)", address - end, name,
+                         buffers_[i].bytes);
+    if (region.input)
+      return fmt::format("byte {} of '{}', an input, which may not be written", address - begin, name);
+    return fmt::format("byte {} of '{}'", address - begin, name);
+  }
+  return {};
+}
+
+}  // namespace cultivar

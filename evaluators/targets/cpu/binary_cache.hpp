@@ -1,0 +1,29 @@
+// Compiled kernels on disk: <folder>/ab/<key>.so and <key>.json beside it. Written to a temporary name,
+// synced, renamed; an entry whose bytes do not match its hash counts as absent.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+class BinaryCache {  // safe to use from several threads and processes
+ public:
+  explicit BinaryCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::optional<Binary> find(const std::string& key) const;
+  // Moves nothing: copies `object` in. The result names the cached file.
+  Expected<Binary> store(const std::string& key, const std::filesystem::path& object, Binary) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+Expected<std::string> read_file(const std::filesystem::path&);
+// Temporary name in the same folder, fsync, rename.
+Expected<void> write_file_durably(const std::filesystem::path&, std::string_view contents);
+
+}  // namespace cultivar

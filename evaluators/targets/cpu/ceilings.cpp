@@ -1,0 +1,215 @@
+#include "evaluators/targets/cpu/ceilings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "evaluators/targets/cpu/binary_cache.hpp"
+#include "evaluators/targets/cpu/compiler.hpp"
+#include "evaluators/targets/cpu/session.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+// Register-resident multiply-adds in f32, and in bf16 where the processor has them: the faster one is the
+// ceiling. Sixteen accumulators hide the latency of two units.
+constexpr const char* kernels_source = R"(
+#include <cstdint>
+#include <cstring>
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+typedef float Vector __attribute__((vector_size(VECTOR_BYTES)));
+
+extern "C" void multiply_add(float* out, std::int64_t iterations, std::int32_t thread) {
+  Vector a[16];
+  for (int j = 0; j < 16; ++j) a[j] = Vector{} + static_cast<float>(j + thread);
+  const Vector m = Vector{} + 0.999f, c = Vector{} + 0.001f;
+  for (std::int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j) a[j] = a[j] * m + c;
+    asm volatile("" ::: "memory");
+  }
+  Vector sum = a[0];
+  for (int j = 1; j < 16; ++j) sum += a[j];
+  out[thread] = sum[0] + sum[VECTOR_BYTES / 4 - 1];
+}
+
+extern "C" void dot_bf16(float* out, std::int64_t iterations, std::int32_t thread) {
+#if defined(__AVX512BF16__)
+  __m512 a[16];
+  for (int j = 0; j < 16; ++j) a[j] = _mm512_set1_ps(static_cast<float>(j + thread));
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.01f), _mm512_set1_ps(0.02f));
+  for (std::int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j) a[j] = _mm512_dpbf16_ps(a[j], x, x);
+    asm volatile("" ::: "memory");
+  }
+  for (int j = 1; j < 16; ++j) a[0] = _mm512_add_ps(a[0], a[j]);
+  out[thread] = _mm512_reduce_add_ps(a[0]);
+#else
+  out[thread] = static_cast<float>(iterations);
+#endif
+}
+
+// Each thread its own slice. memcpy streams past the caches when that is faster.
+extern "C" void copy(char* to, const char* from, std::int64_t bytes, std::int64_t passes, std::int32_t thread,
+                     std::int32_t threads) {
+  const std::int64_t slice = bytes / threads / 4096 * 4096;
+  for (std::int64_t p = 0; p < passes; ++p) {
+    std::memcpy(to + thread * slice, from + thread * slice, static_cast<std::size_t>(slice));
+    asm volatile("" ::: "memory");
+  }
+}
+
+extern "C" void read(float* out, const char* from, std::int64_t bytes, std::int64_t passes, std::int32_t thread,
+                     std::int32_t threads) {
+  const std::int64_t slice = bytes / threads / 4096 * 4096;
+  Vector sum[8] = {};
+  for (std::int64_t p = 0; p < passes; ++p) {
+    const Vector* v = reinterpret_cast<const Vector*>(from + thread * slice);
+    for (std::int64_t i = 0; i < slice / VECTOR_BYTES; i += 8)
+      for (int j = 0; j < 8; ++j) sum[j] += v[i + j];
+    asm volatile("" ::: "memory");
+  }
+  for (int j = 1; j < 8; ++j) sum[0] += sum[j];
+  out[thread] = sum[0][0];
+}
+)";
+
+PlannedArgument buffer(int index) {
+  PlannedArgument a;
+  a.kind = PlannedArgument::Kind::buffer;
+  a.index = index;
+  return a;
+}
+PlannedArgument number(std::int64_t value) {
+  PlannedArgument a;
+  a.type = Dtype::i64;
+  a.value = static_cast<double>(value);
+  return a;
+}
+PlannedArgument special(PlannedArgument::Kind kind) {
+  PlannedArgument a;
+  a.kind = kind;
+  return a;
+}
+
+class Meter {
+ public:
+  Meter(Device& device, const std::filesystem::path& cache) : device_(device) {
+    threads_ = static_cast<int>(device.facts().at("num_cores"));
+    vector_bytes_ = static_cast<std::int64_t>(device.facts().at("vector_bits")) / 8;
+    Variant variant;
+    variant.source = kernels_source;
+    for (const char* name : {"multiply_add", "dot_bf16", "copy", "read"}) {
+      variant.manifest.launch.emplace_back();
+      variant.manifest.launch.back().kernel = name;
+    }
+    CpuCompiler compiler({.cache = cache});
+    auto binary = compiler.compile(variant, {fmt::format("VECTOR_BYTES={}", vector_bytes_)}, 60.0);
+    if (!binary)
+      throw MissingError("the ceilings' kernels do not compile: " + binary.error().reason + "\n" +
+                         binary.error().diagnostics);
+    binary_ = *binary;
+  }
+
+  // The shortest of a few runs, in seconds.
+  double seconds(const char* kernel, std::size_t bytes, std::int64_t amount, std::int64_t passes) {
+    Plan plan;
+    plan.buffers = {{"out", std::max<std::size_t>(bytes, 4096), PlannedBuffer::Use::workspace, false}};
+    PlannedKernel launch;
+    launch.kernel = kernel;
+    launch.threads = threads_;
+    launch.args = {buffer(0)};
+    if (bytes > 0) {
+      plan.buffers.push_back({"from", bytes, PlannedBuffer::Use::workspace, false});
+      launch.args.push_back(buffer(1));
+    }
+    launch.args.push_back(number(amount));
+    if (bytes > 0) launch.args.push_back(number(passes));
+    launch.args.push_back(special(PlannedArgument::Kind::thread));
+    if (bytes > 0) launch.args.push_back(special(PlannedArgument::Kind::threads));
+    plan.kernels = {launch};
+    auto session = device_.open(binary_, plan, 20.0);
+    if (!session) throw MissingError("the ceilings cannot be measured: " + session.error().detail);
+    handshake_ = static_cast<CpuSession&>(**session).handshake_s();
+    double best = 1e9;
+    for (int i = 0; i < 6; ++i) {
+      auto sample = (*session)->run({}, {}, RunOptions{});
+      if (!sample) throw MissingError("the ceilings cannot be measured: " + sample.error().detail);
+      if (i > 0) best = std::min(best, sample->seconds);
+    }
+    return best;
+  }
+
+  Ceilings measure() {
+    const double threads = threads_;
+    const auto at_least = [](double a, double b) { return std::max(a, b); };
+    Ceilings result;
+    const std::int64_t iterations = 1'000'000;
+    const double per_call = static_cast<double>(iterations) * 16.0 * threads;
+    result.flops =
+        per_call * static_cast<double>(vector_bytes_ / 4) * 2.0 / seconds("multiply_add", 0, iterations, 1);
+    // 0 cycles where the processor lacks it: then the loop was not run, which the plain number tells.
+    const double bf16 = seconds("dot_bf16", 0, iterations, 1);
+    if (bf16 > 1e-3) result.flops = at_least(result.flops, per_call * 64.0 / bf16);
+    handshake_at_most_ = handshake_;
+
+    const auto beyond = static_cast<std::size_t>(
+        std::clamp(2.0 * device_.facts().at("l3_bytes"), 64.0 * (1 << 20), 256.0 * (1 << 20)));
+    const double bytes = static_cast<double>(beyond);
+    result.bytes_per_second =
+        at_least(2.0 * 2.0 * bytes / seconds("copy", beyond, static_cast<std::int64_t>(beyond), 2),
+                 4.0 * bytes / seconds("read", beyond, static_cast<std::int64_t>(beyond), 4));
+    const auto inside = static_cast<std::size_t>(threads_) * 8192;  // both slices in a first-level cache
+    const double near = static_cast<double>(inside) * 200'000.0;
+    result.cached_bytes_per_second =
+        at_least(2.0 * near / seconds("copy", inside, static_cast<std::int64_t>(inside), 200'000),
+                 near / seconds("read", inside, static_cast<std::int64_t>(inside), 200'000));
+    result.cached_bytes_per_second = at_least(result.cached_bytes_per_second, result.bytes_per_second);
+    result.handshake_s = handshake_at_most_;
+    return result;
+  }
+
+ private:
+  Device& device_;
+  Binary binary_;
+  int threads_ = 1;
+  std::int64_t vector_bytes_ = 16;
+  double handshake_ = 0.0, handshake_at_most_ = 0.0;
+};
+
+}  // namespace
+
+Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesystem::path& cache) {
+  const auto path =
+      cache / fmt::format("ceilings-{}.json", sha256_hex(std::string(kernels_source) + name).substr(0, 16));
+  Ceilings result;
+  if (const auto text = read_file(path)) {
+    const json known = json::parse(*text, nullptr, false);
+    try {
+      result.flops = known.at("flops");
+      result.bytes_per_second = known.at("bytes_per_second");
+      result.cached_bytes_per_second = known.at("cached_bytes_per_second");
+      result.handshake_s = known.at("handshake_s");
+      if (known.at("machine") == name && result.flops > 0) return result;
+    } catch (const json::exception&) {
+      // Damaged: measured again.
+    }
+  }
+  result = Meter(device, cache).measure();
+  const json facts = {{"machine", name},
+                      {"flops", result.flops},
+                      {"bytes_per_second", result.bytes_per_second},
+                      {"cached_bytes_per_second", result.cached_bytes_per_second},
+                      {"handshake_s", result.handshake_s}};
+  // A cache that cannot be written costs the next start two seconds and nothing else.
+  (void)write_file_durably(path, facts.dump(1) + "\n");
+  return result;
+}
+
+}  // namespace cultivar

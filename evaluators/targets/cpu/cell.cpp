@@ -1,0 +1,283 @@
+// The inside of a cell. Everything here shares its address space with the candidate, so nothing here is
+// relied upon for honesty: time, checks and verdicts are the worker's. What holds against a hostile candidate
+// is what the kernel enforces: the filter, the limits, the namespaces, the read-only inputs.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <ffi.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "evaluators/targets/cpu/cell_filter.hpp"
+#include "evaluators/targets/cpu/cell_layout.hpp"
+
+namespace cultivar::cell {
+namespace {
+
+using Word = std::atomic<std::uint32_t>;
+
+void futex_wait(Word& word, std::uint32_t value) {
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+void futex_wake(Word& word) {
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Between kernels of a plan. Spins briefly, as neighbours finish together, then sleeps.
+class Barrier {
+ public:
+  void wait(std::uint32_t threads) {
+    const std::uint32_t phase = phase_.load();
+    if (arrived_.fetch_add(1) + 1 == threads) {
+      arrived_.store(0);
+      phase_.store(phase + 1);
+      futex_wake(phase_);
+      return;
+    }
+    for (int i = 0; i < 2000 && phase_.load(std::memory_order_relaxed) == phase; ++i) pause_core();
+    while (phase_.load() == phase) futex_wait(phase_, phase);
+  }
+
+ private:
+  alignas(64) Word arrived_{0};
+  alignas(64) Word phase_{0};
+};
+
+struct LoadedKernel {
+  void (*function)() = nullptr;
+  ffi_cif frame{};
+  ffi_type* types[max_arguments] = {};
+};
+
+// One process, one cell: the signal handler needs to find these.
+Control* control = nullptr;
+Job job;
+LoadedKernel kernels[max_kernels];
+Barrier barrier;
+Word arrived{0};
+
+[[noreturn]] void give_up(int code, const char* what, const char* detail = "") {
+  std::fprintf(stderr, "%s%s%s\n", what, *detail ? ": " : "", detail);
+  std::_Exit(code);
+}
+
+// Tells the worker what happened, for its diagnostics, and then lets it happen.
+void on_signal(int number, siginfo_t* info, void*) {
+  Hint& hint = control->hint;
+  hint.signal = static_cast<std::uint32_t>(number);
+  if (number == SIGSYS) {
+    hint.system_call = static_cast<std::uint32_t>(info->si_syscall);
+    fatal_call();
+  }
+  hint.address = reinterpret_cast<std::uint64_t>(info->si_addr);
+  // A null pointer from malloc and one of the kernel's own look alike; is there memory left?
+  void* probe = ::mmap(nullptr, std::size_t{64} << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  hint.memory_exhausted = probe == MAP_FAILED;
+  // SA_RESETHAND: the fault repeats and now kills.
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+    ::sigaction(number, &action, nullptr);
+}
+
+// A kernel that overflows its stack must still get its signal reported.
+void own_signal_stack() {
+  const std::size_t bytes = 64 << 10;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  stack_t stack{};
+  stack.ss_sp = memory;
+  stack.ss_size = bytes;
+  ::sigaltstack(&stack, nullptr);
+}
+
+void map_region(const Region& region) {
+  char* const start = reinterpret_cast<char*>(region.address);
+  void* reserved = ::mmap(start - guard_bytes, region.bytes + 2 * guard_bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (reserved != start - guard_bytes) give_up(exit_bad_start, "a buffer's place in memory is taken");
+  void* mapped =
+      ::mmap(start, region.bytes, region.input ? PROT_READ : PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED | MAP_POPULATE, region.input ? input_descriptor : arena_descriptor,
+             static_cast<off_t>(region.offset));
+  if (mapped != start) give_up(exit_bad_start, "a buffer cannot be mapped", std::strerror(errno));
+}
+
+ffi_type* type_of(Value kind) {
+  switch (kind) {
+    case Value::pointer:
+      return &ffi_type_pointer;
+    case Value::f64:
+      return &ffi_type_double;
+    case Value::f32:
+      return &ffi_type_float;
+    case Value::u64:
+      return &ffi_type_uint64;
+    case Value::i64:
+      return &ffi_type_sint64;
+    case Value::u32:
+      return &ffi_type_uint32;
+    case Value::thread:
+    case Value::threads:
+    case Value::i32:
+      return &ffi_type_sint32;
+    case Value::u16:
+      return &ffi_type_uint16;
+    case Value::i16:
+      return &ffi_type_sint16;
+    case Value::u8:
+      return &ffi_type_uint8;
+    case Value::i8:
+      return &ffi_type_sint8;
+  }
+  give_up(exit_bad_start, "an argument of unknown type");
+}
+
+void load_kernels(const char* object) {
+  void* library = ::dlopen(object, RTLD_NOW | RTLD_LOCAL);
+  if (!library) give_up(exit_load_failed, ::dlerror());
+  for (std::uint32_t k = 0; k < job.kernel_count; ++k) {
+    const Kernel& kernel = job.kernels[k];
+    void* symbol = ::dlsym(library, kernel.name);
+    if (!symbol) give_up(exit_load_failed, "no such kernel", kernel.name);
+    std::memcpy(&kernels[k].function, &symbol, sizeof symbol);
+    for (std::uint32_t a = 0; a < kernel.argument_count; ++a)
+      kernels[k].types[a] = type_of(kernel.arguments[a].kind);
+    if (::ffi_prep_cif(&kernels[k].frame, FFI_DEFAULT_ABI, kernel.argument_count, &ffi_type_void,
+                       kernels[k].types) != FFI_OK)
+      give_up(exit_bad_start, "its call cannot be prepared", kernel.name);
+  }
+}
+
+void call(std::uint32_t k, std::uint32_t thread) {
+  const Kernel& kernel = job.kernels[k];
+  std::uint64_t values[max_arguments];
+  void* pointers[max_arguments];
+  for (std::uint32_t a = 0; a < kernel.argument_count; ++a) {
+    const Argument& argument = kernel.arguments[a];
+    switch (argument.kind) {
+      case Value::pointer:
+        values[a] = control->addresses[argument.buffer];
+        break;
+      case Value::thread:
+        values[a] = thread;
+        break;
+      case Value::threads:
+        values[a] = kernel.threads;
+        break;
+      default:
+        values[a] = argument.bits;
+        break;
+    }
+    pointers[a] = &values[a];
+  }
+  ::ffi_call(&kernels[k].frame, kernels[k].function, nullptr, pointers);
+}
+
+void run_plan(std::uint32_t thread) {
+  if (job.zeroed_count > 0) {
+    for (std::uint32_t z = 0; z < job.zeroed_count; ++z) {
+      const std::uint64_t share = (job.zeroed[z].bytes / job.threads + 64) & ~std::uint64_t{63};
+      const std::uint64_t begin = share * thread;
+      if (begin >= job.zeroed[z].bytes) continue;
+      const std::uint64_t left = job.zeroed[z].bytes - begin;
+      std::memset(reinterpret_cast<char*>(control->addresses[job.zeroed[z].buffer]) + begin, 0,
+                  left < share ? left : share);
+    }
+    barrier.wait(job.threads);
+  }
+  for (std::uint32_t k = 0; k < job.kernel_count; ++k) {
+    if (thread < job.kernels[k].threads) call(k, thread);
+    if (k + 1 < job.kernel_count) barrier.wait(job.threads);
+  }
+}
+
+void answer(std::uint32_t ring) {
+  control->done.store(ring);
+  futex_wake(control->done);
+}
+
+void arrive(std::uint32_t ring) {
+  if (arrived.fetch_add(1) + 1 != job.threads) return;
+  arrived.store(0);
+  answer(ring);
+}
+
+void* serve(void* argument) {
+  const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(job.cores[thread], &cores);
+  ::sched_setaffinity(0, sizeof cores, &cores);
+  own_signal_stack();
+  std::uint32_t seen = control->ring.load();
+  arrive(threads_ready);
+  for (;;) {
+    while (control->ring.load() == seen) futex_wait(control->ring, seen);
+    seen = control->ring.load();
+    if (control->command == Command::run) run_plan(thread);
+    arrive(seen);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int run(const char* object) {
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    give_up(exit_no_seccomp, "no_new_privs", std::strerror(errno));
+#if defined(__x86_64__)
+  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);  // no clock for candidates; threads inherit it
+#endif
+  void* page = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_descriptor, 0);
+  if (page == MAP_FAILED) give_up(exit_bad_start, "started without its control page");
+  control = static_cast<Control*>(page);
+  std::memcpy(&job, &control->job, sizeof job);
+  for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
+  handle_signals();
+  own_signal_stack();
+
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, std::size_t{16} << 20);
+  for (std::uint32_t i = 0; i < job.threads; ++i) {
+    pthread_t thread;
+    const int error =
+        ::pthread_create(&thread, &attributes, serve, reinterpret_cast<void*>(std::uintptr_t{i}));
+    if (error != 0) give_up(exit_bad_start, "a thread cannot be started", std::strerror(error));
+  }
+
+  while (control->load.load() == 0) futex_wait(control->load, 0);
+  if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
+  load_kernels(object);
+  std::fflush(nullptr);
+  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  if (!lock_for_running()) std::_Exit(exit_no_seccomp);
+  answer(kernels_loaded);
+  for (Word never{0};;) futex_wait(never, 0);
+}
+
+}  // namespace cultivar::cell

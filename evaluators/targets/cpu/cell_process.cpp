@@ -1,0 +1,210 @@
+#include "evaluators/targets/cpu/cell_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <seccomp.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <csignal>
+#include <new>
+#include <nlohmann/json.hpp>
+
+namespace cultivar {
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec t{};
+  if (::clock_gettime(clock, &t) != 0) return 0.0;
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+void wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Fault fault(Fault::Kind kind, std::string detail) {
+  return Fault{kind, std::move(detail)};
+}
+
+// bwrap writes {"child-pid": n} once its namespaces are made: the cell's number as this process sees it.
+int announced_pid(int descriptor, Clock::time_point deadline) {
+  std::string text;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd wait{descriptor, POLLIN, 0};
+    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) return 0;
+    char buffer[256];
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got <= 0) return 0;
+    text.append(buffer, static_cast<std::size_t>(got));
+    const auto facts = nlohmann::json::parse(text, nullptr, false);
+    if (facts.is_object()) return facts.value("child-pid", 0);
+  }
+}
+
+std::string call_name(std::uint32_t number) {
+  char* name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, static_cast<int>(number));
+  std::string result = name ? name : fmt::format("number {}", number);
+  std::free(name);
+  if (result == "rt_sigprocmask") result += " (abort, raise, or a failed assertion)";
+  if (result == "clock_gettime" || result == "gettimeofday" || result == "time")
+    result += " (candidates see no clock)";
+  if (result == "clone" || result == "clone3")
+    result += " (a thread or a process of its own; the plan names the threads)";
+  return result;
+}
+
+}  // namespace
+
+double raw_seconds() {
+  return seconds_of(CLOCK_MONOTONIC_RAW);
+}
+
+CellProcess::CellProcess(ChildProcess process, SharedMemory page)
+    : process_(std::move(process)), page_(std::move(page)) {}
+
+tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, const Sandbox& sandbox,
+                                                    const cell::Job& job, const Arena& arena,
+                                                    Clock::time_point deadline) {
+  const auto failed = [](std::string why) {
+    return tl::make_unexpected(fault(Fault::Kind::launch_failed, std::move(why)));
+  };
+  auto page = SharedMemory::create("cultivar-control", sizeof(cell::Control));
+  if (!page) return failed(page.error().message);
+  auto* control = new (page->data()) cell::Control{};
+  control->job = job;
+
+  const int read_only = arena.inputs().open_read_only();
+  int info[2] = {-1, -1};
+  ProcessOptions process;
+  process.descriptors = {page->descriptor(), read_only >= 0 ? read_only : arena.inputs().descriptor(),
+                         arena.others().descriptor()};
+  if (sandbox.usable()) {
+    if (::pipe2(info, O_CLOEXEC) != 0) return failed("no more descriptors");
+    process.descriptors.push_back(info[1]);
+    process.command =
+        sandbox.command({{options.program, "/cell"}, {options.object, "/kernels.so"}},
+                        {"--unshare-cgroup-try", "--as-pid-1", "--new-session", "--info-fd", "6", "--"});
+    process.command.insert(process.command.end(), {"/cell", "/kernels.so"});
+  } else {
+    process.command = {options.program.string(), options.object.string()};
+    process.folder = "/";
+  }
+  process.environment = std::vector<std::string>{};
+  process.pipe_input = process.pipe_output = false;
+  process.captured_bytes = 8 << 10;
+  process.limits = {{RLIMIT_CORE, 0},
+                    {RLIMIT_AS, arena.mapped_bytes() + options.memory_bytes + (std::size_t{512} << 20) +
+                                    job.threads * (std::size_t{160} << 20)}};
+  auto child = ChildProcess::spawn(process);
+  if (read_only >= 0) ::close(read_only);
+  if (info[1] >= 0) ::close(info[1]);
+  if (!child) return failed(child.error().message);
+  CellProcess cell(std::move(*child), std::move(*page));
+  int pid = cell.process_.pid();
+  if (info[0] >= 0) {
+    pid = announced_pid(info[0], deadline);
+    ::close(info[0]);
+  }
+  if (pid > 0)
+    if (auto ready = cell.await(cell::threads_ready, deadline); !ready)
+      return tl::make_unexpected(ready.error());
+  if (pid <= 0 || ::clock_getcpuclockid(pid, &cell.cpu_clock_) != 0) {
+    cell.process_.wait_or_kill(deadline_in(0.2));
+    return failed("the cell did not start: " + cell.process_.captured());
+  }
+  return cell;
+}
+
+tl::expected<void, Fault> CellProcess::load(Clock::time_point deadline) {
+  control().load.store(1);
+  wake(control().load);
+  auto done = await(cell::kernels_loaded, deadline);
+  loaded_ = done.has_value();
+  return done;
+}
+
+void CellProcess::set_addresses(const Arena& arena) {
+  for (std::size_t i = 0; i < arena.regions().size(); ++i) control().addresses[i] = arena.cell_address(i);
+}
+
+double CellProcess::cpu_seconds() const {
+  return seconds_of(cpu_clock_);
+}
+
+tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_point deadline) {
+  Ring result;
+  control().command = command;
+  const std::uint32_t number = ++rings_;
+  result.cpu_before_s = cpu_seconds();
+  const double start = raw_seconds();
+  control().ring.store(number);
+  wake(control().ring);
+  auto done = await(number, deadline);
+  // The cell's clock first: what it does after this line is counted on top of the wall time.
+  result.cpu_at_done_s = cpu_seconds();
+  result.wall_s = raw_seconds() - start;
+  if (!done) return tl::make_unexpected(done.error());
+  return result;
+}
+
+tl::expected<void, Fault> CellProcess::await(std::uint32_t number, Clock::time_point deadline) {
+  auto& word = control().done;
+  for (int slice_ms = 5;; slice_ms = 20) {
+    const std::uint32_t seen = word.load(std::memory_order_acquire);
+    if (seen == number) return {};
+    if (process_.poll()) return tl::make_unexpected(died());
+    if (Clock::now() >= deadline) return tl::make_unexpected(timed_out());
+    // The cell cannot wake us when it dies, so look up now and then.
+    const timespec slice{0, slice_ms * 1000000L};
+    ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &slice, nullptr, 0);
+  }
+}
+
+Fault CellProcess::timed_out() {
+  process_.kill();
+  process_.wait(deadline_in(5.0));
+  if (!loaded_) return fault(Fault::Kind::launch_failed, "the cell did not start in time");
+  return fault(Fault::Kind::timed_out, "it did not finish before the deadline and was killed");
+}
+
+Fault CellProcess::died() {
+  const ExitStatus status = *process_.poll();
+  // bwrap ends with 128 + n when signal n ended its child.
+  const int signal = status.signal != 0 ? status.signal : status.code > 128 ? status.code - 128 : 0;
+  const cell::Hint hint = control().hint;
+  if (!loaded_) {
+    if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, process_.captured());
+    const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
+    return fault(
+        kind, fmt::format("the cell {} before its kernels ran: {}", status.describe(), process_.captured()));
+  }
+  if (signal == SIGSYS)
+    return fault(Fault::Kind::forbidden_call,
+                 hint.signal == SIGSYS
+                     ? fmt::format("it made the system call {}", call_name(hint.system_call))
+                     : std::string("it made a system call that kernels may not make"));
+  if (signal == SIGKILL)
+    return fault(Fault::Kind::out_of_memory, "the system killed it, most likely for lack of memory");
+  if (signal != 0) {
+    const bool told = hint.signal == static_cast<std::uint32_t>(signal);
+    if (told && hint.memory_exhausted)
+      return fault(Fault::Kind::out_of_memory,
+                   fmt::format("{} after it had used up its memory", signal_name(signal)));
+    std::string where = told && explain_ ? explain_(hint.address) : std::string();
+    if (told && where.empty()) where = fmt::format("address {:#x}", hint.address);
+    if (told && signal == SIGSEGV && hint.address == 0)
+      where += ": a null pointer, an unaligned vector access, or an instruction that reads the clock (rdtsc)";
+    return fault(Fault::Kind::crashed,
+                 fmt::format("{}{}{}", signal_name(signal), where.empty() ? "" : " at ", where));
+  }
+  return fault(Fault::Kind::crashed, fmt::format("it ended its own process (exit code {})", status.code));
+}
+
+}  // namespace cultivar

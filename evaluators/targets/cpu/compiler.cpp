@@ -1,0 +1,261 @@
+#include "evaluators/targets/cpu/compiler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+
+#include "evaluators/targets/cpu/binary_cache.hpp"
+#include "evaluators/targets/cpu/sandbox.hpp"
+#include "evaluators/targets/cpu/screen.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string>& fixed_flags() {
+  static const std::vector<std::string> flags{"-x",
+                                              "c++",
+                                              "-std=c++20",
+                                              "-O3",
+                                              "-march=native",
+                                              "-ffp-contract=fast",
+                                              "-fno-exceptions",
+                                              "-fno-rtti",
+                                              "-shared",
+                                              "-fPIC",
+                                              "-nostartfiles",
+                                              "-fvisibility=default",
+                                              "-fno-ident",
+                                              "-fstack-usage",
+                                              "-fdiagnostics-color=never",
+                                              "-Wl,-z,now",
+                                              "-Wl,-z,relro",
+                                              "-Wl,-z,noexecstack",
+                                              "-Wl,--as-needed",
+                                              "-Wl,--build-id=none"};
+  return flags;
+}
+
+// Runs a program to its end and gives what it printed; empty when that failed.
+std::string printed_by(std::vector<std::string> command) {
+  ProcessOptions options;
+  options.command = std::move(command);
+  options.pipe_input = options.pipe_output = false;
+  options.captured_bytes = 1 << 20;
+  auto child = ChildProcess::spawn(options);
+  if (!child || !child->wait_or_kill(deadline_in(20.0)) || !child->poll()->success()) return {};
+  return child->captured();
+}
+
+std::string find_compiler(const std::string& wanted) {
+  if (!wanted.empty()) {
+    const auto found = find_program(wanted);
+    if (found.empty()) throw MissingError(fmt::format("the compiler {} was not found", wanted));
+    return found.string();
+  }
+  for (const char* name : {"c++", "g++", "clang++"})
+    if (const auto found = find_program(name); !found.empty()) return found.string();
+  throw MissingError("no C++ compiler (c++, g++ or clang++) was found in PATH: install g++");
+}
+
+// A folder that is gone when the compile is over.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const fs::path& parent) {
+    static std::atomic<unsigned> serial{0};
+    path_ = parent / fmt::format("{}.{}.{}", ::getpid(), serial++, Clock::now().time_since_epoch().count());
+    std::error_code error;
+    fs::create_directories(path_ / "out", error);
+    fs::permissions(path_ / "out", fs::perms::all, error);
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The largest frame of any function, from gcc's .su file: "place:function<TAB>bytes<TAB>static".
+double stack_bytes(const fs::path& folder) {
+  double largest = 0.0;
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    if (file.path().extension() != ".su") continue;
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);) {
+      const auto tab = line.find('\t');
+      if (tab != std::string::npos) largest = std::max(largest, std::atof(line.c_str() + tab));
+    }
+  }
+  return largest;
+}
+
+std::string bytes_in_words(std::size_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics) {
+  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics)});
+}
+
+// "variant.cpp:3:5: error: ..." -> that line, without the place's folder: the reason in one line.
+std::string first_error(const std::string& messages) {
+  std::istringstream lines(messages);
+  std::string first;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error:") != std::string::npos || line.find("undefined reference") != std::string::npos)
+      return line;
+    if (first.empty()) first = line;
+  }
+  return first;
+}
+
+}  // namespace
+
+struct CpuCompiler::State {
+  explicit State(CpuCompilerOptions o) : options(std::move(o)), cache(options.cache / "cpu") {}
+
+  CpuCompilerOptions options;
+  BinaryCache cache;
+  Sandbox sandbox;
+  std::string program, identity;
+  std::vector<std::string> flags;
+  std::atomic<std::size_t> compilations{0};
+
+  tl::expected<void, CompileFailure> run_compiler(const fs::path& folder,
+                                                  const std::vector<std::string>& macros, double deadline_s,
+                                                  std::string& log) {
+    ProcessOptions process;
+    const fs::path out = folder / "out";
+    const fs::path out_inside = sandbox.usable() ? fs::path("/out") : out;
+    if (sandbox.usable()) {
+      std::vector<SandboxMount> mounts{{folder / "variant.cpp", "/src/variant.cpp"}, {out, "/out", true}};
+      // A compiler outside /usr (an environment of its own) is brought in with its tree.
+      if (const auto real = fs::canonical(program); !real.string().starts_with("/usr/"))
+        mounts.push_back({real.parent_path().parent_path(), real.parent_path().parent_path()});
+      process.command =
+          sandbox.command(mounts, {"--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin:/bin",
+                                   "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
+    } else {
+      process.folder = folder;
+      process.environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8",
+                                                     "TMPDIR=" + out.string()};
+    }
+    process.command.push_back(program);
+    process.command.insert(process.command.end(), flags.begin(), flags.end());
+    for (const auto& macro : macros) process.command.push_back("-D" + macro);
+    process.command.insert(process.command.end(),
+                           {"variant.cpp", "-o", (out_inside / "variant.so").string(), "-lm"});
+    process.pipe_input = process.pipe_output = false;
+    process.captured_bytes = 32 << 10;
+    process.limits = {{RLIMIT_CORE, 0},
+                      {RLIMIT_AS, options.memory_bytes},
+                      {RLIMIT_FSIZE, std::size_t{256} << 20},
+                      {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
+    auto child = ChildProcess::spawn(process);
+    if (!child) return fail(Stage::compile, "the compiler could not be started", child.error().message);
+    ++compilations;
+    const bool in_time = child->wait_or_kill(deadline_in(deadline_s));
+    log = child->captured();
+    if (!in_time)
+      return fail(
+          Stage::compile, fmt::format("the compiler did not finish within {:g} s", deadline_s),
+          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.\n" +
+              log);
+    const ExitStatus status = *child->poll();
+    if (status.success()) return {};
+    if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||
+        log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
+      return fail(Stage::compile, "the compiler ran into its limits",
+                  fmt::format("The compiler {} ({} of memory, 256 MiB of output allowed).\n{}",
+                              status.describe(), bytes_in_words(options.memory_bytes), log));
+    return fail(Stage::compile, first_error(log), log);
+  }
+};
+
+CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  State& s = *state_;
+  s.options.cache = fs::absolute(s.options.cache);
+  s.cache = BinaryCache(s.options.cache / "cpu");
+  s.program = find_compiler(s.options.program);
+  s.flags = fixed_flags();
+  s.flags.insert(s.flags.end(), s.options.flags.begin(), s.options.flags.end());
+  const std::string version = printed_by({s.program, "--version"});
+  if (version.empty()) throw MissingError(fmt::format("{} --version failed", s.program));
+  // What -march=native means here: the same cache may be seen by machines of several kinds.
+  const std::string machine =
+      printed_by({s.program, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"}) +
+      printed_by({s.program, "-march=native", "-###", "-E", "-x", "c++", "/dev/null"});
+  s.identity = fmt::format("{} {} machine={}", version.substr(0, version.find('\n')), fmt::join(s.flags, " "),
+                           sha256_hex(machine).substr(0, 16));
+}
+
+CpuCompiler::~CpuCompiler() = default;
+std::string CpuCompiler::identity() const {
+  return state_->identity;
+}
+std::size_t CpuCompiler::compilations() const {
+  return state_->compilations;
+}
+
+std::string CpuCompiler::isolation() const {
+  if (state_->sandbox.usable())
+    return "compilers run in bubblewrap: no network, no home, read-only /usr, bounded memory, output and "
+           "time";
+  return fmt::format("compilers run with bounded memory, output and time, but can read this user's files: {}",
+                     state_->sandbox.obstacle());
+}
+
+tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,
+                                                          const std::vector<std::string>& macros,
+                                                          double deadline_s) {
+  State& s = *state_;
+  std::vector<std::string> kernels;
+  for (const auto& launch : variant.manifest.launch) kernels.push_back(launch.kernel);
+  const std::string key =
+      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, fmt::join(macros, "\n"),
+                             fmt::join(kernels, " "), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+
+  const TemporaryFolder folder(s.options.cache / "tmp");
+  if (auto written = write_file_durably(folder.path() / "variant.cpp", variant.source); !written)
+    return fail(Stage::compile, "the cache folder cannot be written", written.error().message);
+  Binary binary;
+  binary.macros = macros;
+  if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log); !done)
+    return tl::make_unexpected(done.error());
+
+  const fs::path object = folder.path() / "out" / "variant.so";
+  const auto bytes = read_file(object);
+  if (!bytes) return fail(Stage::compile, "the compiler left no shared object", binary.log);
+  const auto image = read_elf(std::as_bytes(std::span(*bytes)));
+  if (!image)
+    return fail(Stage::screen, "the shared object is malformed: " + image.error().message, binary.log);
+  if (const auto verdict = screen(*image, kernels, s.options.trusted); !verdict.passed())
+    return fail(Stage::screen, verdict.reason, verdict.diagnostics);
+  binary.machine_code = machine_code_hash(*image);
+  double text = 0.0, constants = 0.0;
+  for (const auto& section : image->sections) {
+    if (section.name.starts_with(".text")) text += static_cast<double>(section.bytes);
+    if (section.name.starts_with(".rodata")) constants += static_cast<double>(section.bytes);
+  }
+  binary.resources.values = {{"text_bytes", text},
+                             {"constant_bytes", constants},
+                             {"stack_bytes", stack_bytes(object.parent_path())}};
+  auto stored = s.cache.store(key, object, std::move(binary));
+  if (!stored) return fail(Stage::compile, "the cache folder cannot be written", stored.error().message);
+  return *stored;
+}
+
+}  // namespace cultivar

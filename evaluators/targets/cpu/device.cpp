@@ -1,0 +1,66 @@
+#include "evaluators/targets/cpu/device.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "evaluators/targets/cpu/ceilings.hpp"
+#include "evaluators/targets/cpu/device_facts.hpp"
+#include "evaluators/targets/cpu/session.hpp"
+
+namespace cultivar {
+
+struct CpuDevice::State {
+  CpuDeviceOptions options;
+  Sandbox sandbox;
+  std::vector<int> cores = usable_cores();
+  Facts facts = cpu_facts();
+  std::optional<Ceilings> ceilings;
+};
+
+CpuDevice::CpuDevice(CpuDeviceOptions options) : state_(std::make_unique<State>()) {
+  auto& cell = options.cell;
+  if (cell.empty()) cell = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "cultivar-cell";
+  cell = std::filesystem::absolute(cell);
+  if (find_program(cell.string()).empty())
+    throw MissingError(fmt::format("{} is missing: build the target cultivar-cell", cell.string()));
+  state_->options = std::move(options);
+}
+
+CpuDevice::~CpuDevice() = default;
+const Facts& CpuDevice::facts() const {
+  return state_->facts;
+}
+
+std::string CpuDevice::description() const {
+  return fmt::format("{}, {} cores, {}-bit vectors, {} MiB last-level cache", processor_model(),
+                     state_->cores.size(), state_->facts.at("vector_bits"),
+                     state_->facts.at("l3_bytes") / (1 << 20));
+}
+
+std::string CpuDevice::isolation() const {
+  const std::string always =
+      "each candidate runs in a process of its own with a seccomp filter (waiting and anonymous memory "
+      "only), no "
+      "descriptors, no clock, read-only inputs and bounded memory";
+  if (state_->sandbox.usable())
+    return always + ", in bubblewrap without network, files, or other processes in sight";
+  return fmt::format("{}; without bubblewrap around it: {}", always, state_->sandbox.obstacle());
+}
+
+const Ceilings& CpuDevice::ceilings() {
+  if (!state_->ceilings)
+    state_->ceilings = cpu_ceilings(
+        *this, fmt::format("{}, {} cores", processor_model(), state_->cores.size()), state_->options.cache);
+  return *state_->ceilings;
+}
+
+tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,
+                                                              double deadline_s) {
+  auto session = CpuSession::open({state_->options.cell, binary.path, state_->options.memory_bytes},
+                                  state_->sandbox, plan, state_->cores, deadline_s);
+  if (!session) return tl::make_unexpected(session.error());
+  return std::unique_ptr<Session>(std::move(*session));
+}
+
+}  // namespace cultivar

@@ -1,0 +1,15 @@
+// What this machine is, from /proc, /sys and the processor itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+std::vector<int> usable_cores();  // that this process may run on, ascending
+std::string processor_model();    // "AMD EPYC 9654"
+Facts cpu_facts();
+
+}  // namespace cultivar

@@ -1,0 +1,41 @@
+// What the screen needs to know of a shared object. Reads 64-bit little-endian ELF with every offset checked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/error.hpp"
+
+namespace cultivar {
+
+struct ElfSection {
+  std::string name;
+  std::uint32_t type = 0;
+  std::uint64_t flags = 0, address = 0, bytes = 0;
+  std::span<const std::byte> contents;  // into the file given to read_elf; empty for .bss
+};
+
+struct ElfSegment {
+  std::uint32_t type = 0, flags = 0;
+  std::uint64_t address = 0, bytes = 0;
+};
+
+struct ElfSymbol {
+  std::string name;
+  bool defined = false, function = false, indirect = false, global = false;
+};
+
+struct ElfImage {
+  std::vector<ElfSection> sections;
+  std::vector<ElfSegment> segments;
+  std::vector<ElfSymbol> symbols;     // dynamic ones
+  std::vector<std::string> needed;    // DT_NEEDED
+  std::vector<std::uint64_t> tags;    // every other dynamic tag with a non-zero value
+  bool indirect_relocations = false;  // IRELATIVE: resolvers that run while the object is loaded
+};
+
+Expected<ElfImage> read_elf(std::span<const std::byte> file);
+
+}  // namespace cultivar

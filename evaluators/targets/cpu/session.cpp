@@ -1,0 +1,245 @@
+#include "evaluators/targets/cpu/session.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+namespace cultivar {
+namespace {
+
+// What a cell may compute while nobody asked it to: its threads going back to sleep.
+constexpr double idle_noise_s = 200e-6;
+
+Fault fault(Fault::Kind kind, std::string detail) {
+  return Fault{kind, std::move(detail)};
+}
+auto failed(std::string detail) {
+  return tl::make_unexpected(fault(Fault::Kind::launch_failed, std::move(detail)));
+}
+
+std::uint64_t secret() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    throw MissingError("getrandom gives no random bytes");
+  return seed;
+}
+
+template <class T>
+std::uint64_t bits_of(double value) {
+  const T converted = static_cast<T>(value);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &converted, sizeof converted);
+  return bits;
+}
+
+cell::Argument scalar(Dtype type, double value) {
+  using cell::Value;
+  switch (type) {
+    case Dtype::f64:
+      return {Value::f64, 0, bits_of<double>(value)};
+    case Dtype::f32:
+      return {Value::f32, 0, bits_of<float>(value)};
+    case Dtype::u64:
+      return {Value::u64, 0, bits_of<std::uint64_t>(value)};
+    case Dtype::i64:
+      return {Value::i64, 0, bits_of<std::int64_t>(value)};
+    case Dtype::u32:
+      return {Value::u32, 0, bits_of<std::uint32_t>(value)};
+    case Dtype::i32:
+      return {Value::i32, 0, bits_of<std::int32_t>(value)};
+    case Dtype::u16:
+      return {Value::u16, 0, bits_of<std::uint16_t>(value)};
+    case Dtype::i16:
+      return {Value::i16, 0, bits_of<std::int16_t>(value)};
+    case Dtype::u8:
+      return {Value::u8, 0, bits_of<std::uint8_t>(value)};
+    case Dtype::i8:
+      return {Value::i8, 0, bits_of<std::int8_t>(value)};
+    case Dtype::f16:
+    case Dtype::bf16: {  // as its bits
+      std::uint16_t bits = 0;
+      encode(type, {&value, 1}, std::as_writable_bytes(std::span(&bits, 1)));
+      return {Value::u16, 0, bits};
+    }
+  }
+  throw std::logic_error("an argument of unknown dtype");
+}
+
+tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& cores, const Arena& arena) {
+  if (plan.kernels.empty() || plan.kernels.size() > cell::max_kernels)
+    return failed(
+        fmt::format("a plan of {} kernels; 1 to {} are possible", plan.kernels.size(), cell::max_kernels));
+  cell::Job job;
+  job.region_count = static_cast<std::uint32_t>(arena.regions().size());
+  std::copy(arena.regions().begin(), arena.regions().end(), job.regions);
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].use == PlannedBuffer::Use::workspace && plan.buffers[i].zero)
+      job.zeroed[job.zeroed_count++] = {static_cast<std::uint32_t>(i), plan.buffers[i].bytes};
+  for (const auto& planned : plan.kernels) {
+    const std::size_t limit = std::min(cores.size(), cell::max_threads);
+    if (planned.threads < 1 || static_cast<std::size_t>(planned.threads) > limit)
+      return failed(fmt::format(
+          "kernel '{}' asks for {} threads, but this device has {} cores: let `threads` follow num_cores",
+          planned.kernel, planned.threads, limit));
+    if (planned.args.size() > cell::max_arguments || planned.kernel.size() >= cell::name_bytes)
+      return failed(
+          fmt::format("kernel '{}' has too many arguments or too long a name", planned.kernel.substr(0, 80)));
+    cell::Kernel& kernel = job.kernels[job.kernel_count++];
+    std::memcpy(kernel.name, planned.kernel.c_str(), planned.kernel.size() + 1);
+    kernel.threads = static_cast<std::uint32_t>(planned.threads);
+    job.threads = std::max(job.threads, kernel.threads);
+    for (const auto& argument : planned.args) {
+      cell::Argument& place = kernel.arguments[kernel.argument_count++];
+      switch (argument.kind) {
+        case PlannedArgument::Kind::buffer:
+          place = {cell::Value::pointer, static_cast<std::uint32_t>(argument.index), 0};
+          break;
+        case PlannedArgument::Kind::thread:
+          place = {cell::Value::thread, 0, 0};
+          break;
+        case PlannedArgument::Kind::threads:
+          place = {cell::Value::threads, 0, 0};
+          break;
+        case PlannedArgument::Kind::scalar:
+          place = scalar(argument.type, argument.value);
+          break;
+        case PlannedArgument::Kind::tensor_map:
+          return failed("tensor maps are for the cuda target");
+      }
+    }
+  }
+  // The last cores first: the first one serves interrupts and, most likely, the worker.
+  for (std::uint32_t i = 0; i < job.threads; ++i)
+    job.cores[i] = static_cast<std::uint32_t>(cores[cores.size() - 1 - i]);
+  return job;
+}
+
+}  // namespace
+
+CpuSession::CpuSession(Plan plan, Arena arena, CellProcess cell)
+    : plan_(std::move(plan)), arena_(std::move(arena)), cell_(std::move(cell)) {}
+
+tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOptions& options,
+                                                                  const Sandbox& sandbox, const Plan& plan,
+                                                                  const std::vector<int>& cores,
+                                                                  double deadline_s) {
+  const auto deadline = deadline_in(deadline_s);
+  auto arena = Arena::create(plan, secret());
+  if (!arena) return failed(arena.error().message);
+  auto job = job_of(plan, cores, *arena);
+  if (!job) return tl::make_unexpected(job.error());
+  auto cell = CellProcess::start(options, sandbox, *job, *arena, deadline);
+  if (!cell) return tl::make_unexpected(cell.error());
+  std::unique_ptr<CpuSession> session(new CpuSession(plan, std::move(*arena), std::move(*cell)));
+  session->cell_.set_explain(
+      [arena = &session->arena_](std::uint64_t address) { return arena->describe_address(address); });
+  // Before candidate code is in the process: nothing can make an empty kernel look slow.
+  if (auto measured = session->measure_handshake(deadline); !measured)
+    return tl::make_unexpected(measured.error());
+  if (auto loaded = session->cell_.load(deadline); !loaded) return tl::make_unexpected(loaded.error());
+  session->cpu_seen_s_ = session->cell_.cpu_seconds();
+  return session;
+}
+
+tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadline) {
+  std::array<double, 15> times{};
+  for (double& time : times) {
+    const auto ring = cell_.ring(cell::Command::nothing, deadline);
+    if (!ring) return tl::make_unexpected(ring.error());
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    time = ring->wall_s + (cell_.cpu_seconds() - ring->cpu_at_done_s);  // charged as a run is
+  }
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  handshake_s_ = times[times.size() / 2];
+  return {};
+}
+
+void CpuSession::prepare(std::span<const std::vector<std::byte>> inputs, const RunOptions& options) {
+  // Checks look for writes beyond both ends; timed runs keep the offset within a page, which changes speed,
+  // and move by whole pages.
+  static constexpr Placement checked[] = {Placement::against_end, Placement::start};
+  static constexpr Placement timed[] = {Placement::start, Placement::shifted};
+  arena_.place((options.timed ? timed : checked)[runs_ % 2]);
+  std::size_t next_input = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const auto& buffer = plan_.buffers[i];
+    if (buffer.use == PlannedBuffer::Use::input) {
+      const auto& contents = inputs[next_input++];
+      if (contents.size() != buffer.bytes)
+        throw std::logic_error("an input of the wrong size: " + buffer.name);
+      std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
+    } else if (!buffer.zero) {
+      arena_.poison(i, mixed(options.poison_seed + i));
+    }
+  }
+  arena_.write_canaries();
+  cell_.set_addresses(arena_);
+  if (options.timed) arena_.flush_caches();
+  ++runs_;
+}
+
+tl::expected<Sample, Fault> CpuSession::run(std::span<const std::vector<std::byte>> inputs,
+                                            std::span<std::vector<std::byte>> outputs,
+                                            const RunOptions& options) {
+  if (dead_) return tl::make_unexpected(*dead_);
+  const auto die = [this](Fault f) {
+    dead_ = f;
+    return tl::make_unexpected(std::move(f));
+  };
+  prepare(inputs, options);
+  const auto ring = cell_.ring(cell::Command::run, deadline_in(options.deadline_s));
+  if (!ring) return die(ring.error());
+  if (auto trouble = inspect(inputs, outputs, options)) return die(*trouble);
+
+  // CPU time that the cell used since the last run and after this one's end. A little is its threads going to
+  // sleep. It is added to the time, so that ending early and going on, or computing ahead, gains nothing
+  // below the limit either.
+  const double now = cell_.cpu_seconds();
+  const double before = ring->cpu_before_s - cpu_seen_s_, after = now - ring->cpu_at_done_s;
+  cpu_seen_s_ = now;
+  const double limit = idle_noise_s + 0.01 * ring->wall_s;
+  if (before > limit || after > limit)
+    return die(fault(
+        Fault::Kind::idle_activity,
+        fmt::format("it computed for {:.0f} us {} (a run took {:.0f} us)", 1e6 * std::max(before, after),
+                    before > after ? "before it was asked to" : "after it said that it had finished",
+                    1e6 * ring->wall_s)));
+  Sample sample;
+  sample.seconds = std::max(ring->wall_s + before + after - handshake_s_, 0.0);
+  if (options.timed && sample.seconds < shortest_in_handshakes * handshake_s_)
+    return die(fault(
+        Fault::Kind::too_short,
+        fmt::format("a run took {:.1f} us; below {:.1f} us ({:.0f} handshakes of {:.1f} us) no time is worth "
+                    "having: use a larger workload",
+                    1e6 * sample.seconds, 1e6 * shortest_in_handshakes * handshake_s_, shortest_in_handshakes,
+                    1e6 * handshake_s_)));
+  return sample;
+}
+
+std::optional<Fault> CpuSession::inspect(std::span<const std::vector<std::byte>> inputs,
+                                         std::span<std::vector<std::byte>> outputs,
+                                         const RunOptions& options) {
+  std::size_t next_input = 0, next_output = 0;
+  unwritten_ = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (plan_.buffers[i].use != PlannedBuffer::Use::output) continue;
+    const auto data = arena_.data(i);
+    auto& output = outputs[next_output++];
+    output.assign(data.begin(), data.end());
+    unwritten_ += arena_.still_poisoned(output, mixed(options.poison_seed + i));
+  }
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
+    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].data(), plan_.buffers[i].bytes) != 0)
+      return fault(Fault::Kind::input_changed,
+                   fmt::format("it changed the input '{}'", plan_.buffers[i].name));
+  }
+  if (auto broken = arena_.broken_canary()) return fault(Fault::Kind::guard_overwritten, "it " + *broken);
+  return std::nullopt;
+}
+
+}  // namespace cultivar

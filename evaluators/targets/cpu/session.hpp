@@ -1,0 +1,47 @@
+// One cpu variant bound to one workload: an arena, a cell, and a judge that trusts neither.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "evaluators/targets/cpu/cell_process.hpp"
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+// The shortest workload that can be timed, in handshakes.
+inline constexpr double shortest_in_handshakes = 50.0;
+
+class CpuSession : public Session {
+ public:
+  // `cores` are the machine's that may be used; thread i of the plan is pinned to the i-th of them.
+  static tl::expected<std::unique_ptr<CpuSession>, Fault> open(const CellOptions&, const Sandbox&,
+                                                               const Plan&, const std::vector<int>& cores,
+                                                               double deadline_s);
+
+  // When `timed`, every cache line of the buffers is flushed first: kernels start with cold data in memory,
+  // warm code and warm private memory, every time the same.
+  tl::expected<Sample, Fault> run(std::span<const std::vector<std::byte>> inputs,
+                                  std::span<std::vector<std::byte>> outputs, const RunOptions&) override;
+  std::size_t unwritten_elements() const override { return unwritten_; }
+
+  double handshake_s() const { return handshake_s_; }
+
+ private:
+  CpuSession(Plan, Arena, CellProcess);
+  tl::expected<void, Fault> measure_handshake(Clock::time_point deadline);
+  void prepare(std::span<const std::vector<std::byte>> inputs, const RunOptions&);
+  std::optional<Fault> inspect(std::span<const std::vector<std::byte>> inputs,
+                               std::span<std::vector<std::byte>> outputs, const RunOptions&);
+
+  Plan plan_;
+  Arena arena_;
+  CellProcess cell_;
+  double handshake_s_ = 0.0;
+  double cpu_seen_s_ = 0.0;  // the cell's CPU time when we last looked
+  std::uint64_t runs_ = 0;
+  std::size_t unwritten_ = 0;
+  std::optional<Fault> dead_;
+};
+
+}  // namespace cultivar

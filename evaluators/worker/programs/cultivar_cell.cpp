@@ -1,0 +1,6 @@
+// cultivar-cell OBJECT: the process in which one cpu variant runs. Started by a cpu worker, useless by hand.
+#include "evaluators/targets/cpu/cell_layout.hpp"
+
+int main(int argc, char** argv) {
+  return argc == 2 ? cultivar::cell::run(argv[1]) : cultivar::cell::exit_bad_start;
+}
