@@ -1,0 +1,221 @@
+#include "operators/tune/gaussian_process.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cultivar {
+
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::RowVectorXd;
+using Eigen::VectorXd;
+
+constexpr double kSqrt5 = 2.23606797749978969;
+
+// Squared distances between the rows of a and of b.
+MatrixXd squared_distances(const MatrixXd& a, const MatrixXd& b) {
+  MatrixXd d(a.rows(), b.rows());
+  d.noalias() = -2.0 * a * b.transpose();
+  d.colwise() += a.rowwise().squaredNorm();
+  d.rowwise() += b.rowwise().squaredNorm().transpose();
+  return d.cwiseMax(0.0);
+}
+
+void matern52(MatrixXd& d) {
+  d = d.unaryExpr([](double r2) {
+    const double r = kSqrt5 * std::sqrt(r2);
+    return (1 + r + r * r / 3) * std::exp(-r);
+  });
+}
+
+// The prior of the profiled scale: inverse gamma with this many pseudo-observations of variance 1 (the targets are
+// standardised), which keeps the model humble while it has seen little or only constants.
+constexpr double kScaleObservations = 2;
+
+}  // namespace
+
+GaussianProcess::GaussianProcess(Index features, Index rank, double scale_prior)
+    : features_(features), rank_(rank), scale_prior_(scale_prior), theta_(features + features * rank + 1) {
+  theta_.head(features_).setConstant(-2 * scale_prior_);
+  for (Index i = 0; i < features_ * rank_; ++i)  // a deterministic start off the saddle point at zero
+    theta_[features_ + i] = 0.3 * (rank_ == 1 || (i / features_) % 2 == i % 2 ? 1 : -1);
+  theta_[theta_.size() - 1] = std::log(1e-3);
+  steps_ = VectorXd::Constant(theta_.size(), 0.3);
+}
+
+double GaussianProcess::noise_share() const { return std::exp(theta_[theta_.size() - 1]); }
+
+MatrixXd GaussianProcess::embed(const MatrixXd& x, const VectorXd& theta) const {
+  MatrixXd z(x.rows(), features_ + rank_);
+  z.leftCols(features_).array() =
+      x.array().rowwise() * (0.5 * theta.head(features_)).array().exp().transpose();
+  if (rank_ > 0) {
+    const Eigen::Map<const MatrixXd> a(theta.data() + features_, features_, rank_);
+    z.rightCols(rank_).noalias() = x * a;
+  }
+  return z;
+}
+
+double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const VectorXd& theta,
+                                VectorXd* gradient) const {
+  const Index n = x.rows();
+  const double noise = std::exp(theta[theta.size() - 1]);
+  const MatrixXd z = embed(x, theta);
+  MatrixXd r = squared_distances(z, z);
+  MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r)
+  for (Index j = 0; j < n; ++j) {
+    for (Index i = j; i < n; ++i) {
+      const double s = kSqrt5 * std::sqrt(r(i, j));
+      const double e = std::exp(-s);
+      r(i, j) = (1 + s + s * s / 3) * e;
+      slope(i, j) = slope(j, i) = -5.0 / 6.0 * (1 + s) * e;
+    }
+    r(j, j) = 1 + noise;
+  }
+  const Eigen::LLT<MatrixXd> llt(r);
+  if (llt.info() != Eigen::Success) return -std::numeric_limits<double>::infinity();
+  const VectorXd ones = VectorXd::Ones(n);
+  const VectorXd solved_ones = llt.solve(ones);
+  const double mean = solved_ones.dot(y) / (solved_ones.sum() + 1e-12);
+  const VectorXd residual = y.array() - mean;
+  const VectorXd alpha = llt.solve(residual);
+  const double dof = static_cast<double>(n) + kScaleObservations;
+  const double s2 = (residual.dot(alpha) + kScaleObservations) / dof;
+  double value = -0.5 * dof * std::log(s2) - llt.matrixLLT().diagonal().array().log().sum();
+
+  // Priors. log lengthscale of feature f ~ N(scale_prior, 1.5), after Hvarfner et al. 2024 ("Vanilla Bayesian
+  // optimization performs great in high dimensions": sqrt 2 + log(D)/2, sd sqrt 3); the factor's entries ~ N(0, 1);
+  // log noise ~ N(log 1e-3, 2).
+  constexpr double kLengthSd = 1.5, kNoiseSd = 2;
+  VectorXd prior_gradient = VectorXd::Zero(theta.size());
+  for (Index f = 0; f < features_; ++f) {
+    const double deviation = (-0.5 * theta[f] - scale_prior_) / kLengthSd;
+    value -= 0.5 * deviation * deviation;
+    prior_gradient[f] = 0.5 * deviation / kLengthSd;
+  }
+  for (Index i = features_; i + 1 < theta.size(); ++i) {
+    value -= 0.5 * theta[i] * theta[i];
+    prior_gradient[i] = -theta[i];
+  }
+  const double noise_deviation = (std::log(noise) - std::log(1e-3)) / kNoiseSd;
+  value -= 0.5 * noise_deviation * noise_deviation;
+  prior_gradient[theta.size() - 1] = -noise_deviation / kNoiseSd;
+  if (gradient == nullptr) return value;
+
+  // d value = 1/2 tr((alpha alpha^T / s2 - R^-1) dR)
+  MatrixXd g = -llt.solve(MatrixXd::Identity(n, n));
+  g.noalias() += alpha * (alpha / s2).transpose();
+  prior_gradient[theta.size() - 1] += 0.5 * noise * g.trace();
+  g.array() *= slope.array();
+  const VectorXd rows = g.rowwise().sum();
+  // sum_ij g_ij (x_i - x_j)(x_i - x_j)^T = 2 (X^T diag(g 1) X - X^T g X)
+  MatrixXd metric = x.transpose() * (rows.asDiagonal() * x);
+  metric.noalias() -= x.transpose() * (g * x);
+  for (Index f = 0; f < features_; ++f) prior_gradient[f] += std::exp(theta[f]) * metric(f, f);
+  if (rank_ > 0) {
+    const Eigen::Map<const MatrixXd> a(theta.data() + features_, features_, rank_);
+    Eigen::Map<MatrixXd> ga(prior_gradient.data() + features_, features_, rank_);
+    ga.noalias() += 2 * metric * a;
+  }
+  *gradient = prior_gradient;
+  return value;
+}
+
+void GaussianProcess::fit(const MatrixXd& x, const VectorXd& y, int steps) {
+  // iRprop- (Igel & Huesken 2000): robust against the very different curvatures of the parameters; the best point
+  // seen is kept, so a fit never leaves the density lower than it found it.
+  VectorXd theta = theta_, previous = VectorXd::Zero(theta_.size()), gradient(theta_.size());
+  VectorXd delta = steps_.cwiseMax(0.05).cwiseMin(0.5);
+  double best = -std::numeric_limits<double>::infinity();
+  for (int step = 0; step < steps; ++step) {
+    const double value = density(x, y, theta, &gradient);
+    if (!std::isfinite(value)) {
+      theta = 0.5 * (theta + theta_);
+      delta *= 0.5;
+      continue;
+    }
+    if (value > best) {
+      best = value;
+      theta_ = theta;
+    }
+    for (Index i = 0; i < theta.size(); ++i) {
+      const double product = gradient[i] * previous[i];
+      if (product > 0) delta[i] = std::min(delta[i] * 1.2, 1.0);
+      if (product < 0) {
+        delta[i] = std::max(delta[i] * 0.5, 1e-4);
+        gradient[i] = 0;
+      }
+      if (gradient[i] != 0) theta[i] += gradient[i] > 0 ? delta[i] : -delta[i];
+    }
+    previous = gradient;
+  }
+  steps_ = delta;
+}
+
+void GaussianProcess::solve_weights() {
+  const MatrixXd& lower = lower_;
+  const auto triangle = lower.triangularView<Eigen::Lower>();
+  const Index n = y_.size();
+  const VectorXd half_ones = triangle.solve(VectorXd::Ones(n));
+  const VectorXd half_y = triangle.solve(y_);
+  mean_ = half_ones.dot(half_y) / half_ones.squaredNorm();
+  const VectorXd half = half_y - mean_ * half_ones;
+  scale_ = (half.squaredNorm() + kScaleObservations) / (static_cast<double>(n) + kScaleObservations);
+  alpha_ = lower.transpose().triangularView<Eigen::Upper>().solve(half);
+}
+
+void GaussianProcess::condition(const MatrixXd& x, const VectorXd& y) {
+  z_ = embed(x, theta_);
+  y_ = y;
+  MatrixXd r = squared_distances(z_, z_);
+  matern52(r);
+  r.diagonal().setConstant(1 + noise_share());
+  for (double jitter = 1e-8;; jitter *= 10) {
+    const Eigen::LLT<MatrixXd> llt(r);
+    if (llt.info() == Eigen::Success) {
+      lower_ = llt.matrixLLT();
+      break;
+    }
+    r.diagonal().array() += jitter;
+  }
+  solve_weights();
+}
+
+void GaussianProcess::append(const RowVectorXd& x, double y) {
+  const Index n = y_.size();
+  const MatrixXd z = embed(x, theta_);
+  MatrixXd k = squared_distances(z_, z);
+  matern52(k);
+  const VectorXd row = lower_.triangularView<Eigen::Lower>().solve(VectorXd(k.col(0)));
+  lower_.conservativeResize(n + 1, n + 1);
+  lower_.row(n).head(n) = row.transpose();
+  lower_(n, n) = std::sqrt(std::max(1 + noise_share() - row.squaredNorm(), 1e-10));
+  z_.conservativeResize(n + 1, Eigen::NoChange);
+  z_.row(n) = z;
+  y_.conservativeResize(n + 1);
+  y_[n] = y;
+  const double scale = scale_;
+  solve_weights();
+  scale_ = scale;
+}
+
+VectorXd GaussianProcess::mean(const MatrixXd& x) const {
+  MatrixXd k = squared_distances(z_, embed(x, theta_));
+  matern52(k);
+  return (k.transpose() * alpha_).array() + mean_;
+}
+
+GaussianProcess::Prediction GaussianProcess::predict(const MatrixXd& x) const {
+  MatrixXd k = squared_distances(z_, embed(x, theta_));
+  matern52(k);
+  Prediction prediction;
+  prediction.mean = (k.transpose() * alpha_).array() + mean_;
+  lower_.triangularView<Eigen::Lower>().solveInPlace(k);
+  prediction.variance = scale_ * (1 - k.colwise().squaredNorm().transpose().array()).max(1e-9);
+  return prediction;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,50 @@
+// Gaussian-process regression with a learned metric.
+#pragma once
+
+#include <Eigen/Dense>
+
+namespace cultivar {
+
+// k(x, x') = s2 * Matern52(r),  r2 = sum_f w_f (x_f - x'_f)^2 + |A^T (x - x')|^2,
+// the automatic-relevance metric plus a low-rank factor that lets ridges run across the axes
+// (Rasmussen & Williams, Gaussian Processes for Machine Learning, eq. 5.2, "factor analysis distance").
+// The scale s2 and the constant mean are profiled out; w, A and the noise share maximise the marginal likelihood
+// times priors. Inputs are rows of features scaled to [0, 1]. Not thread-safe; no state beyond the object.
+class GaussianProcess {
+ public:
+  struct Prediction {
+    Eigen::VectorXd mean, variance;  // of the noiseless function
+  };
+
+  GaussianProcess(Eigen::Index features, Eigen::Index rank, double scale_prior);
+
+  // Improves the hyperparameters by at most `steps` evaluations of the posterior density, starting from the present
+  // ones (from the prior's mode the first time).
+  void fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int steps);
+  // Conditions on data under the present hyperparameters.
+  void condition(const Eigen::MatrixXd& x, const Eigen::VectorXd& y);
+  // Adds one observation at the cost of a triangular solve.
+  void append(const Eigen::RowVectorXd& x, double y);
+  Prediction predict(const Eigen::MatrixXd& x) const;
+  Eigen::VectorXd mean(const Eigen::MatrixXd& x) const;
+
+  double noise_share() const;  // noise variance over s2
+  double scale() const { return scale_; }
+
+ private:
+  double density(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const Eigen::VectorXd& theta,
+                 Eigen::VectorXd* gradient) const;
+  Eigen::MatrixXd embed(const Eigen::MatrixXd& x, const Eigen::VectorXd& theta) const;
+  void solve_weights();
+
+  Eigen::Index features_, rank_;
+  double scale_prior_;
+  Eigen::VectorXd theta_;  // log w, A column by column, log noise share
+  Eigen::VectorXd steps_;  // Rprop's step sizes, kept between fits
+  Eigen::MatrixXd z_;      // embedded training inputs
+  Eigen::VectorXd y_, alpha_;
+  Eigen::MatrixXd lower_;  // Cholesky factor of the correlation matrix with noise; upper triangle unspecified
+  double scale_ = 1, mean_ = 0;
+};
+
+}  // namespace cultivar
