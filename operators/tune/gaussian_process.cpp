@@ -37,9 +37,12 @@ constexpr double kScaleObservations = 2;
 
 }  // namespace
 
-GaussianProcess::GaussianProcess(Index features, Index rank, double scale_prior)
-    : features_(features), rank_(rank), scale_prior_(scale_prior), theta_(features + features * rank + 1) {
-  theta_.head(features_).setConstant(-2 * scale_prior_);
+GaussianProcess::GaussianProcess(Index features, Index rank)
+    : features_(features),
+      rank_(rank),
+      length_prior_(0.4 + 0.5 * std::log(static_cast<double>(features))),
+      theta_(features + features * rank + 1) {
+  theta_.head(features_).setConstant(-2 * length_prior_);
   for (Index i = 0; i < features_ * rank_; ++i)  // a deterministic start off the saddle point at zero
     theta_[features_ + i] = 0.3 * (rank_ == 1 || (i / features_) % 2 == i % 2 ? 1 : -1);
   theta_[theta_.size() - 1] = std::log(1e-3);
@@ -86,13 +89,13 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
   const double s2 = (residual.dot(alpha) + kScaleObservations) / dof;
   double value = -0.5 * dof * std::log(s2) - llt.matrixLLT().diagonal().array().log().sum();
 
-  // Priors. log lengthscale of feature f ~ N(scale_prior, 1.5), after Hvarfner et al. 2024 ("Vanilla Bayesian
-  // optimization performs great in high dimensions": sqrt 2 + log(D)/2, sd sqrt 3); the factor's entries ~ N(0, 1);
+  // Priors. log lengthscale of feature f ~ N(0.4 + log(D)/2, 1.5): growing with the dimension D as in Hvarfner et
+  // al. 2024 ("Vanilla Bayesian optimization performs great in high dimensions"), a little shorter; the factor's entries ~ N(0, 1);
   // log noise ~ N(log 1e-3, 2).
   constexpr double kLengthSd = 1.5, kNoiseSd = 2;
   VectorXd prior_gradient = VectorXd::Zero(theta.size());
   for (Index f = 0; f < features_; ++f) {
-    const double deviation = (-0.5 * theta[f] - scale_prior_) / kLengthSd;
+    const double deviation = (-0.5 * theta[f] - length_prior_) / kLengthSd;
     value -= 0.5 * deviation * deviation;
     prior_gradient[f] = 0.5 * deviation / kLengthSd;
   }
@@ -208,14 +211,12 @@ VectorXd GaussianProcess::mean(const MatrixXd& x) const {
   return (k.transpose() * alpha_).array() + mean_;
 }
 
-GaussianProcess::Prediction GaussianProcess::predict(const MatrixXd& x) const {
+void GaussianProcess::predict(const MatrixXd& x, VectorXd& mean, VectorXd& variance) const {
   MatrixXd k = squared_distances(z_, embed(x, theta_));
   matern52(k);
-  Prediction prediction;
-  prediction.mean = (k.transpose() * alpha_).array() + mean_;
+  mean = (k.transpose() * alpha_).array() + mean_;
   lower_.triangularView<Eigen::Lower>().solveInPlace(k);
-  prediction.variance = scale_ * (1 - k.colwise().squaredNorm().transpose().array()).max(1e-9);
-  return prediction;
+  variance = scale_ * (1 - k.colwise().squaredNorm().transpose().array()).max(1e-9);
 }
 
 }  // namespace cultivar

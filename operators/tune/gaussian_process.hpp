@@ -12,11 +12,7 @@ namespace cultivar {
 // times priors. Inputs are rows of features scaled to [0, 1]. Not thread-safe; no state beyond the object.
 class GaussianProcess {
  public:
-  struct Prediction {
-    Eigen::VectorXd mean, variance;  // of the noiseless function
-  };
-
-  GaussianProcess(Eigen::Index features, Eigen::Index rank, double scale_prior);
+  GaussianProcess(Eigen::Index features, Eigen::Index rank);
 
   // Improves the hyperparameters by at most `steps` evaluations of the posterior density, starting from the present
   // ones (from the prior's mode the first time).
@@ -25,20 +21,19 @@ class GaussianProcess {
   void condition(const Eigen::MatrixXd& x, const Eigen::VectorXd& y);
   // Adds one observation at the cost of a triangular solve.
   void append(const Eigen::RowVectorXd& x, double y);
-  Prediction predict(const Eigen::MatrixXd& x) const;
+  // Mean and variance of the noiseless function.
+  void predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::VectorXd& variance) const;
   Eigen::VectorXd mean(const Eigen::MatrixXd& x) const;
 
-  double noise_share() const;  // noise variance over s2
-  double scale() const { return scale_; }
-
  private:
+  double noise_share() const;  // noise variance over s2
   double density(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const Eigen::VectorXd& theta,
                  Eigen::VectorXd* gradient) const;
   Eigen::MatrixXd embed(const Eigen::MatrixXd& x, const Eigen::VectorXd& theta) const;
   void solve_weights();
 
   Eigen::Index features_, rank_;
-  double scale_prior_;
+  double length_prior_;  // mean of the log lengthscales
   Eigen::VectorXd theta_;  // log w, A column by column, log noise share
   Eigen::VectorXd steps_;  // Rprop's step sizes, kept between fits
   Eigen::MatrixXd z_;      // embedded training inputs

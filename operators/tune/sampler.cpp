@@ -18,29 +18,48 @@ int Random::below(std::size_t bound) {
 
 double Random::uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
 
-Sampler::Sampler(const Space& space) : space_(&space) {
-  if (grid_size(space, kEnumerated + 1) > kEnumerated) return;
-  enumerated_ = true;
-  Point point(space.knobs.size(), 0);
-  for (;;) {
-    if (is_feasible(space, point)) points_.push_back(point);
-    std::size_t k = point.size();
-    while (k > 0 && static_cast<std::size_t>(++point[k - 1]) == space.knobs[k - 1].values.size())
-      point[--k] = 0;
-    if (k == 0) return;
+namespace {
+
+// Steps to the next point in grid order; false after the last one.
+bool advance(const Space& space, Point& point) {
+  for (std::size_t k = point.size(); k-- > 0;) {
+    if (static_cast<std::size_t>(++point[k]) < space.knobs[k].values.size()) return true;
+    point[k] = 0;
   }
+  return false;
 }
 
-std::optional<Point> Sampler::draw(Random& random, int tries) const {
+}  // namespace
+
+Sampler::Sampler(const Space& space) : space_(&space), grid_(grid_size(space, kScanned + 1)) {
+  if (grid_ > kEnumerated) return;
+  enumerated_ = true;
+  if (grid_ == 0) return;
+  Point point(space.knobs.size(), 0);
+  do {
+    if (is_feasible(space, point)) points_.push_back(point);
+  } while (advance(space, point));
+}
+
+std::optional<Point> Sampler::draw(Random& random, int& tries) const {
   if (enumerated_) {
-    if (points_.empty()) return std::nullopt;
+    if (points_.empty() || tries-- <= 0) return std::nullopt;
     return points_[static_cast<std::size_t>(random.below(points_.size()))];
   }
   Point point(space_->knobs.size());
-  for (int t = 0; t < tries; ++t) {
+  while (tries-- > 0) {
     for (std::size_t k = 0; k < point.size(); ++k) point[k] = random.below(space_->knobs[k].values.size());
     if (is_feasible(*space_, point)) return point;
   }
+  return std::nullopt;
+}
+
+std::optional<Point> Sampler::scan(const std::function<bool(const Point&)>& accept) const {
+  if (grid_ == 0 || grid_ > kScanned) return std::nullopt;
+  Point point(space_->knobs.size(), 0);
+  do {
+    if (accept(point) && is_feasible(*space_, point)) return point;
+  } while (advance(*space_, point));
   return std::nullopt;
 }
 
@@ -57,26 +76,22 @@ void Sampler::neighbours(const Point& point, std::vector<Point>& out) const {
   }
 }
 
-std::optional<Point> Sampler::mutate(const Point& point, int moves, Random& random, int tries) const {
-  for (int t = 0; t < tries; ++t) {
-    Point other = point;
-    for (int m = 0; m < moves; ++m) {
-      const auto k = static_cast<std::size_t>(random.below(point.size()));
-      other[k] = random.below(space_->knobs[k].values.size());
-    }
-    if (other != point && is_feasible(*space_, other)) return other;
+std::optional<Point> Sampler::mutate(const Point& point, int moves, Random& random) const {
+  Point other = point;
+  for (int m = 0; m < moves; ++m) {
+    const auto k = static_cast<std::size_t>(random.below(point.size()));
+    other[k] = random.below(space_->knobs[k].values.size());
   }
-  return std::nullopt;
+  if (other == point || !is_feasible(*space_, other)) return std::nullopt;
+  return other;
 }
 
-std::optional<Point> Sampler::cross(const Point& a, const Point& b, Random& random, int tries) const {
-  for (int t = 0; t < tries; ++t) {
-    Point child = a;
-    for (std::size_t k = 0; k < a.size(); ++k)
-      if ((random.next() >> 63U) != 0) child[k] = b[k];
-    if (child != a && child != b && is_feasible(*space_, child)) return child;
-  }
-  return std::nullopt;
+std::optional<Point> Sampler::cross(const Point& a, const Point& b, Random& random) const {
+  Point child = a;
+  for (std::size_t k = 0; k < a.size(); ++k)
+    if ((random.next() >> 63U) != 0) child[k] = b[k];
+  if (child == a || child == b || !is_feasible(*space_, child)) return std::nullopt;
+  return child;
 }
 
 }  // namespace cultivar

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -28,6 +29,7 @@ class Sampler {
  public:
   // Grids up to this size are enumerated once.
   static constexpr std::uint64_t kEnumerated = 200'000;
+  static constexpr std::uint64_t kScanned = 5'000'000;
 
   explicit Sampler(const Space& space);  // the space must outlive the sampler
 
@@ -35,16 +37,20 @@ class Sampler {
   bool enumerated() const { return enumerated_; }
   const std::vector<Point>& feasible_points() const { return points_; }
 
-  // A feasible point, or nothing after `tries` draws. In an enumerated space it is exactly uniform.
-  std::optional<Point> draw(Random& random, int tries) const;
+  // A uniformly drawn feasible point, or nothing once `tries`, which counts down, is spent.
+  std::optional<Point> draw(Random& random, int& tries) const;
   // All feasible points that differ from `point` in one knob.
   void neighbours(const Point& point, std::vector<Point>& out) const;
-  // A feasible point near `point`: `moves` random knob changes, or nothing.
-  std::optional<Point> mutate(const Point& point, int moves, Random& random, int tries) const;
-  std::optional<Point> cross(const Point& a, const Point& b, Random& random, int tries) const;
+  // `moves` random knob changes; nothing if the result is infeasible or the same point.
+  std::optional<Point> mutate(const Point& point, int moves, Random& random) const;
+  // Every knob from a or from b; nothing if the result is infeasible or one of the two.
+  std::optional<Point> cross(const Point& a, const Point& b, Random& random) const;
+  // The first feasible point in grid order that `accept` takes, in grids up to kScanned: the proof that none is left.
+  std::optional<Point> scan(const std::function<bool(const Point&)>& accept) const;
 
  private:
   const Space* space_;
+  std::uint64_t grid_;  // saturated above kScanned
   bool enumerated_ = false;
   std::vector<Point> points_;
 };

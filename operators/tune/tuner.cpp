@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <unordered_map>
 
 #include "operators/tune/encoding.hpp"
+#include "operators/tune/forest.hpp"
 #include "operators/tune/gaussian_process.hpp"
 #include "operators/tune/sampler.hpp"
 
@@ -20,7 +23,16 @@ using Eigen::VectorXd;
 double normal_density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
 double normal_mass(double z) { return 0.5 * std::erfc(-z * 0.7071067811865476); }
 
-double length_prior(Index features) { return std::sqrt(2.0) + 0.5 * std::log(static_cast<double>(features)); }
+double expected_improvement(double best, double mean, double sd) {
+  const double z = (best - mean) / sd;
+  return sd * (z * normal_mass(z) + normal_density(z));
+}
+
+// Opinions asked in turn: the processes, then a forest. A point that one of them cannot see, another proposes.
+constexpr std::size_t kOpinions = 3;
+
+constexpr int kDraws = 10'000;          // calls of the predicate that one proposal spends on random points
+constexpr int kLastDraws = 1'000'000;  // and when there is nothing else to propose
 
 }  // namespace
 
@@ -32,8 +44,7 @@ class Tuner::Impl {
         options_(options),
         encoding_(space_.knobs),
         sampler_(space_),
-        cost_model_(encoding_.features(), options.rank, length_prior(encoding_.features()) - 1 + options.x1),
-        failure_model_(encoding_.features(), options.rank, length_prior(encoding_.features()) - 1 + options.x1) {
+        processes_{{encoding_.features(), 0}, {encoding_.features(), 1}} {
     if (options_.initial <= 0) {
       int knobs = 0;
       for (const Knob& knob : space_.knobs) knobs += knob.values.size() > 1;
@@ -50,7 +61,7 @@ class Tuner::Impl {
       log_cost_.push_back({});
     }
     log_cost_[place->second] = cost ? std::optional(std::log(*cost)) : std::nullopt;
-    if (static_cast<int>(points_.size()) >= options_.initial) fit();
+    if (added && static_cast<int>(points_.size()) >= options_.initial) refine();
   }
 
   std::optional<Point> propose(std::span<const Point> pending) {
@@ -58,11 +69,11 @@ class Tuner::Impl {
     Random random(seed_ ^ (0x9e3779b97f4a7c15U * (points_.size() + 1)) ^ (0xd6e8feb86659fd93U * pending.size()));
     random.next();
     PointSet taken(pending.begin(), pending.end());
-    const auto is_free = [&](const Point& p) { return !index_.contains(p) && !taken.contains(p); };
+    const Accept is_free = [&](const Point& p) { return !index_.contains(p) && !taken.contains(p); };
     if (static_cast<int>(points_.size() + pending.size()) < options_.initial || successes() < 2)
       return fill_space(pending, random, is_free);
     std::vector<Point> candidates = gather(random, is_free);
-    if (candidates.empty()) return last_resort(random, is_free);
+    if (candidates.empty()) return any_free(random, is_free);
     return candidates[best_candidate(candidates, pending, random)];
   }
 
@@ -100,17 +111,13 @@ class Tuner::Impl {
       set.points.push_back(points_[order[i]]);
       set.y[static_cast<Index>(i)] = *log_cost_[order[i]];
     }
-    if (options_.x2 > 0) {
-      const double best = set.y.minCoeff();
-      set.y = (set.y.array() - best + options_.x2).log();
-    }
     const double mean = set.y.mean();
     const double sd = std::sqrt((set.y.array() - mean).square().mean());
     set.y = (set.y.array() - mean) / (sd > 1e-9 ? sd : 1.0);
     return set;
   }
 
-  Training failure_training() const {
+  Training outcome_training() const {
     std::vector<std::size_t> order;
     for (std::size_t i = points_.size(); i-- > 0 && static_cast<int>(order.size()) < options_.training_cap;)
       order.push_back(i);
@@ -118,36 +125,33 @@ class Tuner::Impl {
     set.y.resize(static_cast<Index>(order.size()));
     for (std::size_t i = 0; i < order.size(); ++i) {
       set.points.push_back(points_[order[i]]);
-      set.y[static_cast<Index>(i)] = log_cost_[order[i]] ? 1.0 : -1.0;
+      set.y[static_cast<Index>(i)] = log_cost_[order[i]] ? 1.0 : 0.0;
     }
     return set;
   }
 
-  bool any_failure() const { return successes() < points_.size(); }
-
-  void fit() {
-    const auto steps = [](std::size_t n) {
-      const double cost = 1e-3 + 1e-9 * std::pow(static_cast<double>(n), 3) / 3;
-      return std::clamp(static_cast<int>(0.02 / cost), 1, 15);
-    };
-    if (successes() >= 2) {
-      const Training set = cost_training();
-      cost_model_.fit(encoding_.rows(set.points), set.y, steps(set.points.size()));
-    }
-    if (any_failure() && successes() > 0) {
-      const Training set = failure_training();
-      failure_model_.fit(encoding_.rows(set.points), set.y, steps(set.points.size()));
-    }
+  // Improves the process whose turn comes next; the more it costs, the fewer steps are taken.
+  void refine() {
+    const std::size_t turn = points_.size() % kOpinions;
+    if (turn >= processes_.size() || successes() < 2) return;
+    const Training set = cost_training();
+    const auto cubed = std::pow(static_cast<double>(set.points.size()), 3);
+    const int steps = std::clamp(static_cast<int>(2e7 / (1e6 + cubed / 3)), 1, 15);
+    processes_[turn].fit(encoding_.rows(set.points), set.y, steps);
   }
 
-  template <typename Free>
-  std::optional<Point> fill_space(std::span<const Point> pending, Random& random, const Free& is_free) const {
+  using Accept = std::function<bool(const Point&)>;
+
+  // The farthest of a few random points: spread out, without the pull to the corners of a full maximin design.
+  std::optional<Point> fill_space(std::span<const Point> pending, Random& random, const Accept& is_free) const {
     std::optional<Point> best;
     double best_distance = -1;
+    int tries = kDraws;
     for (int i = 0; i < 30; ++i) {
-      std::optional<Point> point = sampler_.draw(random, 2000);
-      if (!point || !is_free(*point)) continue;
-      double nearest = 1e300;
+      std::optional<Point> point = sampler_.draw(random, tries);
+      if (!point) break;
+      if (!is_free(*point)) continue;
+      double nearest = std::numeric_limits<double>::infinity();
       for (const Point& other : points_) nearest = std::min(nearest, encoding_.distance(*point, other));
       for (const Point& other : pending) nearest = std::min(nearest, encoding_.distance(*point, other));
       if (nearest > best_distance) {
@@ -155,11 +159,11 @@ class Tuner::Impl {
         best = std::move(point);
       }
     }
-    return best ? best : last_resort(random, is_free);
+    return best ? best : any_free(random, is_free);
   }
 
-  template <typename Free>
-  std::optional<Point> last_resort(Random& random, const Free& is_free) const {
+  // Whatever can still be found: at random, then around the points seen, then by a scan, then at random at length.
+  std::optional<Point> any_free(Random& random, const Accept& is_free) const {
     if (sampler_.enumerated()) {
       std::vector<const Point*> left;
       for (const Point& point : sampler_.feasible_points())
@@ -167,16 +171,26 @@ class Tuner::Impl {
       if (left.empty()) return std::nullopt;
       return *left[static_cast<std::size_t>(random.below(left.size()))];
     }
+    for (int tries = kDraws; tries > 0;)
+      if (auto point = sampler_.draw(random, tries); point && is_free(*point)) return point;
+    for (int i = 0; i < kDraws && !points_.empty(); ++i) {
+      const Point& start = points_[static_cast<std::size_t>(random.below(points_.size()))];
+      if (auto point = sampler_.mutate(start, 1 + random.below(3), random); point && is_free(*point)) return point;
+    }
+    if (auto point = sampler_.scan(is_free)) return point;
+    for (int tries = kLastDraws; tries > 0;)
+      if (auto point = sampler_.draw(random, tries); point && is_free(*point)) return point;
     return std::nullopt;
   }
 
-  template <typename Free>
-  std::vector<Point> gather(Random& random, const Free& is_free) const {
+  // The free points of a small space. Otherwise at most half neighbours of the best points, a quarter crossovers and
+  // mutations of them, and random points; where feasible points are rare, walks from points seen stand in.
+  std::vector<Point> gather(Random& random, const Accept& is_free) const {
     const auto limit = static_cast<std::size_t>(options_.candidates);
     std::vector<Point> pool;
     if (sampler_.enumerated() && sampler_.feasible_points().size() <= limit) {
-      for (const Point& point : sampler_.feasible_points())
-        if (is_free(point)) pool.push_back(point);
+      std::copy_if(sampler_.feasible_points().begin(), sampler_.feasible_points().end(), std::back_inserter(pool),
+                   is_free);
       return pool;
     }
     PointSet seen;
@@ -191,44 +205,58 @@ class Tuner::Impl {
       sampler_.neighbours(points_[good[i]], near);
       for (const Point& point : near) add(point);
     }
-    for (std::size_t i = 0; i < limit / 4 && !good.empty(); ++i) {
+    const std::size_t bred = std::min(limit, pool.size() + limit / 4);
+    for (std::size_t i = 0; i < limit && pool.size() < bred; ++i) {
       const Point& a = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
       const Point& b = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
-      if (const auto child = i % 2 == 0 && a != b ? sampler_.cross(a, b, random, 4)
-                                                  : sampler_.mutate(a, 2 + random.below(2), random, 4))
-        add(*child);
+      const auto child =
+          i % 2 == 0 && a != b ? sampler_.cross(a, b, random) : sampler_.mutate(a, 2 + random.below(2), random);
+      if (child) add(*child);
     }
-    for (std::size_t i = 0; i < 2 * limit && pool.size() < limit; ++i)
-      if (const auto point = sampler_.draw(random, 100)) add(*point);
+    for (int tries = kDraws; tries > 0 && pool.size() < limit;)
+      if (const auto point = sampler_.draw(random, tries)) add(*point);
+    for (std::size_t i = 0; i < limit && pool.size() < limit; ++i) {
+      const Point& start = points_[static_cast<std::size_t>(random.below(points_.size()))];
+      if (const auto point = sampler_.mutate(start, 1 + random.below(3), random)) add(*point);
+    }
     return pool;
   }
 
-  std::size_t best_candidate(const std::vector<Point>& candidates, std::span<const Point> pending, Random&) {
+  // Expected improvement in log cost under the opinion whose turn it is, times the probability of success.
+  std::size_t best_candidate(const std::vector<Point>& candidates, std::span<const Point> pending,
+                             Random& random) {
     Training set = cost_training();
-    cost_model_.condition(encoding_.rows(set.points), set.y);
+    MatrixXd train = encoding_.rows(set.points);
     const double best = set.y.minCoeff();
-    if (!pending.empty()) {
-      const MatrixXd rows = encoding_.rows(pending);
-      const VectorXd believed = cost_model_.mean(rows);
-      for (Index i = 0; i < rows.rows(); ++i) cost_model_.append(rows.row(i), believed[i]);
-    }
     const MatrixXd x = encoding_.rows(candidates);
-    const auto prediction = cost_model_.predict(x);
-    VectorXd success = VectorXd::Ones(x.rows());
-    if (any_failure()) {
-      const Training labels = failure_training();
-      failure_model_.condition(encoding_.rows(labels.points), labels.y);
-      const auto label = failure_model_.predict(x);
-      for (Index i = 0; i < x.rows(); ++i)
-        success[i] = normal_mass(label.mean[i] / std::sqrt(label.variance[i] + options_.x3));
+    const MatrixXd waiting = encoding_.rows(pending);
+    const std::size_t turn = (points_.size() + pending.size()) % kOpinions;
+    VectorXd mean, variance;
+    // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et al. 2010).
+    if (turn < processes_.size()) {
+      GaussianProcess& process = processes_[turn];
+      process.condition(train, set.y);
+      const VectorXd believed = process.mean(waiting);
+      for (Index i = 0; i < waiting.rows(); ++i) process.append(waiting.row(i), believed[i]);
+      process.predict(x, mean, variance);
+    } else {
+      Forest forest;
+      forest.fit(train, set.y, options_.trees, random);
+      if (waiting.rows() > 0) {
+        forest.predict(waiting, mean, variance);
+        train.conservativeResize(train.rows() + waiting.rows(), Eigen::NoChange);
+        train.bottomRows(waiting.rows()) = waiting;
+        set.y.conservativeResize(train.rows());
+        set.y.tail(waiting.rows()) = mean;
+        forest.fit(train, set.y, options_.trees, random);
+      }
+      forest.predict(x, mean, variance);
     }
+    const VectorXd success = success_probability(x, random);
     Index chosen = 0;
-    double highest = -1e300;
+    double highest = -1;
     for (Index i = 0; i < x.rows(); ++i) {
-      const double sd = std::sqrt(prediction.variance[i]);
-      const double z = (best - prediction.mean[i]) / sd;
-      const double improvement = sd * (z * normal_mass(z) + normal_density(z));
-      const double value = std::log(std::max(improvement, 1e-300)) + std::log(success[i] + 1e-6);
+      const double value = expected_improvement(best, mean[i], std::sqrt(variance[i])) * success[i];
       if (value > highest) {
         highest = value;
         chosen = i;
@@ -237,12 +265,22 @@ class Tuner::Impl {
     return static_cast<std::size_t>(chosen);
   }
 
+  VectorXd success_probability(const MatrixXd& x, Random& random) const {
+    if (successes() == points_.size()) return VectorXd::Ones(x.rows());
+    const Training labels = outcome_training();
+    Forest forest;
+    forest.fit(encoding_.rows(labels.points), labels.y, options_.trees, random);
+    VectorXd mean, variance;
+    forest.predict(x, mean, variance);
+    return mean.cwiseMax(0.02);
+  }
+
   Space space_;
   std::uint64_t seed_;
   TunerOptions options_;
   Encoding encoding_;
   Sampler sampler_;
-  GaussianProcess cost_model_, failure_model_;
+  std::vector<GaussianProcess> processes_;
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
   std::unordered_map<Point, std::size_t, PointHash> index_;

@@ -12,10 +12,9 @@ namespace cultivar {
 
 struct TunerOptions {
   int initial = 0;         // points of the space-filling start; 0: chosen from the number of knobs
-  int training_cap = 256;  // observations the surrogate is conditioned on
+  int training_cap = 256;  // observations that a surrogate is trained on
   int candidates = 1000;   // points whose acquisition is computed for one proposal
-  int rank = 1;            // of the metric's low-rank factor
-  double x1 = 0, x2 = 0, x3 = 0.1, x4 = 0, x5 = 0;
+  int trees = 60;          // of a forest
 };
 
 // Bayesian optimisation of a finite, constrained space; the method is described in README.md. A proposal is a function

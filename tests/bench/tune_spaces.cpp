@@ -164,12 +164,7 @@ int main(int argc, char** argv) try {
       if (name == "initial") options.initial = int(value);
       else if (name == "training_cap") options.training_cap = int(value);
       else if (name == "candidates") options.candidates = int(value);
-      else if (name == "rank") options.rank = int(value);
-      else if (name == "x1") options.x1 = value;
-      else if (name == "x2") options.x2 = value;
-      else if (name == "x3") options.x3 = value;
-      else if (name == "x4") options.x4 = value;
-      else if (name == "x5") options.x5 = value;
+      else if (name == "trees") options.trees = int(value);
       else throw std::runtime_error("no option " + name);
     } else paths.push_back(word);
   }
