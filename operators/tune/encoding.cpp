@@ -24,8 +24,8 @@ VectorXd ranks(const std::vector<double>& values) {
   std::sort(sorted.begin(), sorted.end());
   VectorXd rank(static_cast<Index>(values.size()));
   for (std::size_t i = 0; i < values.size(); ++i)
-    rank[static_cast<Index>(i)] = static_cast<double>(
-        std::lower_bound(sorted.begin(), sorted.end(), values[i]) - sorted.begin());
+    rank[static_cast<Index>(i)] =
+        static_cast<double>(std::lower_bound(sorted.begin(), sorted.end(), values[i]) - sorted.begin());
   return rank;
 }
 

@@ -11,7 +11,8 @@ namespace cultivar {
 
 // Every knob with more than one value becomes one or more features in [0, 1]:
 //   ordinal: half its rank and half its logarithm (linear value when it has values <= 0);
-//   ordinal positive integers that are not all powers of two: also how often 2 divides them, because hardware likes
+//   ordinal positive integers that are not all powers of two: also how often 2 divides them, because hardware
+//   likes
 //     round numbers and no smooth function of the value can say so;
 //   categorical: one indicator a value.
 class Encoding {

@@ -79,7 +79,8 @@ void Forest::predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::Vec
     for (Index i = 0; i < x.rows(); ++i) {
       const Node* node = &nodes[0];
       while (node->feature >= 0)
-        node = &nodes[static_cast<std::size_t>(node->left + (x(i, node->feature) <= node->threshold ? 0 : 1))];
+        node =
+            &nodes[static_cast<std::size_t>(node->left + (x(i, node->feature) <= node->threshold ? 0 : 1))];
       mean[i] += node->mean;
       second[i] += node->mean * node->mean + node->variance;
     }

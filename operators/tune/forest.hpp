@@ -9,9 +9,9 @@
 
 namespace cultivar {
 
-// Extremely randomised trees (Geurts, Ernst & Wehenkel 2006) on bootstrap samples: a split is the best of one random
-// threshold for each feature. The variance is the law of total variance over trees and leaves (Hutter et al. 2014,
-// "Algorithm runtime prediction", section 4.3).
+// Extremely randomised trees (Geurts, Ernst & Wehenkel 2006) on bootstrap samples: a split is the best of one
+// random threshold for each feature. The variance is the law of total variance over trees and leaves (Hutter
+// et al. 2014, "Algorithm runtime prediction", section 4.3).
 class Forest {
  public:
   void fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, Random& random);

@@ -31,8 +31,8 @@ void matern52(MatrixXd& d) {
   });
 }
 
-// The prior of the profiled scale: inverse gamma with this many pseudo-observations of variance 1 (the targets are
-// standardised), which keeps the model humble while it has seen little or only constants.
+// The prior of the profiled scale: inverse gamma with this many pseudo-observations of variance 1 (the
+// targets are standardised), which keeps the model humble while it has seen little or only constants.
 constexpr double kScaleObservations = 2;
 
 }  // namespace
@@ -49,7 +49,9 @@ GaussianProcess::GaussianProcess(Index features, Index rank)
   steps_ = VectorXd::Constant(theta_.size(), 0.3);
 }
 
-double GaussianProcess::noise_share() const { return std::exp(theta_[theta_.size() - 1]); }
+double GaussianProcess::noise_share() const {
+  return std::exp(theta_[theta_.size() - 1]);
+}
 
 MatrixXd GaussianProcess::embed(const MatrixXd& x, const VectorXd& theta) const {
   MatrixXd z(x.rows(), features_ + rank_);
@@ -89,9 +91,9 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
   const double s2 = (residual.dot(alpha) + kScaleObservations) / dof;
   double value = -0.5 * dof * std::log(s2) - llt.matrixLLT().diagonal().array().log().sum();
 
-  // Priors. log lengthscale of feature f ~ N(0.4 + log(D)/2, 1.5): growing with the dimension D as in Hvarfner et
-  // al. 2024 ("Vanilla Bayesian optimization performs great in high dimensions"), a little shorter; the factor's entries ~ N(0, 1);
-  // log noise ~ N(log 1e-3, 2).
+  // Priors. log lengthscale of feature f ~ N(0.4 + log(D)/2, 1.5): growing with the dimension D as in
+  // Hvarfner et al. 2024 ("Vanilla Bayesian optimization performs great in high dimensions"), a little
+  // shorter; the factor's entries ~ N(0, 1); log noise ~ N(log 1e-3, 2).
   constexpr double kLengthSd = 1.5, kNoiseSd = 2;
   VectorXd prior_gradient = VectorXd::Zero(theta.size());
   for (Index f = 0; f < features_; ++f) {
@@ -128,8 +130,8 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
 }
 
 void GaussianProcess::fit(const MatrixXd& x, const VectorXd& y, int steps) {
-  // iRprop- (Igel & Huesken 2000): robust against the very different curvatures of the parameters; the best point
-  // seen is kept, so a fit never leaves the density lower than it found it.
+  // iRprop- (Igel & Huesken 2000): robust against the very different curvatures of the parameters; the best
+  // point seen is kept, so a fit never leaves the density lower than it found it.
   VectorXd theta = theta_, previous = VectorXd::Zero(theta_.size()), gradient(theta_.size());
   VectorXd delta = steps_.cwiseMax(0.05).cwiseMin(0.5);
   double best = -std::numeric_limits<double>::infinity();

@@ -8,14 +8,15 @@ namespace cultivar {
 // k(x, x') = s2 * Matern52(r),  r2 = sum_f w_f (x_f - x'_f)^2 + |A^T (x - x')|^2,
 // the automatic-relevance metric plus a low-rank factor that lets ridges run across the axes
 // (Rasmussen & Williams, Gaussian Processes for Machine Learning, eq. 5.2, "factor analysis distance").
-// The scale s2 and the constant mean are profiled out; w, A and the noise share maximise the marginal likelihood
-// times priors. Inputs are rows of features scaled to [0, 1]. Not thread-safe; no state beyond the object.
+// The scale s2 and the constant mean are profiled out; w, A and the noise share maximise the marginal
+// likelihood times priors. Inputs are rows of features scaled to [0, 1]. Not thread-safe; no state beyond the
+// object.
 class GaussianProcess {
  public:
   GaussianProcess(Eigen::Index features, Eigen::Index rank);
 
-  // Improves the hyperparameters by at most `steps` evaluations of the posterior density, starting from the present
-  // ones (from the prior's mode the first time).
+  // Improves the hyperparameters by at most `steps` evaluations of the posterior density, starting from the
+  // present ones (from the prior's mode the first time).
   void fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int steps);
   // Conditions on data under the present hyperparameters.
   void condition(const Eigen::MatrixXd& x, const Eigen::VectorXd& y);
@@ -33,7 +34,7 @@ class GaussianProcess {
   void solve_weights();
 
   Eigen::Index features_, rank_;
-  double length_prior_;  // mean of the log lengthscales
+  double length_prior_;    // mean of the log lengthscales
   Eigen::VectorXd theta_;  // log w, A column by column, log noise share
   Eigen::VectorXd steps_;  // Rprop's step sizes, kept between fits
   Eigen::MatrixXd z_;      // embedded training inputs

@@ -16,7 +16,9 @@ int Random::below(std::size_t bound) {
   return static_cast<int>(((next() >> 32U) * static_cast<std::uint64_t>(bound)) >> 32U);
 }
 
-double Random::uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
+double Random::uniform() {
+  return static_cast<double>(next() >> 11U) * 0x1.0p-53;
+}
 
 namespace {
 

@@ -13,7 +13,8 @@ namespace cultivar {
 
 using PointSet = std::unordered_set<Point, PointHash>;
 
-// SplitMix64 (Steele, Lea & Flood 2014): the same numbers on every platform, unlike the standard distributions.
+// SplitMix64 (Steele, Lea & Flood 2014): the same numbers on every platform, unlike the standard
+// distributions.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -45,7 +46,8 @@ class Sampler {
   std::optional<Point> mutate(const Point& point, int moves, Random& random) const;
   // Every knob from a or from b; nothing if the result is infeasible or one of the two.
   std::optional<Point> cross(const Point& a, const Point& b, Random& random) const;
-  // The first feasible point in grid order that `accept` takes, in grids up to kScanned: the proof that none is left.
+  // The first feasible point in grid order that `accept` takes, in grids up to kScanned: the proof that none
+  // is left.
   std::optional<Point> scan(const std::function<bool(const Point&)>& accept) const;
 
  private:

@@ -20,7 +20,9 @@ std::uint64_t grid_size(const Space& space, std::uint64_t limit) {
   return size < limit ? size : limit;
 }
 
-bool is_feasible(const Space& space, const Point& point) { return !space.feasible || space.feasible(point); }
+bool is_feasible(const Space& space, const Point& point) {
+  return !space.feasible || space.feasible(point);
+}
 
 void require_on_grid(const Space& space, const Point& point) {
   if (point.size() != space.knobs.size())

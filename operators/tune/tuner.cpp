@@ -20,18 +20,23 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-double normal_density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
-double normal_mass(double z) { return 0.5 * std::erfc(-z * 0.7071067811865476); }
+double normal_density(double z) {
+  return 0.3989422804014327 * std::exp(-0.5 * z * z);
+}
+double normal_mass(double z) {
+  return 0.5 * std::erfc(-z * 0.7071067811865476);
+}
 
 double expected_improvement(double best, double mean, double sd) {
   const double z = (best - mean) / sd;
   return sd * (z * normal_mass(z) + normal_density(z));
 }
 
-// Opinions asked in turn: the processes, then a forest. A point that one of them cannot see, another proposes.
+// Opinions asked in turn: the processes, then a forest. A point that one of them cannot see, another
+// proposes.
 constexpr std::size_t kOpinions = 3;
 
-constexpr int kDraws = 10'000;          // calls of the predicate that one proposal spends on random points
+constexpr int kDraws = 10'000;         // calls of the predicate that one proposal spends on random points
 constexpr int kLastDraws = 1'000'000;  // and when there is nothing else to propose
 
 }  // namespace
@@ -66,7 +71,8 @@ class Tuner::Impl {
 
   std::optional<Point> propose(std::span<const Point> pending) {
     for (const Point& point : pending) require_on_grid(space_, point);
-    Random random(seed_ ^ (0x9e3779b97f4a7c15U * (points_.size() + 1)) ^ (0xd6e8feb86659fd93U * pending.size()));
+    Random random(seed_ ^ (0x9e3779b97f4a7c15U * (points_.size() + 1)) ^
+                  (0xd6e8feb86659fd93U * pending.size()));
     random.next();
     PointSet taken(pending.begin(), pending.end());
     const Accept is_free = [&](const Point& p) { return !index_.contains(p) && !taken.contains(p); };
@@ -92,7 +98,8 @@ class Tuner::Impl {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < points_.size(); ++i)
       if (log_cost_[i]) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return *log_cost_[a] < *log_cost_[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return *log_cost_[a] < *log_cost_[b]; });
     return order;
   }
 
@@ -142,8 +149,10 @@ class Tuner::Impl {
 
   using Accept = std::function<bool(const Point&)>;
 
-  // The farthest of a few random points: spread out, without the pull to the corners of a full maximin design.
-  std::optional<Point> fill_space(std::span<const Point> pending, Random& random, const Accept& is_free) const {
+  // The farthest of a few random points: spread out, without the pull to the corners of a full maximin
+  // design.
+  std::optional<Point> fill_space(std::span<const Point> pending, Random& random,
+                                  const Accept& is_free) const {
     std::optional<Point> best;
     double best_distance = -1;
     int tries = kDraws;
@@ -162,7 +171,8 @@ class Tuner::Impl {
     return best ? best : any_free(random, is_free);
   }
 
-  // Whatever can still be found: at random, then around the points seen, then by a scan, then at random at length.
+  // Whatever can still be found: at random, then around the points seen, then by a scan, then at random at
+  // length.
   std::optional<Point> any_free(Random& random, const Accept& is_free) const {
     if (sampler_.enumerated()) {
       std::vector<const Point*> left;
@@ -175,7 +185,8 @@ class Tuner::Impl {
       if (auto point = sampler_.draw(random, tries); point && is_free(*point)) return point;
     for (int i = 0; i < kDraws && !points_.empty(); ++i) {
       const Point& start = points_[static_cast<std::size_t>(random.below(points_.size()))];
-      if (auto point = sampler_.mutate(start, 1 + random.below(3), random); point && is_free(*point)) return point;
+      if (auto point = sampler_.mutate(start, 1 + random.below(3), random); point && is_free(*point))
+        return point;
     }
     if (auto point = sampler_.scan(is_free)) return point;
     for (int tries = kLastDraws; tries > 0;)
@@ -183,14 +194,15 @@ class Tuner::Impl {
     return std::nullopt;
   }
 
-  // The free points of a small space. Otherwise at most half neighbours of the best points, a quarter crossovers and
-  // mutations of them, and random points; where feasible points are rare, walks from points seen stand in.
+  // The free points of a small space. Otherwise at most half neighbours of the best points, a quarter
+  // crossovers and mutations of them, and random points; where feasible points are rare, walks from points
+  // seen stand in.
   std::vector<Point> gather(Random& random, const Accept& is_free) const {
     const auto limit = static_cast<std::size_t>(options_.candidates);
     std::vector<Point> pool;
     if (sampler_.enumerated() && sampler_.feasible_points().size() <= limit) {
-      std::copy_if(sampler_.feasible_points().begin(), sampler_.feasible_points().end(), std::back_inserter(pool),
-                   is_free);
+      std::copy_if(sampler_.feasible_points().begin(), sampler_.feasible_points().end(),
+                   std::back_inserter(pool), is_free);
       return pool;
     }
     PointSet seen;
@@ -209,8 +221,8 @@ class Tuner::Impl {
     for (std::size_t i = 0; i < limit && pool.size() < bred; ++i) {
       const Point& a = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
       const Point& b = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
-      const auto child =
-          i % 2 == 0 && a != b ? sampler_.cross(a, b, random) : sampler_.mutate(a, 2 + random.below(2), random);
+      const auto child = i % 2 == 0 && a != b ? sampler_.cross(a, b, random)
+                                              : sampler_.mutate(a, 2 + random.below(2), random);
       if (child) add(*child);
     }
     for (int tries = kDraws; tries > 0 && pool.size() < limit;)
@@ -232,7 +244,8 @@ class Tuner::Impl {
     const MatrixXd waiting = encoding_.rows(pending);
     const std::size_t turn = (points_.size() + pending.size()) % kOpinions;
     VectorXd mean, variance;
-    // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et al. 2010).
+    // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et
+    // al. 2010).
     if (turn < processes_.size()) {
       GaussianProcess& process = processes_[turn];
       process.condition(train, set.y);
@@ -292,7 +305,11 @@ Tuner::~Tuner() = default;
 Tuner::Tuner(Tuner&&) noexcept = default;
 Tuner& Tuner::operator=(Tuner&&) noexcept = default;
 
-void Tuner::observe(const Point& point, std::optional<double> cost) { impl_->observe(point, cost); }
-std::optional<Point> Tuner::propose(std::span<const Point> pending) { return impl_->propose(pending); }
+void Tuner::observe(const Point& point, std::optional<double> cost) {
+  impl_->observe(point, cost);
+}
+std::optional<Point> Tuner::propose(std::span<const Point> pending) {
+  return impl_->propose(pending);
+}
 
 }  // namespace cultivar

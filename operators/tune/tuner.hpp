@@ -17,9 +17,9 @@ struct TunerOptions {
   int trees = 60;          // of a forest
 };
 
-// Bayesian optimisation of a finite, constrained space; the method is described in README.md. A proposal is a function
-// of the seed, the sequence of observations and the pending points: no clock, no global state. Not thread-safe;
-// `feasible` is called from the calling thread only and must be a pure function.
+// Bayesian optimisation of a finite, constrained space; the method is described in README.md. A proposal is a
+// function of the seed, the sequence of observations and the pending points: no clock, no global state. Not
+// thread-safe; `feasible` is called from the calling thread only and must be a pure function.
 class Tuner {
  public:
   Tuner(Space space, std::uint64_t seed, TunerOptions options = {});
@@ -27,12 +27,12 @@ class Tuner {
   Tuner(Tuner&&) noexcept;
   Tuner& operator=(Tuner&&) noexcept;
 
-  // cost > 0, less is better; nothing, or a cost that is not finite and positive: the point failed. A point observed
-  // again replaces its former cost. Throws std::invalid_argument for a point off the grid.
+  // cost > 0, less is better; nothing, or a cost that is not finite and positive: the point failed. A point
+  // observed again replaces its former cost. Throws std::invalid_argument for a point off the grid.
   void observe(const Point& point, std::optional<double> cost);
 
-  // A feasible point that was neither observed nor is pending. Nothing when none is left; in a space too large to
-  // enumerate, when none could be found by sampling.
+  // A feasible point that was neither observed nor is pending. Nothing when none is left; in a space too
+  // large to enumerate, when none could be found by sampling.
   std::optional<Point> propose(std::span<const Point> pending = {});
 
  private:

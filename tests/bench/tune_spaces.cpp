@@ -1,14 +1,15 @@
-// How fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON or gzip JSON).
+// How fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON or gzip
+// JSON).
 //   bench-tune-spaces [--seeds 30] [--evaluations 200] [--threads 2] [--set name=value] [--scale] FILE...
 // A failed configuration counts as an evaluation; only recorded configurations are feasible.
-#include <zlib.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -32,16 +33,20 @@ struct Recorded {
   double optimum = std::numeric_limits<double>::infinity();
 };
 
-std::string read_text(const std::string& path) {  // zlib reads plain files as they are
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) throw std::runtime_error("cannot open " + path);
-  std::string text(1 << 20, '\0'), all;
-  int count = 0;
-  while ((count = gzread(file, text.data(), static_cast<unsigned>(text.size()))) > 0)
-    all.append(text, 0, static_cast<std::size_t>(count));
-  gzclose(file);
-  if (count < 0) throw std::runtime_error("cannot decompress " + path);
-  return all;
+std::string read_text(const std::string& path) {
+  if (!path.ends_with(".gz")) {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("cannot open " + path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string quoted = "'";  // for the shell: a quote inside closes, escapes and opens again
+  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  FILE* pipe = popen(("exec gzip -dc -- " + quoted + "'").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start gzip");
+  std::string text, part(1 << 20, '\0');
+  while (const std::size_t count = std::fread(part.data(), 1, part.size(), pipe)) text.append(part, 0, count);
+  if (pclose(pipe) != 0) throw std::runtime_error("gzip could not read " + path);
+  return text;
 }
 
 Recorded load(const std::string& path) {
@@ -98,7 +103,8 @@ struct Race {
   std::vector<double> proposal_ms;
 };
 
-Race run(const Recorded& recorded, std::uint64_t seed, int evaluations, const cultivar::TunerOptions& options) {
+Race run(const Recorded& recorded, std::uint64_t seed, int evaluations,
+         const cultivar::TunerOptions& options) {
   cultivar::Space space = recorded.space;
   space.feasible = [&costs = recorded.costs](std::span<const int> p) {
     return costs.contains(Point(p.begin(), p.end()));
@@ -120,12 +126,14 @@ Race run(const Recorded& recorded, std::uint64_t seed, int evaluations, const cu
   return race;
 }
 
-// A space of 12 knobs (about 10^10 points) with constraints and failures, to time proposals after many observations.
+// A space of 12 knobs (about 10^10 points) with constraints and failures, to time proposals after many
+// observations.
 void time_proposals(const cultivar::TunerOptions& options) {
   cultivar::Space space;
   for (int k = 0; k < 12; ++k) {
     cultivar::Knob knob{"k" + std::to_string(k), {}, k % 4 != 3};
-    for (int v = 0; v < 4 + k % 5; ++v) knob.values.push_back(k % 2 == 0 ? double(1 << v) : double(v + 1) * 16);
+    for (int v = 0; v < 4 + k % 5; ++v)
+      knob.values.push_back(k % 2 == 0 ? double(1 << v) : double(v + 1) * 16);
     space.knobs.push_back(std::move(knob));
   }
   space.feasible = [](std::span<const int> p) { return p[0] + p[1] + p[2] <= 9; };
@@ -135,7 +143,8 @@ void time_proposals(const cultivar::TunerOptions& options) {
     const auto start = Clock::now();
     const Point point = tuner.propose().value();
     double cost = 1;
-    for (std::size_t k = 0; k < point.size(); ++k) cost *= 1 + 0.1 * std::pow(point[k] - 2.0, 2) + 0.05 * double(k);
+    for (std::size_t k = 0; k < point.size(); ++k)
+      cost *= 1 + 0.1 * std::pow(point[k] - 2.0, 2) + 0.05 * double(k);
     tuner.observe(point, point[4] + point[5] > 8 ? std::nullopt : std::optional(cost));
     if (e >= 1000) late.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
@@ -153,20 +162,30 @@ int main(int argc, char** argv) try {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto number = [&] { return std::stoi(i + 1 < argc ? argv[++i] : ""); };
-    if (word == "--seeds") seeds = number();
-    else if (word == "--evaluations") evaluations = number();
-    else if (word == "--threads") threads = number();
-    else if (word == "--scale") scale = true;
+    if (word == "--seeds")
+      seeds = number();
+    else if (word == "--evaluations")
+      evaluations = number();
+    else if (word == "--threads")
+      threads = number();
+    else if (word == "--scale")
+      scale = true;
     else if (word == "--set") {
       const std::string pair = argv[++i];
       const std::string name = pair.substr(0, pair.find('='));
       const double value = std::stod(pair.substr(pair.find('=') + 1));
-      if (name == "initial") options.initial = int(value);
-      else if (name == "training_cap") options.training_cap = int(value);
-      else if (name == "candidates") options.candidates = int(value);
-      else if (name == "trees") options.trees = int(value);
-      else throw std::runtime_error("no option " + name);
-    } else paths.push_back(word);
+      if (name == "initial")
+        options.initial = int(value);
+      else if (name == "training_cap")
+        options.training_cap = int(value);
+      else if (name == "candidates")
+        options.candidates = int(value);
+      else if (name == "trees")
+        options.trees = int(value);
+      else
+        throw std::runtime_error("no option " + name);
+    } else
+      paths.push_back(word);
   }
   const std::vector<int> marks{50, 100, 200};
   std::vector<double> log_sum(marks.size(), 0), mean_log(marks.size(), 0);
@@ -179,7 +198,8 @@ int main(int argc, char** argv) try {
     for (int t = 0; t < threads; ++t)
       pool.emplace_back([&] {
         for (int s = next++; s < seeds; s = next++)
-          races[static_cast<std::size_t>(s)] = run(recorded, static_cast<std::uint64_t>(s) + 1, evaluations, options);
+          races[static_cast<std::size_t>(s)] =
+              run(recorded, static_cast<std::uint64_t>(s) + 1, evaluations, options);
       });
     for (auto& thread : pool) thread.join();
     std::vector<double> ms;
@@ -193,7 +213,8 @@ int main(int argc, char** argv) try {
       const double median = quantile(ratios, 0.5);
       log_sum[m] += std::log(median);
       for (double r : ratios) mean_log[m] += std::log(std::min(r, 1e3)) / seeds;
-      std::printf("  %d: %.4f [%.4f, %.4f]", marks[m], median, quantile(ratios, 0.25), quantile(ratios, 0.75));
+      std::printf("  %d: %.4f [%.4f, %.4f]", marks[m], median, quantile(ratios, 0.25),
+                  quantile(ratios, 0.75));
     }
     std::printf("  %.1f ms\n", quantile(ms, 0.5));
     std::fflush(stdout);
@@ -203,7 +224,8 @@ int main(int argc, char** argv) try {
     for (std::size_t m = 0; m < marks.size(); ++m)
       std::printf("  %d: %.4f (of all seeds %.4f)", marks[m], std::exp(log_sum[m] / double(paths.size())),
                   std::exp(mean_log[m] / double(paths.size())));
-    std::printf("\npropose + observe: median %.1f ms, max %.1f ms\n", quantile(all_ms, 0.5), quantile(all_ms, 1));
+    std::printf("\npropose + observe: median %.1f ms, max %.1f ms\n", quantile(all_ms, 0.5),
+                quantile(all_ms, 1));
   }
   if (scale) time_proposals(options);
 } catch (const std::exception& error) {

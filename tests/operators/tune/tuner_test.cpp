@@ -16,7 +16,9 @@ using cultivar::Point;
 using cultivar::Space;
 using cultivar::Tuner;
 
-Knob numbers(const std::string& name, std::vector<double> values) { return {name, std::move(values), true}; }
+Knob numbers(const std::string& name, std::vector<double> values) {
+  return {name, std::move(values), true};
+}
 
 Knob codes(const std::string& name, int count) {
   Knob knob{name, {}, false};
@@ -30,18 +32,21 @@ Space kernel_space() {
   space.knobs = {numbers("x", {8, 16, 32, 64, 96, 128, 192, 256}), numbers("y", {1, 2, 4, 8, 16, 32}),
                  numbers("unroll", {1, 2, 4, 8}), numbers("stages", {1, 2, 3, 4}), codes("layout", 4)};
   space.feasible = [knobs = space.knobs](std::span<const int> p) {
-    return knobs[0].values[static_cast<std::size_t>(p[0])] * knobs[1].values[static_cast<std::size_t>(p[1])] <= 2048;
+    return knobs[0].values[static_cast<std::size_t>(p[0])] *
+               knobs[1].values[static_cast<std::size_t>(p[1])] <=
+           2048;
   };
   return space;
 }
 
-// Best at x = 64, y = 4, unroll = 4, stages = 3, layout = 2, with cost 1; fails where registers would run out.
+// Best at x = 64, y = 4, unroll = 4, stages = 3, layout = 2, with cost 1; fails where registers would run
+// out.
 std::optional<double> kernel_cost(const Point& p) {
   if (p[2] + p[3] >= 5 || (p[1] >= 4 && p[2] >= 2)) return std::nullopt;
   const double threads = p[0] + p[1] - 5.0;
   const double shape = p[0] - 3.0;
-  return 1 + 0.2 * threads * threads + 0.1 * shape * shape + 0.3 * std::abs(p[2] - 2) + 0.2 * std::abs(p[3] - 2) +
-         (p[4] == 2 ? 0.0 : 0.25 + 0.1 * p[4]);
+  return 1 + 0.2 * threads * threads + 0.1 * shape * shape + 0.3 * std::abs(p[2] - 2) +
+         0.2 * std::abs(p[3] - 2) + (p[4] == 2 ? 0.0 : 0.25 + 0.1 * p[4]);
 }
 
 double best_after(int evaluations, std::uint64_t seed) {
@@ -161,7 +166,9 @@ BOOST_AUTO_TEST_CASE(it_learns_to_avoid_failures) {
     const Point point = tuner.propose().value();
     const bool fails = point[4] != 2 && point[3] != 1;  // 56 % of the space
     if (e >= 30) failures += fails;
-    tuner.observe(point, fails ? std::nullopt : std::optional(1.0 + 0.1 * point[0] + 0.1 * point[1]));
+    const double x = point[0] - 3.0, y = point[1] - 2.0;
+    tuner.observe(point,
+                  fails ? std::nullopt : std::optional(1 + 0.1 * x * x + 0.07 * y * y + 0.03 * point[2]));
   }
   BOOST_TEST(failures < 15);  // of 60, against 34 at random
 }
@@ -212,7 +219,8 @@ BOOST_AUTO_TEST_CASE(costs_that_are_not_positive_numbers_are_failures) {
 
 BOOST_AUTO_TEST_CASE(huge_spaces_are_searched_without_enumeration) {
   Space space;
-  for (int k = 0; k < 12; ++k) space.knobs.push_back(numbers("k", {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}));  // 10^12
+  for (int k = 0; k < 12; ++k)
+    space.knobs.push_back(numbers("k", {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}));  // 10^12
   int calls = 0;
   space.feasible = [&calls](std::span<const int> p) {
     ++calls;
@@ -236,9 +244,12 @@ BOOST_AUTO_TEST_CASE(huge_spaces_are_searched_without_enumeration) {
 BOOST_AUTO_TEST_CASE(tight_constraints_are_met_and_the_feasible_points_all_found) {
   // x y z = 2^12 over powers of two and two knobs equal to x: 91 of 1,048,576 points.
   Space space;
-  const std::vector<double> powers{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  const std::vector<double> powers{1,   2,   4,    8,    16,   32,   64,    128,
+                                   256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
   for (int k = 0; k < 5; ++k) space.knobs.push_back(numbers("k", powers));
-  space.feasible = [](std::span<const int> p) { return p[0] + p[1] + p[2] == 12 && p[3] == p[4] && p[3] == p[0]; };
+  space.feasible = [](std::span<const int> p) {
+    return p[0] + p[1] + p[2] == 12 && p[3] == p[4] && p[3] == p[0];
+  };
   BOOST_TEST(exhaust(space, [](const Point& p) { return std::optional(1.0 + std::abs(p[1] - 5)); }) == 91U);
 }
 
