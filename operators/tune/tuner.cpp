@@ -59,13 +59,13 @@ class Tuner::Impl {
 
   void observe(const Point& point, std::optional<double> cost) {
     require_on_grid(space_, point);
-    if (cost && !(std::isfinite(*cost) && *cost > 0)) cost.reset();
     const auto [place, added] = index_.try_emplace(point, points_.size());
     if (added) {
       points_.push_back(point);
       log_cost_.push_back({});
     }
-    log_cost_[place->second] = cost ? std::optional(std::log(*cost)) : std::nullopt;
+    const double value = cost.value_or(-1);
+    log_cost_[place->second] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
     if (added && static_cast<int>(points_.size()) >= options_.initial) refine();
   }
 
