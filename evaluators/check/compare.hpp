@@ -13,12 +13,13 @@
 
 namespace cultivar {
 
-// What is compared: rows in increasing order; consecutive ones of the same `block_rows` form a block.
+// What is compared: rows in increasing order; those that share row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
   std::span<const double> exact;                    // rows x row_elements
   std::function<std::vector<double>()> rounded;     // the same by the legal-rounding model; asked only when needed;
                                                     // empty: the task has none (R = 0)
+  std::int64_t block_rows = 0;                      // 0: the task's
 };
 
 struct Comparison {

@@ -1,0 +1,43 @@
+#include "evaluators/timing/roofline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cultivar {
+namespace {
+
+double last_cache(const Facts& facts) {
+  double bytes = 0.0;
+  for (const char* name : {"l2_bytes", "l3_bytes"})
+    if (const auto fact = facts.find(name); fact != facts.end()) bytes = std::max(bytes, fact->second);
+  return bytes;
+}
+
+}  // namespace
+
+Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ceilings, const Facts& facts) {
+  Roofline floor;
+  const double bytes = task.bytes(workload);
+  const double cached = ceilings.cached_bytes_per_second;
+  const double bandwidth = bytes <= last_cache(facts) && cached > 0.0 ? cached : ceilings.bytes_per_second;
+  if (ceilings.flops > 0.0) floor.flops_seconds = task.flops(workload) / ceilings.flops;
+  if (bandwidth > 0.0) floor.bytes_seconds = bytes / bandwidth;
+  return floor;
+}
+
+bool impossibly_fast(const Roofline& floor, double seconds) {
+  return seconds * kRooflineMargin < floor.floor_seconds();
+}
+
+std::string describe_impossible(const Task& task, const Workload& workload, const Roofline& floor, double seconds) {
+  const bool by_flops = floor.flops_seconds >= floor.bytes_seconds;
+  const double work = by_flops ? task.flops(workload) : task.bytes(workload);
+  const char* unit = by_flops ? "GFLOP/s" : "GB/s";
+  return fmt::format("{}: {:.4g} us for {:.4g} {} is {:.4g} {}; this device was seen to do {:.4g} {} at the most. Either "
+                     "work is skipped, or carried over from one run to the next, or the task's cost is too high.\n",
+                     workload.name, seconds * 1e6, work, by_flops ? "flop" : "bytes", work / seconds / 1e9, unit,
+                     work / floor.floor_seconds() / 1e9, unit);
+}
+
+}  // namespace cultivar

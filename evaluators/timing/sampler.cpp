@@ -1,0 +1,154 @@
+#include "evaluators/timing/sampler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "evaluators/check/secret.hpp"
+#include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/timing/stopping_rule.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr int kWarmUpRuns = 10;
+constexpr double kWarmUpSeconds = 0.025;  // of the variant's own time: enough for either
+
+std::vector<double> seconds_of(const std::vector<Sample>& samples) {
+  std::vector<double> seconds;
+  for (const Sample& s : samples) seconds.push_back(s.seconds);
+  return seconds;
+}
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload, std::uint64_t seed,
+                     int oracle_rows, double run_deadline_s, int oracle_threads)
+    : task_(task),
+      library_(library),
+      workload_(workload),
+      seed_(seed),
+      oracle_rows_(oracle_rows),
+      run_deadline_s_(run_deadline_s),
+      layout_(task, workload),
+      oracle_(library, task, workload, oracle_threads),
+      pool_(task, workload, derive_seed(seed, "pool")),
+      outputs_(output_buffers(task, workload)) {
+  next();
+}
+
+void TimedRuns::next() {
+  pool_.next();
+  ++run_;
+  exact_.clear();
+  rounded_.clear();
+  std::mt19937_64 stream(derive_seed(seed_, "rows", run_));
+  std::set<std::int64_t> chosen;
+  const std::int64_t wanted = std::min<std::int64_t>(std::max(1, oracle_rows_), layout_.rows());
+  while (static_cast<std::int64_t>(chosen.size()) < wanted)
+    chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(layout_.rows())));
+  rows_.assign(chosen.begin(), chosen.end());
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::time(Session& session, const std::string& who) {
+  RunOptions options;
+  options.timed = true;
+  options.poison_seed = derive_seed(seed_, "poison " + who, run_);
+  options.deadline_s = run_deadline_s_;
+  const auto ran = session.run(pool_.view().bytes, outputs_, options);
+  if (!ran) return tl::make_unexpected(rejection_of(Stage::measure, ran.error(), workload_.name));
+  if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
+    return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
+                                         describe_unwritten(layout_, unwritten)));
+  if (exact_.empty()) exact_ = oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+  // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
+  ExpectedRows expected{rows_, exact_, {}, layout_.rows()};
+  if (library_.rounded() != nullptr)
+    expected.rounded = [&] {
+      if (rounded_.empty()) rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
+      return rounded_;
+    };
+  const Comparison compared = compare(task_, layout_, outputs_, expected);
+  if (!compared.right)
+    return tl::make_unexpected(rejection(
+        Stage::measure, fmt::format("wrong result in a timed run on {}: {}", workload_.name, compared.reason),
+        compared.diagnostics + fmt::format("Found in a secret sample of {} of {} rows of a timed run; every timed run has "
+                                           "new inputs and every one is checked.\n",
+                                           rows_.size(), layout_.rows())));
+  return *ran;
+}
+
+std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
+                                 double incumbent_us, double give_up, std::uint64_t seed) {
+  const Clock::time_point start = Clock::now();
+  std::mt19937_64 order_stream(derive_seed(seed, "order"));
+  std::vector<std::size_t> order(sides.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const bool alone = sides.size() == 1;
+
+  const auto block = [&](bool keep) -> std::optional<Evaluation> {
+    runs.next();
+    std::shuffle(order.begin(), order.end(), order_stream);
+    for (const std::size_t i : order) {
+      SampledSide& side = sides[i];
+      if (!side.trouble.empty()) continue;
+      auto sample = runs.time(*side.session, side.name);
+      if (sample && keep) side.samples.push_back(*sample);
+      if (sample) continue;
+      if (i == 0) return sample.error();
+      side.trouble = sample.error().reason + "\n" + sample.error().diagnostics;
+    }
+    return std::nullopt;
+  };
+
+  // Warm-up goes the same way, and is checked the same way. Slow kernels are warm after one run.
+  for (int i = 0; i < kWarmUpRuns && (i == 0 || since(start) < 2 * kWarmUpSeconds); ++i)
+    if (auto wrong = block(false)) return wrong;
+
+  StoppingRule rule({.min_samples = std::max(2, std::min(sampling.max_samples, 50)),
+                     .max_samples = std::max(2, sampling.max_samples),
+                     .max_seconds = sampling.max_seconds});
+  while (true) {
+    if (auto wrong = block(true)) return wrong;
+    const std::vector<Sample>& samples = sides[0].samples;
+    const int n = static_cast<int>(samples.size());
+    rule.add(samples.back().seconds);
+    if (!alone) {
+      if (rule.done()) return std::nullopt;
+      continue;
+    }
+    if (n >= sampling.screening_samples) return std::nullopt;
+    if (n < sampling.min_samples) continue;
+    if (since(start) > sampling.screening_seconds) return std::nullopt;
+    if (incumbent_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * incumbent_us) return std::nullopt;
+  }
+}
+
+WorkloadResult summarise(const Task& task, const Workload& workload, TargetKind target,
+                         const std::vector<SampledSide>& sides) {
+  WorkloadResult result;
+  result.workload = workload.name;
+  result.samples = sides[0].samples;
+  const Quartiles q = quartiles(seconds_of(result.samples));
+  result.median_us = q.median * 1e6;
+  result.q1_us = q.q1 * 1e6;
+  result.q3_us = q.q3 * 1e6;
+  if (task.cost.by_bytes) {
+    result.unit = "GB/s";
+    result.value = task.bytes(workload) / q.median / 1e9;
+  } else {
+    result.unit = target == TargetKind::cuda ? "TFLOPS" : "GFLOPS";
+    result.value = task.flops(workload) / q.median / (target == TargetKind::cuda ? 1e12 : 1e9);
+  }
+  for (std::size_t i = 1; i < sides.size(); ++i)
+    if (sides[i].trouble.empty() && !sides[i].samples.empty())
+      result.ratios[sides[i].name] = median(seconds_of(sides[i].samples)) / q.median;
+  return result;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,60 @@
+// Timed runs of one workload. Every one has inputs that no run had before, poisoned outputs, and a secret sample of
+// rows checked against the oracle afterwards: a number without a check does not exist here.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/check/stages.hpp"
+#include "evaluators/timing/input_pool.hpp"
+#include "evaluators/timing/roofline.hpp"
+
+namespace cultivar {
+
+// One workload's inputs, secret rows and expected values. Not thread-safe.
+class TimedRuns {
+ public:
+  // Keeps references to task and library.
+  TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
+            double run_deadline_s, int oracle_threads);
+
+  // New inputs and new secret rows. Sides that are compared run on the same ones.
+  void next();
+  // One timed run on the current inputs, and its check. A fault or a wrong row is a rejection.
+  tl::expected<Sample, Evaluation> time(Session&, const std::string& who);
+
+  const Workload& workload() const { return workload_; }
+
+ private:
+  const Task& task_;
+  const OracleLibrary& library_;
+  Workload workload_;
+  std::uint64_t seed_, run_ = 0;
+  int oracle_rows_;
+  double run_deadline_s_;
+  RowLayout layout_;
+  Oracle oracle_;
+  InputPool pool_;
+  std::vector<std::vector<std::byte>> outputs_;
+  std::vector<std::int64_t> rows_;
+  std::vector<double> exact_, rounded_;  // of rows_; empty until a run of the current inputs has ended
+};
+
+struct SampledSide {
+  std::string name;
+  std::unique_ptr<Session> session;
+  std::vector<Sample> samples;
+  std::string trouble;  // a contender that failed: it drops out, and this says why
+};
+
+// Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the
+// variant's own.
+std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&, double incumbent_us,
+                                 double give_up, std::uint64_t seed);
+
+// Median, quartiles, value and ratios of what was sampled.
+WorkloadResult summarise(const Task&, const Workload&, TargetKind, const std::vector<SampledSide>& sides);
+
+}  // namespace cultivar
