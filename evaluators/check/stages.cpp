@@ -75,6 +75,18 @@ std::vector<Workload> claimed_shapes(const Task& task, Stage stage, const Varian
   return shapes;
 }
 
+std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant) {
+  const std::vector<Dtype> dtypes = dtypes_of(variant.manifest.target);
+  const WorkloadSet* own = task.workloads(fmt::format("{}_holdout", name_of(variant.manifest.target)));
+  const WorkloadSet* set = own != nullptr ? own : task.workloads("holdout");
+  if (set == nullptr) return {};
+  std::vector<Workload> workloads = set->workloads;
+  std::erase_if(workloads, [&](const Workload& w) {
+    return std::find(dtypes.begin(), dtypes.end(), w.dtype) == dtypes.end() || !claims(variant, task, w);
+  });
+  return workloads;
+}
+
 std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
                                                         const std::vector<Workload>& workloads, Breadth breadth) {
   std::vector<std::vector<std::string>> assignments;
@@ -94,12 +106,8 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
     else if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has))
       add(shapes.front());
   }
-  if (const WorkloadSet* holdout = task.workloads("holdout");
-      holdout != nullptr && breadth == Breadth::everything) {
-    const std::vector<Dtype> dtypes = dtypes_of(variant.manifest.target);
-    for (const Workload& w : holdout->workloads)
-      if (std::find(dtypes.begin(), dtypes.end(), w.dtype) != dtypes.end() && claims(variant, task, w)) add(w);
-  }
+  if (breadth == Breadth::everything)
+    for (const Workload& w : holdout_workloads(task, variant)) add(w);
   const std::vector<Workload> smoke = claimed_shapes(task, Stage::smoke, variant);
   for (const Workload& w : smoke) {
     const auto found = std::find(assignments.begin(), assignments.end(), macros(variant, task, w));

@@ -18,6 +18,8 @@ std::vector<Dtype> dtypes_of(TargetKind);
 std::vector<Workload> check_shapes(const Task&, Stage, TargetKind);
 // Those of them that the variant claims.
 std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
+// The holdout set that the variant claims: the target's own ("cpu_holdout") when the task has one, else "holdout".
+std::vector<Workload> holdout_workloads(const Task&, const Variant&);
 // Every macro assignment to compile, without repetition; the one that smoke needs comes first.
 std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&, const std::vector<Workload>&,
                                                         Breadth);

@@ -16,6 +16,7 @@ namespace cultivar {
 struct Compiled {
   Variant variant;
   std::vector<Binary> binaries;
+  double compile_seconds = 0.0;  // wall time, all its binaries together
 
   // The one for these macros; nullptr: not compiled.
   const Binary* binary(const std::vector<std::string>& macros) const;
@@ -39,7 +40,7 @@ struct Sampling {
 struct EvaluateRequest {
   Compiled variant;
   std::vector<Workload> workloads;
-  Stage stop_after = Stage::measure;   // or confirm: fresh process, new seeds, and these workloads besides:
+  Stage stop_after = Stage::measure;   // or confirm: fresh process, new seeds, and these besides (empty: the task's):
   std::vector<Workload> holdout;
   std::vector<std::pair<std::string, Compiled>> contenders;  // timed interleaved with the variant
   Sampling sampling;

@@ -1,0 +1,162 @@
+#include "evaluators/check/cascade.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "evaluators/check/secret.hpp"
+#include "evaluators/check/stages.hpp"
+#include "evaluators/statistics/location.hpp"
+#include "evaluators/timing/roofline.hpp"
+#include "evaluators/timing/sampler.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Before anything runs: does the variant claim what it is asked for, and can anything of it be checked?
+std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request) {
+  const Variant& variant = request.variant.variant;
+  for (const Workload& w : request.workloads)
+    if (!claims(variant, task, w))
+      return rejection(Stage::lint, "does not claim " + w.name,
+                       fmt::format("`requires: \"{}\"` does not hold for the workload {}; every workload of the search must "
+                                   "be claimed.\n",
+                                   variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
+    for (const Workload& w : claimed_shapes(task, stage, variant))
+      if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
+  return rejection(Stage::lint, "claims none of the check shapes",
+                   "Nothing of this variant could be checked: `requires` excludes every check shape of the task. Widen it; "
+                   "a kernel for the measured shapes alone is not accepted.\n");
+}
+
+class Measuring {
+ public:
+  Measuring(const CascadeSite& site, const EvaluateRequest& request, std::uint64_t seed)
+      : site_(site), request_(request), seed_(seed) {}
+
+  // Adds to the evaluation's workloads; a rejection when the variant fails.
+  std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
+    const Workload& workload = request_.workloads[index];
+    std::vector<SampledSide> sides(1);
+    sides[0].name = "variant";
+    auto session = open_session(site_.device, Stage::measure, site_.task, request_.variant, workload, workload.name,
+                                site_.run_deadline_s);
+    if (!session) return session.error();
+    sides[0].session = std::move(*session);
+    for (const auto& [name, contender] : request_.contenders) {
+      if (!claims(contender.variant, site_.task, workload)) continue;
+      SampledSide& side = sides.emplace_back();
+      side.name = name;
+      auto opened = open_session(site_.device, Stage::measure, site_.task, contender, workload, workload.name,
+                                 site_.run_deadline_s);
+      if (opened) side.session = std::move(*opened);
+      else side.trouble = opened.error().reason + "\n" + opened.error().diagnostics;
+    }
+    const std::uint64_t seed = derive_seed(seed_, "measure", index);
+    TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows, site_.run_deadline_s,
+                   cores_of(site_.device.facts()));
+    const auto incumbent = request_.incumbent_us.find(workload.name);
+    if (auto wrong = sample(runs, sides, request_.sampling,
+                            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed))
+      return wrong;
+    WorkloadResult result =
+        summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
+    for (const SampledSide& side : sides)
+      if (!side.trouble.empty())
+        evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", side.name, workload.name, side.trouble);
+
+    const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
+    evaluation.workloads.push_back(std::move(result));  // kept for audit even when it cannot be true
+    const double seconds = evaluation.workloads.back().median_us * 1e-6;
+    if (impossibly_fast(floor, seconds))
+      return rejection(Stage::measure, "faster than this device can be on " + workload.name,
+                       describe_impossible(site_.task, workload, floor, seconds));
+    return std::nullopt;
+  }
+
+ private:
+  const CascadeSite& site_;
+  const EvaluateRequest& request_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+std::string machine_code(const Task& task, const Compiled& compiled, const std::vector<Workload>& workloads) {
+  std::string all;
+  for (const Workload& w : workloads)
+    if (const Binary* binary = compiled.binary(macros(compiled.variant, task, w)); binary != nullptr)
+      all += binary->machine_code + "\n";
+  return sha256_hex(all);
+}
+
+Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) {
+  const std::uint64_t seed = request.seed != 0 ? request.seed : secret_seed();
+  Evaluation evaluation;
+  evaluation.input_seed = seed;
+  evaluation.compile_seconds = request.variant.compile_seconds;
+  evaluation.machine_code = machine_code(site.task, request.variant, request.workloads);
+  if (!request.variant.binaries.empty()) evaluation.resources = request.variant.binaries.front().resources;
+  if (!request.workloads.empty())
+    if (const Binary* binary = request.variant.binary(macros(request.variant.variant, site.task, request.workloads[0])))
+      evaluation.resources = binary->resources;
+
+  const auto rejected = [&](const Evaluation& why) {
+    evaluation.verdict = Evaluation::Verdict::rejected;
+    evaluation.stage = why.stage;
+    evaluation.reason = why.reason;
+    evaluation.diagnostics = why.diagnostics + evaluation.diagnostics;
+    evaluation.fitness = 0.0;
+    return evaluation;
+  };
+  const auto reached = [&](Stage stage) {
+    evaluation.verdict = Evaluation::Verdict::measured;
+    evaluation.stage = stage;
+    return stage >= request.stop_after;
+  };
+
+  if (auto wrong = lint(site.task, request)) return rejected(*wrong);
+  Checker checker(site.device, site.task, site.oracle, {.run_deadline_s = site.run_deadline_s});
+  Clock::time_point start = Clock::now();
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
+    auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
+    evaluation.check_seconds = since(start);
+    if (wrong) return rejected(*wrong);
+    if (reached(stage)) return evaluation;
+  }
+
+  start = Clock::now();
+  Measuring measuring(site, request, seed);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < request.workloads.size(); ++i) {
+    site.progress(fmt::format("measure {}", request.workloads[i].name));
+    auto wrong = measuring.measure(i, evaluation);
+    evaluation.measure_seconds = since(start);
+    if (wrong) return rejected(*wrong);
+    values.push_back(evaluation.workloads.back().value);
+    evaluation.unit = evaluation.workloads.back().unit;
+  }
+  if (!values.empty()) evaluation.fitness = geometric_mean(values);
+  if (reached(Stage::measure) || request.stop_after < Stage::confirm) return evaluation;
+
+  // The checks above ran on seeds of this (fresh) process; what is left are the shapes that no search has seen.
+  start = Clock::now();
+  std::uint64_t index = 0;
+  const std::vector<Workload> holdout =
+      request.holdout.empty() ? holdout_workloads(site.task, request.variant.variant) : request.holdout;
+  for (const Workload& w : holdout) {
+    if (!claims(request.variant.variant, site.task, w)) continue;
+    site.progress(fmt::format("confirm {}", w.name));
+    if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
+      return rejected(*wrong);
+  }
+  evaluation.check_seconds += since(start);
+  reached(Stage::confirm);
+  return evaluation;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,142 @@
+#include "evaluators/timing/duel.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "evaluators/check/secret.hpp"
+#include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/timing/sampler.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr int kWarmUpRuns = 2;
+
+struct Ring {  // one workload: its inputs, and the sides that run on it
+  std::unique_ptr<TimedRuns> runs;
+  std::array<std::unique_ptr<Session>, 3> sessions;  // by Side; the control only for the first workload
+  std::array<std::vector<double>, 3> seconds;
+};
+
+struct Failed {
+  Side side;
+  Evaluation why;
+};
+
+class Duel {
+ public:
+  Duel(const CascadeSite& site, const GateRequest& request, std::uint64_t seed)
+      : site_(site), request_(request), seed_(seed) {}
+
+  std::optional<Failed> open() {
+    const int threads = cores_of(site_.device.facts());
+    for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
+      const Workload& workload = request_.workloads[w];
+      Ring& ring = rings_.emplace_back();
+      ring.runs = std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
+                                              request_.oracle_rows, site_.run_deadline_s, threads);
+      for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
+        if (side == Side::control && w != 0) continue;
+        auto session = open_session(site_.device, Stage::gate, site_.task, compiled(side), workload, workload.name,
+                                    site_.run_deadline_s);
+        if (!session) return Failed{side, session.error()};
+        ring.sessions[static_cast<std::size_t>(side)] = std::move(*session);
+        for (int i = 0; i < kWarmUpRuns; ++i)
+          if (auto seconds = time(ring, side, i == 0); !seconds) return seconds.error();
+      }
+    }
+    return std::nullopt;
+  }
+
+  // One block of the gate's: the seconds of its slots.
+  tl::expected<std::vector<double>, Failed> block(const std::vector<Slot>& order) {
+    std::vector<double> seconds;
+    int last = -1;
+    for (const Slot& slot : order) {
+      Ring& ring = rings_.at(static_cast<std::size_t>(slot.workload));
+      const auto timed = time(ring, slot.side, slot.workload != last);
+      if (!timed) return tl::make_unexpected(timed.error());
+      last = slot.workload;
+      ring.seconds[static_cast<std::size_t>(slot.side)].push_back(*timed);
+      seconds.push_back(*timed);
+    }
+    return seconds;
+  }
+
+  std::vector<double> medians(Side side) const {
+    std::vector<double> all;
+    for (const Ring& ring : rings_) {
+      const std::vector<double>& seconds = ring.seconds[static_cast<std::size_t>(side)];
+      all.push_back(seconds.empty() ? 0.0 : median(seconds));
+    }
+    return all;
+  }
+
+ private:
+  const Compiled& compiled(Side side) const {
+    if (side == Side::challenger) return request_.challenger;
+    return side == Side::incumbent ? request_.incumbent : request_.control;
+  }
+
+  tl::expected<double, Failed> time(Ring& ring, Side side, bool fresh) {
+    if (fresh) ring.runs->next();
+    auto sample = ring.runs->time(*ring.sessions[static_cast<std::size_t>(side)], std::string(name_of(side)));
+    if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
+    return sample->seconds;
+  }
+
+  const CascadeSite& site_;
+  const GateRequest& request_;
+  std::uint64_t seed_;
+  std::vector<Ring> rings_;
+};
+
+void end_by(const Failed& failed, GateReport& report) {
+  report.trouble.push_back(fmt::format("{}: {}\n{}", name_of(failed.side), failed.why.reason, failed.why.diagnostics));
+  report.decision.verdict = failed.side == Side::challenger ? Verdict::worse : Verdict::undecided;
+  report.decision.reason = fmt::format("the {} failed: {}", name_of(failed.side), failed.why.reason);
+}
+
+}  // namespace
+
+GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
+  const Clock::time_point start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  GateReport report;
+  report.input_seed = secret_seed();
+  Duel duel(site, request, report.input_seed);
+  std::vector<std::string> names;
+  for (const Workload& w : request.workloads) names.push_back(w.name);
+  Gate gate(names, request.options, request.seed);
+  site.progress("gate: warm-up");
+  std::optional<Failed> failed = duel.open();
+  while (!failed && !gate.done()) {
+    const double before = elapsed();
+    auto seconds = duel.block(gate.next_order());
+    if (!seconds) failed = std::move(seconds.error());
+    else gate.add(*seconds, elapsed() - before);
+    site.progress(fmt::format("gate: {:.1f} s", elapsed()));
+  }
+  report.decision = gate.decision();
+  report.challenger_seconds = duel.medians(Side::challenger);
+  report.incumbent_seconds = duel.medians(Side::incumbent);
+  report.challenger_seconds.resize(names.size());
+  report.incumbent_seconds.resize(names.size());
+  if (failed) end_by(*failed, report);
+  for (std::size_t w = 0; !failed && w < names.size(); ++w) {
+    const double seconds = report.challenger_seconds[w];
+    const Roofline floor = roofline(site.task, request.workloads[w], site.device.ceilings(), site.device.facts());
+    if (seconds <= 0.0 || !impossibly_fast(floor, seconds)) continue;
+    failed = Failed{Side::challenger,
+                    rejection(Stage::gate, "faster than this device can be on " + names[w],
+                              describe_impossible(site.task, request.workloads[w], floor, seconds))};
+    end_by(*failed, report);
+  }
+  report.seconds = elapsed();
+  return report;
+}
+
+}  // namespace cultivar
