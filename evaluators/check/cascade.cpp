@@ -61,7 +61,8 @@ class Measuring {
                    cores_of(site_.device.facts()));
     const auto incumbent = request_.incumbent_us.find(workload.name);
     if (auto wrong = sample(runs, sides, request_.sampling,
-                            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed))
+                            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
+                            [&] { site_.progress(fmt::format("measure {}", workload.name)); }))
       return wrong;
     WorkloadResult result =
         summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
@@ -133,7 +134,6 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
   Measuring measuring(site, request, seed);
   std::vector<double> values;
   for (std::size_t i = 0; i < request.workloads.size(); ++i) {
-    site.progress(fmt::format("measure {}", request.workloads[i].name));
     auto wrong = measuring.measure(i, evaluation);
     evaluation.measure_seconds = since(start);
     if (wrong) return rejected(*wrong);

@@ -84,7 +84,8 @@ tl::expected<Sample, Evaluation> TimedRuns::time(Session& session, const std::st
 }
 
 std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
-                                 double incumbent_us, double give_up, std::uint64_t seed) {
+                                 double incumbent_us, double give_up, std::uint64_t seed,
+                                 const std::function<void()>& alive) {
   const Clock::time_point start = Clock::now();
   std::mt19937_64 order_stream(derive_seed(seed, "order"));
   std::vector<std::size_t> order(sides.size());
@@ -92,6 +93,7 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
   const bool alone = sides.size() == 1;
 
   const auto block = [&](bool keep) -> std::optional<Evaluation> {
+    alive();
     runs.next();
     std::shuffle(order.begin(), order.end(), order_stream);
     for (const std::size_t i : order) {

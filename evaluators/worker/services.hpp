@@ -34,6 +34,8 @@ class CompileService {
   // its Evaluation. Throws MissingError when no worker or compiler can be had at all.
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                              Breadth = Breadth::searching);
+  // A contender's source: may include its library's headers; compiled for the workloads that it claims alone.
+  tl::expected<Compiled, Evaluation> compile_contender(const Variant&, const std::vector<Workload>&);
   std::string compiler_identity();
   // From any thread: kills the workers. Calls in flight, and all later ones, return a rejection "interrupted".
   void interrupt();

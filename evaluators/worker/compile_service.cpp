@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "evaluators/check/stages.hpp"
+#include "evaluators/worker/link.hpp"
+#include "evaluators/worker/process.hpp"
+#include "evaluators/worker/protocol.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr double kGraceSeconds = 15.0;  // the worker keeps its own deadline; this is for the worker itself
+constexpr double kInfoSeconds = 30.0;
+
+using Outcome = tl::expected<Binary, Evaluation>;
+
+}  // namespace
+
+struct CompileService::State {
+  explicit State(ServiceOptions given) : options(std::move(given)), task(load_task(options.task_folder)) {
+    const int count = std::max(1, options.compile_workers);
+    for (int i = 0; i < count; ++i) {
+      links.push_back(std::make_unique<WorkerLink>(options, "compile"));
+      free.push_back(links.back().get());
+    }
+  }
+
+  WorkerLink* acquire() {
+    std::unique_lock lock(mutex);
+    available.wait(lock, [&] { return !free.empty(); });
+    WorkerLink* link = free.back();
+    free.pop_back();
+    return link;
+  }
+  void release(WorkerLink* link) {
+    {
+      const std::lock_guard lock(mutex);
+      free.push_back(link);
+    }
+    available.notify_one();
+  }
+
+  // Throws MissingError when no worker can be had.
+  tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double seconds) {
+    WorkerLink* link = acquire();
+    auto answer = link->call(request, seconds, seconds);
+    // A worker that was killed from outside says nothing about the candidate: once more, in a fresh one.
+    if (!answer && answer.error().kind == LinkTrouble::Kind::lost) answer = link->call(request, seconds, seconds);
+    release(link);
+    if (!answer && answer.error().kind == LinkTrouble::Kind::unavailable) throw MissingError(answer.error().error.message);
+    if (!answer && answer.error().kind == LinkTrouble::Kind::refused && answer.error().error.stage == "missing")
+      throw MissingError(answer.error().error.message);
+    return answer;
+  }
+
+  Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment, bool contender) {
+    const nlohmann::json request = {{"request", "compile"},
+                                    {"variant", variant},
+                                    {"macros", assignment},
+                                    {"deadline_s", options.compile_deadline_s},
+                                    {"contender", contender}};
+    const auto answer = call(request, options.compile_deadline_s + kGraceSeconds);
+    if (!answer) {
+      const LinkTrouble& why = answer.error();
+      if (why.kind == LinkTrouble::Kind::interrupted)
+        return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
+      Evaluation e = rejection(Stage::compile,
+                               why.kind == LinkTrouble::Kind::timed_out ? "the compiler took too long" : "the compile worker was lost",
+                               why.error.message);
+      e.worker_lost = why.kind != LinkTrouble::Kind::refused;
+      return tl::make_unexpected(std::move(e));
+    }
+    try {
+      if (answer->contains("binary")) return protocol::binary(answer->at("binary"));
+      const CompileFailure f = protocol::compile_failure(answer->at("failure"));
+      return tl::make_unexpected(rejection(f.stage, f.reason, f.diagnostics));
+    } catch (const nlohmann::json::exception& e) {
+      return tl::make_unexpected(rejection(Stage::compile, "the compile worker's answer makes no sense", e.what()));
+    }
+  }
+
+  tl::expected<Compiled, Evaluation> compile(const Variant& variant,
+                                             const std::vector<std::vector<std::string>>& assignments, bool contender) {
+    const Clock::time_point start = Clock::now();
+    const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    const nlohmann::json source = protocol::from(variant);
+    std::vector<Outcome> outcomes(assignments.size());
+    const auto rejected = [&](Evaluation e) {
+      e.compile_seconds = elapsed();
+      return tl::make_unexpected(std::move(e));
+    };
+    // The first one alone: what does not compile once is not tried again.
+    if (!assignments.empty()) outcomes[0] = compile_one(source, assignments[0], contender);
+    if (!assignments.empty() && !outcomes[0]) return rejected(outcomes[0].error());
+    std::atomic<std::size_t> next = 1;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < assignments.size(); i = next++)
+        outcomes[i] = compile_one(source, assignments[i], contender);
+    };
+    std::vector<std::future<void>> others;
+    const std::size_t rest = assignments.empty() ? 0 : assignments.size() - 1;
+    for (std::size_t i = 1; i < std::min(rest, links.size()); ++i) others.push_back(std::async(std::launch::async, work));
+    work();
+    for (std::future<void>& other : others) other.get();
+
+    Compiled compiled{variant, {}, 0.0};
+    for (Outcome& outcome : outcomes) {
+      if (!outcome) return rejected(outcome.error());
+      compiled.binaries.push_back(std::move(*outcome));
+    }
+    compiled.compile_seconds = elapsed();
+    return compiled;
+  }
+
+  ServiceOptions options;
+  Task task;
+  std::vector<std::unique_ptr<WorkerLink>> links;
+  std::mutex mutex;
+  std::condition_variable available;
+  std::vector<WorkerLink*> free;
+  std::mutex identity_mutex;
+  std::string identity;
+};
+
+CompileService::CompileService(ServiceOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+CompileService::~CompileService() = default;
+
+tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& variant, const std::vector<Workload>& workloads,
+                                                           Breadth breadth) {
+  for (const Workload& w : workloads)
+    if (!claims(variant, state_->task, w))
+      return tl::make_unexpected(
+          rejection(Stage::lint, "does not claim " + w.name,
+                    fmt::format("`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
+                                variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
+  return state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
+}
+
+tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Variant& variant,
+                                                                     const std::vector<Workload>& workloads) {
+  std::vector<std::vector<std::string>> assignments;
+  for (const Workload& w : workloads) {
+    if (!claims(variant, state_->task, w)) continue;
+    std::vector<std::string> assignment = macros(variant, state_->task, w);
+    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
+      assignments.push_back(std::move(assignment));
+  }
+  return state_->compile(variant, assignments, true);
+}
+
+std::string CompileService::compiler_identity() {
+  const std::lock_guard lock(state_->identity_mutex);
+  if (!state_->identity.empty()) return state_->identity;
+  const auto answer = state_->call({{"request", "info"}}, kInfoSeconds);
+  if (!answer) throw MissingError(answer.error().error.message);
+  return state_->identity = answer->at("identity").get<std::string>();
+}
+
+void CompileService::interrupt() {
+  for (const auto& link : state_->links) link->interrupt();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,172 @@
+#include "evaluators/worker/link.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "evaluators/worker/frame.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr double kStartSeconds = 120.0;      // a launcher may have to queue
+constexpr double kConfigureSeconds = 240.0;  // builds the oracle when it is new
+constexpr double kWriteSeconds = 30.0;
+constexpr double kGoodbyeSeconds = 1.0;
+
+}  // namespace
+
+fs::path program_folder() {
+  std::error_code trouble;
+  return fs::read_symlink("/proc/self/exe", trouble).parent_path();
+}
+
+struct WorkerLink::Conversation {
+  explicit Conversation(ChildProcess started) : process(std::move(started)), frames(process.output(), process.input()) {}
+  ChildProcess process;
+  FrameStream frames;
+};
+
+WorkerLink::WorkerLink(ServiceOptions options, std::string role)
+    : options_(std::move(options)), role_(std::move(role)), program_(fmt::format("cultivar-worker-{}", name_of(options_.target))) {
+  if (options_.programs.empty()) options_.programs = program_folder();
+}
+
+WorkerLink::~WorkerLink() { stop(); }
+
+void WorkerLink::stop() {
+  std::unique_ptr<Conversation> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = std::move(conversation_);
+  }
+  if (!ending) return;
+  ending->process.close_input();
+  ending->process.wait_or_kill(deadline_in(kGoodbyeSeconds));
+}
+
+void WorkerLink::interrupt() {
+  interrupted_ = true;
+  const std::lock_guard lock(mutex_);
+  if (conversation_) conversation_->process.kill();
+}
+
+int WorkerLink::pid() const {
+  const std::lock_guard lock(mutex_);
+  return conversation_ ? conversation_->process.pid() : 0;
+}
+
+// Ends the process; what it last said belongs to the message.
+LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what) {
+  std::string message = fmt::format("{} {}: {}", program_, role_, what);
+  std::unique_ptr<Conversation> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = std::move(conversation_);
+  }
+  if (ending) {
+    if (kind != LinkTrouble::Kind::timed_out) ending->process.wait_or_kill(deadline_in(kGoodbyeSeconds));
+    ending->process.kill();
+    const ExitStatus* status = ending->process.wait(deadline_in(kGoodbyeSeconds));
+    if (status != nullptr && kind != LinkTrouble::Kind::timed_out) message += fmt::format(" (it {})", status->describe());
+    if (const std::string said = ending->process.captured(); !said.empty()) message += "\nit said: " + said;
+  }
+  if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "interrupted"}, {}};
+  return {kind, {fmt::format("worker {}", role_), message}, {}};
+}
+
+tl::expected<void, LinkTrouble> WorkerLink::start() {
+  using Kind = LinkTrouble::Kind;
+  if (conversation_) {
+    if (conversation_->process.poll() == nullptr) return {};
+    stop();  // it died while nobody asked anything of it
+  }
+  ProcessOptions process;
+  const fs::path program = options_.programs / program_;
+  process.command = options_.launcher;
+  for (const std::string& argument : {program.string(), role_}) process.command.push_back(argument);
+  if (role_ == "measure")
+    for (const std::string& argument : {std::string("--device"), std::to_string(options_.device)})
+      process.command.push_back(argument);
+  std::error_code ignored;
+  if (options_.launcher.empty() && !fs::exists(program, ignored))
+    return tl::make_unexpected(trouble(Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is",
+                                                                      program.string())));
+  Expected<ChildProcess> child = ChildProcess::spawn(process);
+  if (!child) return tl::make_unexpected(trouble(Kind::unavailable, child.error().message));
+  {
+    const std::lock_guard lock(mutex_);
+    conversation_ = std::make_unique<Conversation>(std::move(*child));
+    if (interrupted_) conversation_->process.kill();
+  }
+  const auto greeting = conversation_->frames.read(deadline_in(kStartSeconds));
+  if (!greeting)
+    return tl::make_unexpected(
+        trouble(Kind::unavailable, fmt::format("started as `{}`, it did not say hello: {}",
+                                               fmt::join(process.command, " "), greeting.error().message)));
+  if (const auto known = check_hello(*greeting, program_); !known)
+    return tl::make_unexpected(trouble(Kind::unavailable, known.error().message));
+
+  const Json configure = {{"request", "configure"},
+                          {"protocol", protocol_version},
+                          {"task_folder", fs::absolute(options_.task_folder, ignored).string()},
+                          {"cache", fs::absolute(options_.cache, ignored).string()},
+                          {"run_deadline_s", options_.run_deadline_s}};
+  auto configured = exchange(configure, kConfigureSeconds, kConfigureSeconds, {});
+  if (configured) return {};
+  if (configured.error().kind == Kind::refused || configured.error().kind == Kind::lost)
+    configured.error().kind = Kind::unavailable;
+  const LinkTrouble why = configured.error();
+  stop();
+  return tl::make_unexpected(why);
+}
+
+tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double deadline_s, double quiet_s,
+                                                     const Progress& progress) {
+  using Kind = LinkTrouble::Kind;
+  const Clock::time_point deadline = deadline_in(deadline_s);
+  if (const auto sent = conversation_->frames.write(request, deadline_in(kWriteSeconds)); !sent)
+    return tl::make_unexpected(trouble(Kind::lost, sent.error().message));
+  std::string last_progress;
+  const auto ended = [&](LinkTrouble t) {
+    t.last_progress = last_progress;
+    return tl::make_unexpected(std::move(t));
+  };
+  while (true) {
+    auto message = conversation_->frames.read(std::min(deadline, deadline_in(quiet_s)));
+    if (!message && message.error().kind == FrameTrouble::Kind::timed_out) {
+      const bool silent = Clock::now() < deadline;
+      return ended(trouble(Kind::timed_out, silent ? fmt::format("silent for {:g} s", quiet_s)
+                                                   : fmt::format("took longer than {:g} s", deadline_s)));
+    }
+    if (!message) return ended(trouble(Kind::lost, message.error().message));
+    if (message->contains("progress") && (*message)["progress"].is_string()) {
+      last_progress = (*message)["progress"].get<std::string>();
+      if (progress) progress(last_progress);
+      continue;
+    }
+    if (message->contains("answer")) return std::move((*message)["answer"]);
+    if (!message->contains("trouble")) return ended(trouble(Kind::lost, "it sent a frame that answers nothing"));
+    const Json& said = (*message)["trouble"];
+    return ended({Kind::refused,
+                  {said.value("stage", "worker"), said.value("message", "the worker gave no reason")},
+                  {}});
+  }
+}
+
+tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double deadline_s, double quiet_s,
+                                                 const Progress& progress) {
+  if (interrupted_) return tl::make_unexpected(trouble(LinkTrouble::Kind::interrupted, "interrupted"));
+  try {
+    if (auto started = start(); !started) return tl::make_unexpected(started.error());
+    return exchange(request, deadline_s, quiet_s, progress);
+  } catch (const Json::exception& e) {
+    return tl::make_unexpected(trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", e.what())));
+  }
+}
+
+}  // namespace cultivar

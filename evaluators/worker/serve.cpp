@@ -1,0 +1,164 @@
+#include "evaluators/worker/serve.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "evaluators/check/cascade.hpp"
+#include "evaluators/check/controls.hpp"
+#include "evaluators/check/stages.hpp"
+#include "evaluators/timing/duel.hpp"
+#include "evaluators/worker/frame.hpp"
+#include "evaluators/worker/process.hpp"
+#include "evaluators/worker/protocol.hpp"
+
+namespace cultivar {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kIdleSeconds = 6 * 3600.0;  // without a request, a worker ends; its engine starts another
+constexpr double kWriteSeconds = 60.0;
+constexpr double kProgressSeconds = 0.5;
+
+class Worker {
+ public:
+  Worker(const WorkerParts& parts, bool measures, int device)
+      : parts_(parts), measures_(measures), device_number_(device), frames_(frames_over_stdio()) {}
+
+  int run() {
+    if (!frames_.write(hello(parts_.program), deadline_in(kWriteSeconds))) return 1;
+    while (true) {
+      const auto request = frames_.read(deadline_in(kIdleSeconds));
+      if (!request) {
+        if (request.error().kind == FrameTrouble::Kind::closed || request.error().kind == FrameTrouble::Kind::timed_out)
+          return 0;
+        fmt::print(stderr, "{}: {}\n", parts_.program, request.error().message);
+        return 1;
+      }
+      if (request->value("request", "") == "shutdown") return 0;
+      if (!frames_.write(answer(*request), deadline_in(kWriteSeconds))) return 1;
+    }
+  }
+
+ private:
+  static Json trouble(std::string_view stage, std::string_view message) {
+    return {{"trouble", {{"stage", stage}, {"message", message}}}};
+  }
+
+  Json answer(const Json& request) {
+    try {
+      return dispatch(request);
+    } catch (const Json::exception& e) {
+      return trouble("protocol", fmt::format("{} did not understand a request: {}", parts_.program, e.what()));
+    } catch (const MissingError& e) {
+      return trouble("missing", e.what());
+    } catch (const std::exception& e) {
+      return trouble(request.value("request", "request"), e.what());
+    }
+  }
+
+  Json dispatch(const Json& request) {
+    const std::string kind = request.at("request").get<std::string>();
+    if (kind == "configure") return configure(request);
+    if (!task_) return trouble("protocol", "the first request must be `configure`");
+    if (kind == "info") return measures_ ? device_info() : compiler_info();
+    if (kind == "compile" && !measures_) return compile(request);
+    if (kind == "evaluate" && measures_)
+      return {{"answer", run_cascade(site(), protocol::evaluate_request(request.at("evaluate"), *task_))}};
+    if (kind == "gate" && measures_)
+      return {{"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
+    return trouble("protocol", fmt::format("{} {} knows no request '{}'", parts_.program,
+                                           measures_ ? "measure" : "compile", kind));
+  }
+
+  Json configure(const Json& request) {
+    const int version = request.at("protocol").get<int>();
+    if (version != protocol_version)
+      return trouble("protocol", fmt::format("the engine speaks protocol {} and {} speaks {}: build both from the same source",
+                                             version, parts_.program, protocol_version));
+    task_ = load_task(request.at("task_folder").get<std::string>());
+    cache_ = request.at("cache").get<std::string>();
+    request.at("run_deadline_s").get_to(run_deadline_s_);
+    if (!measures_) {
+      compiler_ = parts_.compiler(cache_, false);
+      return {{"answer", Json::object()}};
+    }
+    device_ = parts_.device(cache_, device_number_);
+    Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
+    if (!oracle) return trouble(oracle.error().stage, oracle.error().message);
+    oracle_ = std::move(*oracle);
+    if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores_of(device_->facts())); !fit)
+      return trouble(fit.error().stage, fit.error().message);
+    return {{"answer", Json::object()}};
+  }
+
+  Json device_info() {
+    return {{"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(), device_->facts(),
+                                                 device_->ceilings()})}};
+  }
+  Json compiler_info() { return {{"answer", {{"identity", compiler_->identity()}}}}; }
+
+  Json compile(const Json& request) {
+    const bool contender = request.at("contender").get<bool>();
+    if (contender && !contender_compiler_) contender_compiler_ = parts_.compiler(cache_, true);
+    const Variant variant = protocol::variant(request.at("variant"), *task_);
+    const auto binary = (contender ? contender_compiler_ : compiler_)
+                            ->compile(variant, request.at("macros").get<std::vector<std::string>>(),
+                                      request.at("deadline_s").get<double>());
+    if (!binary) return {{"answer", {{"failure", protocol::from(binary.error())}}}};
+    return {{"answer", {{"binary", protocol::from(*binary)}}}};
+  }
+
+  CascadeSite site() {
+    return {*device_, *task_, *oracle_, run_deadline_s_, [this](const std::string& text) { progress(text); }};
+  }
+
+  void progress(const std::string& text) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_progress_ < std::chrono::duration<double>(kProgressSeconds)) return;
+    last_progress_ = now;
+    // An engine that is gone shows at the next read.
+    (void)frames_.write({{"progress", text}}, deadline_in(kWriteSeconds));
+  }
+
+  const WorkerParts& parts_;
+  bool measures_;
+  int device_number_;
+  FrameStream frames_;
+  std::optional<Task> task_;
+  std::filesystem::path cache_;
+  double run_deadline_s_ = 10.0;
+  std::unique_ptr<Compiler> compiler_, contender_compiler_;
+  std::unique_ptr<Device> device_;
+  std::optional<OracleLibrary> oracle_;
+  Clock::time_point last_progress_{};
+};
+
+}  // namespace
+
+int serve(const WorkerParts& parts, int argc, char** argv) {
+  const std::string role = argc > 1 ? argv[1] : "";
+  int device = 0;
+  bool good = (role == "compile" && argc == 2) || (role == "measure" && argc == 2);
+  if (role == "measure" && argc == 4 && std::string(argv[2]) == "--device") {
+    char* end = nullptr;
+    device = static_cast<int>(std::strtol(argv[3], &end, 10));
+    good = end != argv[3] && *end == '\0' && device >= 0;
+  }
+  if (!good) {
+    fmt::print(stderr,
+               "usage: {0} compile\n       {0} measure --device N\nStarted by cultivar, which talks to it over stdin and "
+               "stdout; useless by hand.\n",
+               parts.program);
+    return 2;
+  }
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  return Worker(parts, role == "measure", device).run();
+}
+
+}  // namespace cultivar

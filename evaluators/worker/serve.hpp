@@ -1,0 +1,25 @@
+// A worker program's main loop: says hello, is configured, answers one request at a time until its input closes.
+// The same for every target; a program brings the parts that make compilers and devices.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+struct WorkerParts {
+  std::string program;  // "cultivar-worker-cpu"
+  TargetKind target = TargetKind::cpu;
+  // May throw MissingError. `contender`: trusted code that may include a library's headers.
+  std::function<std::unique_ptr<Compiler>(const std::filesystem::path& cache, bool contender)> compiler;
+  std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
+};
+
+// argv: `compile`, or `measure --device N`. Returns the exit code: 0 when the engine went away, 2 for bad usage.
+int serve(const WorkerParts&, int argc, char** argv);
+
+}  // namespace cultivar
