@@ -7,9 +7,9 @@
 namespace cultivar {
 namespace {
 
-constexpr std::array<std::string_view, 12> kStageNames = {
-    "lint",        "compile", "screen",  "smoke", "sweep",   "stress",
-    "determinism", "edge",    "measure", "gate",  "profile", "confirm"};
+constexpr std::array<std::string_view, 12> kStageNames = {"lint",    "compile", "screen",      "smoke",
+                                                          "sweep",   "stress",  "determinism", "edge",
+                                                          "measure", "gate",    "profile",     "confirm"};
 
 // Raw samples are columns, so that a thousand of them stay readable and small.
 nlohmann::json columns(const std::vector<Sample>& samples) {
@@ -43,15 +43,9 @@ std::vector<Sample> samples_of(const nlohmann::json& raw) {
 }
 
 nlohmann::json json_of(const WorkloadResult& w) {
-  return {{"name", w.workload},
-          {"median_us", w.median_us},
-          {"q1_us", w.q1_us},
-          {"q3_us", w.q3_us},
-          {"samples", w.samples.size()},
-          {"value", w.value},
-          {"unit", w.unit},
-          {"ratios", w.ratios},
-          {"raw", columns(w.samples)}};
+  return {{"name", w.workload}, {"median_us", w.median_us},    {"q1_us", w.q1_us},
+          {"q3_us", w.q3_us},   {"samples", w.samples.size()}, {"value", w.value},
+          {"unit", w.unit},     {"ratios", w.ratios},          {"raw", columns(w.samples)}};
 }
 
 WorkloadResult workload_of(const nlohmann::json& j) {
@@ -69,7 +63,9 @@ WorkloadResult workload_of(const nlohmann::json& j) {
 
 }  // namespace
 
-std::string_view name_of(Stage stage) { return kStageNames.at(static_cast<std::size_t>(stage)); }
+std::string_view name_of(Stage stage) {
+  return kStageNames.at(static_cast<std::size_t>(stage));
+}
 
 std::optional<Stage> stage_named(std::string_view name) {
   for (std::size_t i = 0; i < kStageNames.size(); ++i)

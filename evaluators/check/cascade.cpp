@@ -14,22 +14,27 @@
 namespace cultivar {
 namespace {
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Before anything runs: does the variant claim what it is asked for, and can anything of it be checked?
 std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request) {
   const Variant& variant = request.variant.variant;
   for (const Workload& w : request.workloads)
     if (!claims(variant, task, w))
-      return rejection(Stage::lint, "does not claim " + w.name,
-                       fmt::format("`requires: \"{}\"` does not hold for the workload {}; every workload of the search must "
-                                   "be claimed.\n",
-                                   variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
+      return rejection(
+          Stage::lint, "does not claim " + w.name,
+          fmt::format(
+              "`requires: \"{}\"` does not hold for the workload {}; every workload of the search must "
+              "be claimed.\n",
+              variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : claimed_shapes(task, stage, variant))
       if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
   return rejection(Stage::lint, "claims none of the check shapes",
-                   "Nothing of this variant could be checked: `requires` excludes every check shape of the task. Widen it; "
+                   "Nothing of this variant could be checked: `requires` excludes every check shape of the "
+                   "task. Widen it; "
                    "a kernel for the measured shapes alone is not accepted.\n");
 }
 
@@ -43,8 +48,8 @@ class Measuring {
     const Workload& workload = request_.workloads[index];
     std::vector<SampledSide> sides(1);
     sides[0].name = "variant";
-    auto session = open_session(site_.device, Stage::measure, site_.task, request_.variant, workload, workload.name,
-                                site_.run_deadline_s);
+    auto session = open_session(site_.device, Stage::measure, site_.task, request_.variant, workload,
+                                workload.name, site_.run_deadline_s);
     if (!session) return session.error();
     sides[0].session = std::move(*session);
     for (const auto& [name, contender] : request_.contenders) {
@@ -53,22 +58,25 @@ class Measuring {
       side.name = name;
       auto opened = open_session(site_.device, Stage::measure, site_.task, contender, workload, workload.name,
                                  site_.run_deadline_s);
-      if (opened) side.session = std::move(*opened);
-      else side.trouble = opened.error().reason + "\n" + opened.error().diagnostics;
+      if (opened)
+        side.session = std::move(*opened);
+      else
+        side.trouble = opened.error().reason + "\n" + opened.error().diagnostics;
     }
     const std::uint64_t seed = derive_seed(seed_, "measure", index);
-    TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows, site_.run_deadline_s,
-                   cores_of(site_.device.facts()));
+    TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
+                   site_.run_deadline_s, cores_of(site_.device.facts()));
     const auto incumbent = request_.incumbent_us.find(workload.name);
-    if (auto wrong = sample(runs, sides, request_.sampling,
-                            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
-                            [&] { site_.progress(fmt::format("measure {}", workload.name)); }))
+    if (auto wrong =
+            sample(runs, sides, request_.sampling,
+                   incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
+                   [&] { site_.progress(fmt::format("measure {}", workload.name)); }))
       return wrong;
-    WorkloadResult result =
-        summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
+    WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& side : sides)
       if (!side.trouble.empty())
-        evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", side.name, workload.name, side.trouble);
+        evaluation.diagnostics +=
+            fmt::format("contender {} on {}: {}\n", side.name, workload.name, side.trouble);
 
     const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
     evaluation.workloads.push_back(std::move(result));  // kept for audit even when it cannot be true
@@ -103,7 +111,8 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
   evaluation.machine_code = machine_code(site.task, request.variant, request.workloads);
   if (!request.variant.binaries.empty()) evaluation.resources = request.variant.binaries.front().resources;
   if (!request.workloads.empty())
-    if (const Binary* binary = request.variant.binary(macros(request.variant.variant, site.task, request.workloads[0])))
+    if (const Binary* binary =
+            request.variant.binary(macros(request.variant.variant, site.task, request.workloads[0])))
       evaluation.resources = binary->resources;
 
   const auto rejected = [&](const Evaluation& why) {
@@ -143,7 +152,8 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
   if (!values.empty()) evaluation.fitness = geometric_mean(values);
   if (reached(Stage::measure) || request.stop_after < Stage::confirm) return evaluation;
 
-  // The checks above ran on seeds of this (fresh) process; what is left are the shapes that no search has seen.
+  // The checks above ran on seeds of this (fresh) process; what is left are the shapes that no search has
+  // seen.
   start = Clock::now();
   std::uint64_t index = 0;
   const std::vector<Workload> holdout =

@@ -1,5 +1,5 @@
-// Stages 3 to 8 and 11 of one variant on one device, cheapest first, ended by the first failure. Knows targets only
-// through target.hpp; runs in a device worker.
+// Stages 3 to 8 and 11 of one variant on one device, cheapest first, ended by the first failure. Knows
+// targets only through target.hpp; runs in a device worker.
 #pragma once
 
 #include <functional>

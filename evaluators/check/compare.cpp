@@ -52,17 +52,24 @@ double ratio_of(double error, double allowed) {
 // The rows of one output tensor, side by side with the oracle's.
 class OutputCheck {
  public:
-  OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output, std::size_t first_element,
-              std::span<const std::byte> bytes, const ExpectedRows& expected)
-      : tolerance_(task.tolerance), layout_(layout), output_(output), first_element_(first_element),
-        expected_(expected), got_(static_cast<std::size_t>(output.elements)) {
+  OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output,
+              std::size_t first_element, std::span<const std::byte> bytes, const ExpectedRows& expected)
+      : tolerance_(task.tolerance),
+        layout_(layout),
+        output_(output),
+        first_element_(first_element),
+        expected_(expected),
+        got_(static_cast<std::size_t>(output.elements)) {
     decode(output.dtype, bytes, got_);
-    block_rows_ = std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows);
+    block_rows_ =
+        std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows);
     for (std::size_t i = 0; i < expected.rows.size(); ++i)
-      if (i == 0 || expected.rows[i] / block_rows_ != expected.rows[i - 1] / block_rows_) starts_.push_back(i);
+      if (i == 0 || expected.rows[i] / block_rows_ != expected.rows[i - 1] / block_rows_)
+        starts_.push_back(i);
     starts_.push_back(expected.rows.size());
     // A remnant of a few rows has no scale of its own to judge errors by: it belongs to the block before it.
-    if (blocks() > 1 && starts_.back() - starts_[blocks() - 1] < static_cast<std::size_t>(block_rows_ + 1) / 2)
+    if (blocks() > 1 &&
+        starts_.back() - starts_[blocks() - 1] < static_cast<std::size_t>(block_rows_ + 1) / 2)
       starts_.erase(starts_.end() - 2);
   }
 
@@ -86,10 +93,11 @@ class OutputCheck {
 
   std::string reason() const {
     const std::int64_t bad = std::count_if(ratios_.begin(), ratios_.end(), [](double r) { return r > 1.0; });
-    if (bad == 0) return fmt::format("{} differs from the oracle by {:.3g} x what is allowed", output_.name, whole_);
+    if (bad == 0)
+      return fmt::format("{} differs from the oracle by {:.3g} x what is allowed", output_.name, whole_);
     if (blocks() == 1) return fmt::format("{} differs from the oracle", output_.name);
-    return fmt::format("{} differs from the oracle in {} of {} blocks of {} rows", output_.name, bad, blocks(),
-                       block_rows_);
+    return fmt::format("{} differs from the oracle in {} of {} blocks of {} rows", output_.name, bad,
+                       blocks(), block_rows_);
   }
 
   std::string diagnostics() const;
@@ -142,11 +150,13 @@ class OutputCheck {
   std::int64_t wrong_non_finite_ = 0;
 };
 
-std::string OutputCheck::element_line(std::string_view which, std::size_t i, std::size_t e, double allowed) const {
+std::string OutputCheck::element_line(std::string_view which, std::size_t i, std::size_t e,
+                                      double allowed) const {
   const std::size_t at = flat(i, e);
   const double error = std::abs(got_[at] - want(i, e));
-  std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
-                                 layout_.describe(output_, static_cast<std::int64_t>(at)), got_[at], want(i, e));
+  std::string line =
+      fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
+                  layout_.describe(output_, static_cast<std::int64_t>(at)), got_[at], want(i, e));
   if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
   return line + "\n";
 }
@@ -180,19 +190,23 @@ struct Pattern {
     for (std::size_t d = 0; d < low.size(); ++d) {
       const std::int64_t extent = layout.row_shape()[d];
       if (extent <= 1 || (low[d] == 0 && high[d] == extent - 1)) continue;
-      text += fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", layout.row_names()[d], low[d], high[d],
-                          extent - 1, high[d] == extent - 1 ? ": they reach the end, as a last tile does" : "");
+      text +=
+          fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", layout.row_names()[d], low[d], high[d],
+                      extent - 1, high[d] == extent - 1 ? ": they reach the end, as a last tile does" : "");
     }
     if (row_size > 1 && (first_element > 0 || last_element < row_size - 1))
-      text += fmt::format("within a row only elements {}..{} of 0..{} are wrong\n", first_element, last_element,
-                          row_size - 1);
+      text += fmt::format("within a row only elements {}..{} of 0..{} are wrong\n", first_element,
+                          last_element, row_size - 1);
     if (zeros == wrong) text += "every wrong element is 0\n";
-    if (nans == wrong) text += "every wrong element is NaN\n";
-    else if (nans > 0) text += fmt::format("{} of the wrong elements are NaN\n", nans);
+    if (nans == wrong)
+      text += "every wrong element is NaN\n";
+    else if (nans > 0)
+      text += fmt::format("{} of the wrong elements are NaN\n", nans);
     if (infinities > 0) text += fmt::format("{} of the wrong elements are infinite\n", infinities);
     if (wrong > 4 && zeros < wrong && std::isfinite(least_factor) && std::isfinite(greatest_factor) &&
         greatest_factor - least_factor < 1e-3 * std::abs(greatest_factor))
-      text += fmt::format("every wrong element is {:.6g} x what is expected\n", (least_factor + greatest_factor) / 2);
+      text += fmt::format("every wrong element is {:.6g} x what is expected\n",
+                          (least_factor + greatest_factor) / 2);
     return text;
   }
 };
@@ -216,13 +230,15 @@ std::string OutputCheck::diagnostics() const {
     }
   }
   if (pattern.wrong == 0)
-    return fmt::format("{}: the RMS error is too large ({:.3g} x what is allowed) though no single element is far off: "
-                       "precision is lost everywhere, as by a low-precision type or a coarse approximation\n",
-                       output_.name, std::max(whole_, *std::max_element(ratios_.begin(), ratios_.end())));
-  std::string text = fmt::format("{}: {} of {} compared elements are wrong; allowed error = {:g} x legal rounding + {:g} "
-                                 "eps({}) x RMS\n",
-                                 output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
-                                 tolerance_.floor_eps, name_of(output_.dtype));
+    return fmt::format(
+        "{}: the RMS error is too large ({:.3g} x what is allowed) though no single element is far off: "
+        "precision is lost everywhere, as by a low-precision type or a coarse approximation\n",
+        output_.name, std::max(whole_, *std::max_element(ratios_.begin(), ratios_.end())));
+  std::string text = fmt::format(
+      "{}: {} of {} compared elements are wrong; allowed error = {:g} x legal rounding + {:g} "
+      "eps({}) x RMS\n",
+      output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
+      tolerance_.floor_eps, name_of(output_.dtype));
   text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
   if (worst_i != first_i || worst_e != first_e)
     text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);
@@ -262,14 +278,16 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
 bool too_many_unwritten(const RowLayout& layout, std::size_t unwritten) {
   double chance = 0.0;
   for (const OutputLayout& output : layout.outputs())
-    chance += static_cast<double>(output.elements) * std::exp2(-8.0 * static_cast<double>(size_of(output.dtype)));
+    chance +=
+        static_cast<double>(output.elements) * std::exp2(-8.0 * static_cast<double>(size_of(output.dtype)));
   return static_cast<double>(unwritten) > 1.0 + chance + 6.0 * std::sqrt(chance);
 }
 
 std::string describe_unwritten(const RowLayout& layout, std::size_t unwritten) {
-  return fmt::format("{} of {} output elements were never written: they still hold the random pattern that was put "
-                     "there before the run. Every element of every output must be written in every run.\n",
-                     unwritten, layout.output_elements());
+  return fmt::format(
+      "{} of {} output elements were never written: they still hold the random pattern that was put "
+      "there before the run. Every element of every output must be written in every run.\n",
+      unwritten, layout.output_elements());
 }
 
 }  // namespace cultivar

@@ -1,6 +1,7 @@
-// Is an output right? E <= factor * R + floor, where E is the error against the oracle and R the error of the legal
-// roundings, for the maximum and the RMS, over all that is compared and over each block of rows: no share of the
-// elements may be arbitrarily wrong. Non-finite values must stand exactly where the oracle has them.
+// Is an output right? E <= factor * R + floor, where E is the error against the oracle and R the error of the
+// legal roundings, for the maximum and the RMS, over all that is compared and over each block of rows: no
+// share of the elements may be arbitrarily wrong. Non-finite values must stand exactly where the oracle has
+// them.
 #pragma once
 
 #include <functional>
@@ -16,23 +17,25 @@ namespace cultivar {
 // What is compared: rows in increasing order; those that share row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
-  std::span<const double> exact;                    // rows x row_elements
-  std::function<std::vector<double>()> rounded;     // the same by the legal-rounding model; asked only when needed;
-                                                    // empty: the task has none (R = 0)
-  std::int64_t block_rows = 0;                      // 0: the task's
+  std::span<const double> exact;                 // rows x row_elements
+  std::function<std::vector<double>()> rounded;  // the same by the legal-rounding model; asked only when
+                                                 // needed; empty: the task has none (R = 0)
+  std::int64_t block_rows = 0;  // 0: the task's
 };
 
 struct Comparison {
   bool right = true;
   std::string reason;       // one line: "o differs from the oracle in 12 of 64 blocks of rows"
   std::string diagnostics;  // worst and first wrong elements, blocks, patterns
-  double worst_ratio = 0.0; // of error to what is allowed; at most 1 when right (infinite: a wrong non-finite position)
+  double worst_ratio =
+      0.0;  // of error to what is allowed; at most 1 when right (infinite: a wrong non-finite position)
 };
 
 Comparison compare(const Task&, const RowLayout&, std::span<const std::vector<std::byte>> outputs,
                    const ExpectedRows&);
 
-// How many elements may equal this run's poison by chance: as many as n draws of their bits give, and no more.
+// How many elements may equal this run's poison by chance: as many as n draws of their bits give, and no
+// more.
 bool too_many_unwritten(const RowLayout&, std::size_t unwritten);
 std::string describe_unwritten(const RowLayout&, std::size_t unwritten);
 

@@ -12,9 +12,9 @@
 namespace cultivar {
 namespace {
 
-constexpr std::uint64_t kSeed = 20;        // a task is judged the same way every time
-constexpr double kOracleFlops = 2e7;       // for each control and shape
-constexpr std::size_t kShapesPerDtype = 2; // for the built-in ones
+constexpr std::uint64_t kSeed = 20;         // a task is judged the same way every time
+constexpr double kOracleFlops = 2e7;        // for each control and shape
+constexpr std::size_t kShapesPerDtype = 2;  // for the built-in ones
 
 // Oracle rows laid out as the output tensors of a variant.
 std::vector<std::vector<std::byte>> as_outputs(const RowLayout& layout, const std::vector<std::int64_t>& rows,
@@ -37,7 +37,8 @@ std::vector<std::vector<std::byte>> as_outputs(const RowLayout& layout, const st
 // One check shape with its inputs and expected rows.
 class Bed {
  public:
-  Bed(const Task& task, const OracleLibrary& library, const Workload& workload, const StressCase* stress, int threads)
+  Bed(const Task& task, const OracleLibrary& library, const Workload& workload, const StressCase* stress,
+      int threads)
       : task_(task),
         library_(library),
         workload_(workload),
@@ -63,7 +64,9 @@ class Bed {
     if (!rounded_.empty()) expected.rounded = [this] { return rounded_; };
     return compare(task_, layout_, outputs, expected);
   }
-  bool refuses(const std::vector<double>& values) const { return !judge(as_outputs(layout_, rows_, values)).right; }
+  bool refuses(const std::vector<double>& values) const {
+    return !judge(as_outputs(layout_, rows_, values)).right;
+  }
   std::vector<std::vector<std::byte>> right_outputs() const { return as_outputs(layout_, rows_, exact_); }
 
   // `change(value)` applied to the elements of output `t` alone.
@@ -100,16 +103,19 @@ class Bed {
 };
 
 tl::unexpected<Error> passes(const Task& task, const std::string& control, const std::string& where) {
-  return failure("controls",
-                 fmt::format("task {} cannot tell right from wrong: its checks accept {} on {}. Tighten `tolerance` in {}, or "
-                             "choose fills under which it shows.",
-                             task.name, control, where, (task.folder / "task.yaml").string()));
+  return failure(
+      "controls",
+      fmt::format(
+          "task {} cannot tell right from wrong: its checks accept {} on {}. Tighten `tolerance` in {}, or "
+          "choose fills under which it shows.",
+          task.name, control, where, (task.folder / "task.yaml").string()));
 }
 
 Expected<void> check_built_in(const Task& task, const Bed& bed) {
   if (const Comparison honest = bed.judge(bed.right_outputs()); !honest.right)
-    return failure("controls", fmt::format("task {} refuses its own oracle, rounded to the outputs' types, on {}: {}\n{}",
-                                           task.name, bed.name(), honest.reason, honest.diagnostics));
+    return failure("controls",
+                   fmt::format("task {} refuses its own oracle, rounded to the outputs' types, on {}: {}\n{}",
+                               task.name, bed.name(), honest.reason, honest.diagnostics));
   const std::vector<double> other = bed.rows_of_other_inputs();
   for (std::size_t t = 0; t < bed.layout().outputs().size(); ++t) {
     const OutputLayout& output = bed.layout().outputs()[t];
@@ -120,19 +126,24 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
       return v;
     });
     const double mean = count > 0 ? sum / static_cast<double>(count) : 0.0;
-    const auto accepts = [&](const char* what) { return passes(task, fmt::format("{} for {}", what, output.name), bed.name()); };
+    const auto accepts = [&](const char* what) {
+      return passes(task, fmt::format("{} for {}", what, output.name), bed.name());
+    };
     if (!bed.refuses(bed.changed(t, [](double, std::size_t) { return 0.0; }))) return accepts("zeros");
     if (least < greatest && !bed.refuses(bed.changed(t, [&](double, std::size_t) { return mean; })))
       return accepts("the mean of the output everywhere");
     if (!bed.refuses(bed.changed(t, [&](double, std::size_t at) { return other[at]; })))
       return accepts("the output of other inputs");
-    if (is_floating(output.dtype) && !bed.refuses(bed.changed(t, [](double v, std::size_t) { return round_to_fp8(v); })))
+    if (is_floating(output.dtype) &&
+        !bed.refuses(bed.changed(t, [](double v, std::size_t) { return round_to_fp8(v); })))
       return accepts("the right output rounded to fp8");
     std::size_t input = 0;
     for (const TensorSpec& tensor : task.tensors) {
       if (tensor.role != Role::input) continue;
       const std::size_t index = input++;
-      if (task.dtype(tensor, bed.workload()) != output.dtype || task.shape(tensor, bed.workload()) != output.shape) continue;
+      if (task.dtype(tensor, bed.workload()) != output.dtype ||
+          task.shape(tensor, bed.workload()) != output.shape)
+        continue;
       std::vector<std::vector<std::byte>> outputs = bed.right_outputs();
       outputs[t] = bed.inputs().bytes[index];
       if (bed.judge(outputs).right) return accepts(fmt::format("a copy of {}", tensor.name).c_str());
@@ -150,13 +161,15 @@ double round_to_fp8(double value) {
   return std::copysign(std::min(std::abs(std::nearbyint(value / step) * step), 448.0), value);
 }
 
-Expected<void> check_controls(const Task& task, const OracleLibrary& library, TargetKind target, int threads) {
+Expected<void> check_controls(const Task& task, const OracleLibrary& library, TargetKind target,
+                              int threads) {
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (Workload& w : check_shapes(task, stage, target)) shapes.push_back(std::move(w));
   if (shapes.empty())
-    return failure("controls", fmt::format("task {} has no check shape in a dtype that the target {} supports", task.name,
-                                           name_of(target)));
+    return failure("controls",
+                   fmt::format("task {} has no check shape in a dtype that the target {} supports", task.name,
+                               name_of(target)));
   std::stable_sort(shapes.begin(), shapes.end(),
                    [&](const Workload& a, const Workload& b) { return task.flops(a) < task.flops(b); });
   for (const Dtype dtype : dtypes_of(target)) {
@@ -170,8 +183,9 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
     for (const Control& control : task.controls) {
       const RowFunction wrong = library.control(control.name);
       if (wrong == nullptr)
-        return failure("controls", fmt::format("task {} lists the control '{}', but reference.cpp defines no control_{}",
-                                               task.name, control.name, control.name));
+        return failure("controls",
+                       fmt::format("task {} lists the control '{}', but reference.cpp defines no control_{}",
+                                   task.name, control.name, control.name));
       std::string accepted;  // shapes on which it went unseen
       bool refused = false;
       const auto try_on = [&](const Workload& w, const StressCase* stress) {
@@ -189,9 +203,11 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
         for (const StressCase& stress : task.stress) try_on(w, &stress);
       if (refused) continue;
       if (accepted.empty())
-        return failure("controls", fmt::format("task {}: the control '{}' is wrong on no check shape in {} (its `when` holds "
-                                               "nowhere): add a shape to `sweep`",
-                                               task.name, control.name, name_of(dtype)));
+        return failure(
+            "controls",
+            fmt::format("task {}: the control '{}' is wrong on no check shape in {} (its `when` holds "
+                        "nowhere): add a shape to `sweep`",
+                        task.name, control.name, name_of(dtype)));
       return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
     }
   }

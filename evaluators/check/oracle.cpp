@@ -26,18 +26,30 @@ double rounded_to(double value) {
 
 double (*rounding_of(Dtype dtype))(double) {
   switch (dtype) {
-    case Dtype::f64: return rounded_to<Dtype::f64>;
-    case Dtype::f32: return rounded_to<Dtype::f32>;
-    case Dtype::f16: return rounded_to<Dtype::f16>;
-    case Dtype::bf16: return rounded_to<Dtype::bf16>;
-    case Dtype::i64: return rounded_to<Dtype::i64>;
-    case Dtype::i32: return rounded_to<Dtype::i32>;
-    case Dtype::i16: return rounded_to<Dtype::i16>;
-    case Dtype::i8: return rounded_to<Dtype::i8>;
-    case Dtype::u64: return rounded_to<Dtype::u64>;
-    case Dtype::u32: return rounded_to<Dtype::u32>;
-    case Dtype::u16: return rounded_to<Dtype::u16>;
-    case Dtype::u8: return rounded_to<Dtype::u8>;
+    case Dtype::f64:
+      return rounded_to<Dtype::f64>;
+    case Dtype::f32:
+      return rounded_to<Dtype::f32>;
+    case Dtype::f16:
+      return rounded_to<Dtype::f16>;
+    case Dtype::bf16:
+      return rounded_to<Dtype::bf16>;
+    case Dtype::i64:
+      return rounded_to<Dtype::i64>;
+    case Dtype::i32:
+      return rounded_to<Dtype::i32>;
+    case Dtype::i16:
+      return rounded_to<Dtype::i16>;
+    case Dtype::i8:
+      return rounded_to<Dtype::i8>;
+    case Dtype::u64:
+      return rounded_to<Dtype::u64>;
+    case Dtype::u32:
+      return rounded_to<Dtype::u32>;
+    case Dtype::u16:
+      return rounded_to<Dtype::u16>;
+    case Dtype::u8:
+      return rounded_to<Dtype::u8>;
   }
   return rounded_to<Dtype::f64>;
 }
@@ -52,7 +64,8 @@ Expected<std::string> write_text(const fs::path& path, std::string_view text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
-  if (!out) return failure("oracle", fmt::format("cannot write {} (disk full, or read-only?)", path.string()));
+  if (!out)
+    return failure("oracle", fmt::format("cannot write {} (disk full, or read-only?)", path.string()));
   return path.string();
 }
 
@@ -63,13 +76,14 @@ Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, do
   fs::path compiler;
   for (const char* name : {"g++", "c++", "clang++"})
     if (compiler.empty()) compiler = find_program(name);
-  if (compiler.empty()) return failure("oracle", "no C++ compiler in PATH (tried g++, c++, clang++): install g++");
+  if (compiler.empty())
+    return failure("oracle", "no C++ compiler in PATH (tried g++, c++, clang++): install g++");
   std::error_code ignored;
   const std::string compiler_stamp =
       fmt::format("{} {}", fs::canonical(compiler, ignored).string(), fs::file_size(compiler, ignored));
 
-  const std::vector<std::string> flags = {"-std=c++20", "-O3", "-march=native", "-ffp-contract=off",
-                                          "-fPIC",      "-shared"};
+  const std::vector<std::string> flags = {"-std=c++20",        "-O3",   "-march=native",
+                                          "-ffp-contract=off", "-fPIC", "-shared"};
   const std::string key = sha256_hex(
       fmt::format("{}\n{}\n{}\n{}", compiler_stamp, fmt::join(flags, " "), kReferenceHeader, *text));
   const fs::path folder = cache / "oracle" / key.substr(0, 32);
@@ -85,13 +99,15 @@ Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, do
   ProcessOptions options;
   options.command = {compiler.string()};
   options.command.insert(options.command.end(), flags.begin(), flags.end());
-  for (const std::string& argument : {"-I" + folder.string(), std::string("-o"), partial.string(), source.string()})
+  for (const std::string& argument :
+       {"-I" + folder.string(), std::string("-o"), partial.string(), source.string()})
     options.command.push_back(argument);
   options.pipe_input = options.pipe_output = false;
   Expected<ChildProcess> child = ChildProcess::spawn(options);
   if (!child) return tl::make_unexpected(child.error());
   if (!child->wait_or_kill(deadline_in(deadline_s)))
-    return failure("oracle", fmt::format("{} took longer than {:g} s to compile", source.string(), deadline_s));
+    return failure("oracle",
+                   fmt::format("{} took longer than {:g} s to compile", source.string(), deadline_s));
   if (!child->poll()->success())
     return failure("oracle", fmt::format("{} does not compile:\n{}", source.string(), child->captured()));
   fs::rename(partial, library, made);
@@ -130,8 +146,8 @@ Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t see
     const std::vector<std::int64_t> shape = task.shape(tensor, workload);
     const auto replaced = fills.find(tensor.name);
     std::vector<std::byte>& bytes = inputs.bytes.emplace_back(task.bytes_of(tensor, workload));
-    fill_tensor(replaced == fills.end() ? tensor.fill : replaced->second, derive_seed(seed, tensor.name), shape, dtype,
-                bytes);
+    fill_tensor(replaced == fills.end() ? tensor.fill : replaced->second, derive_seed(seed, tensor.name),
+                shape, dtype, bytes);
     std::vector<double>& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
     decode(dtype, bytes, values);
   }
@@ -149,13 +165,15 @@ Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& w
   for (const auto& [name, value] : task.bindings(workload)) numbers_.emplace_back(name, value);
 }
 
-std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs, std::span<const std::int64_t> rows,
-                                 std::int64_t row_elements) const {
+std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
+                                 std::span<const std::int64_t> rows, std::int64_t row_elements) const {
   std::vector<ReferenceTensor> tensors(input_names_.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(), static_cast<int>(shapes_[i].size())};
+    tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(),
+                  static_cast<int>(shapes_[i].size())};
   std::vector<ReferenceNumber> numbers(numbers_.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
   const ReferenceArgs args{tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
                            static_cast<int>(numbers.size()), round_};
   std::vector<double> out(rows.size() * static_cast<std::size_t>(row_elements));

@@ -1,5 +1,5 @@
-// The oracle: a task's reference.cpp, built by the host compiler and loaded into this (trusted) process. It computes
-// any rows of the output in double precision from the exact values of the low-precision inputs.
+// The oracle: a task's reference.cpp, built by the host compiler and loaded into this (trusted) process. It
+// computes any rows of the output in double precision from the exact values of the low-precision inputs.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ using RowFunction = void (*)(const ReferenceArgs& args, std::int64_t row, double
 class OracleLibrary {
  public:
   // Builds folder/reference.cpp unless `cache` has it already. An Error holds the compiler's words.
-  static Expected<OracleLibrary> build(const Task&, const std::filesystem::path& cache, double deadline_s = 120.0);
+  static Expected<OracleLibrary> build(const Task&, const std::filesystem::path& cache,
+                                       double deadline_s = 120.0);
 
   RowFunction exact() const { return exact_; }
-  RowFunction rounded() const { return rounded_; }  // nullptr: the task models no legal roundings
+  RowFunction rounded() const { return rounded_; }     // nullptr: the task models no legal roundings
   RowFunction control(const std::string& name) const;  // nullptr: reference.cpp lacks control_<name>
 
  private:
@@ -40,15 +41,16 @@ struct InputView {
 
 // Inputs that own their memory.
 struct Inputs {
-  std::vector<std::vector<std::byte>> bytes;    // the task's input tensors, in order
+  std::vector<std::vector<std::byte>> bytes;  // the task's input tensors, in order
   std::vector<std::vector<double>> decoded;
-  std::vector<const double*> values;            // into `decoded`
+  std::vector<const double*> values;  // into `decoded`
 
   InputView view() const { return {bytes, values}; }
 };
 
 // Fills by the task, or by `fills` where that names a tensor.
-Inputs make_inputs(const Task&, const Workload&, std::uint64_t seed, const std::map<std::string, Fill>& fills = {});
+Inputs make_inputs(const Task&, const Workload&, std::uint64_t seed,
+                   const std::map<std::string, Fill>& fills = {});
 
 // Oracle rows of one workload. Not thread-safe; uses up to `threads` threads itself.
 class Oracle {

@@ -8,7 +8,8 @@ namespace cultivar {
 
 RowLayout::RowLayout(const Task& task, const Workload& workload) : row_names_(task.rows) {
   const auto row_dimension = [&](const std::string& name) {
-    return static_cast<std::size_t>(std::find(row_names_.begin(), row_names_.end(), name) - row_names_.begin());
+    return static_cast<std::size_t>(std::find(row_names_.begin(), row_names_.end(), name) -
+                                    row_names_.begin());
   };
   row_shape_.assign(row_names_.size(), 0);
   for (std::size_t t = 0; t < task.tensors.size(); ++t) {
@@ -44,9 +45,10 @@ RowLayout::RowLayout(const Task& task, const Workload& workload) : row_names_(ta
       layout.element_offsets = std::move(offsets);
     }
     if (found != row_names_.size())
-      throw InputError(fmt::format(
-          "task {}: output tensor '{}' lacks one of the `rows` dimensions [{}] (every output must have all of them)",
-          task.name, spec.name, fmt::join(row_names_, ", ")));
+      throw InputError(
+          fmt::format("task {}: output tensor '{}' lacks one of the `rows` dimensions [{}] (every output "
+                      "must have all of them)",
+                      task.name, spec.name, fmt::join(row_names_, ", ")));
     row_elements_ += static_cast<std::int64_t>(layout.element_offsets.size());
     outputs_.push_back(std::move(layout));
   }

@@ -1,5 +1,6 @@
-// Where a row of the oracle lies in the output tensors. A row index walks the task's `rows` dimensions, outermost
-// first; a row's elements are, for each output tensor in turn, its other dimensions, outermost first.
+// Where a row of the oracle lies in the output tensors. A row index walks the task's `rows` dimensions,
+// outermost first; a row's elements are, for each output tensor in turn, its other dimensions, outermost
+// first.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@ struct OutputLayout {
   Dtype dtype = Dtype::f32;
   std::vector<std::string> dimension_names;
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> row_strides;        // by `rows` dimension, in elements; 0 where it lacks the dimension
-  std::vector<std::int64_t> element_offsets;    // of a row's elements from the row's base
+  std::vector<std::int64_t> row_strides;  // by `rows` dimension, in elements; 0 where it lacks the dimension
+  std::vector<std::int64_t> element_offsets;  // of a row's elements from the row's base
   std::int64_t elements = 0;
 };
 
 class RowLayout {
  public:
-  // Throws InputError when an output tensor lacks one of the `rows` dimensions: its elements would have two owners.
+  // Throws InputError when an output tensor lacks one of the `rows` dimensions: its elements would have two
+  // owners.
   RowLayout(const Task&, const Workload&);
 
   std::int64_t rows() const { return rows_; }

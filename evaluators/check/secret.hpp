@@ -1,5 +1,5 @@
-// Seeds that a variant cannot know: fresh from the kernel's random source at every evaluation, and one stream for
-// each purpose derived from it, so that the one number reported repeats the whole evaluation.
+// Seeds that a variant cannot know: fresh from the kernel's random source at every evaluation, and one stream
+// for each purpose derived from it, so that the one number reported repeats the whole evaluation.
 #pragma once
 
 #include <cstdint>

@@ -15,21 +15,31 @@ constexpr int kDeterminismRuns = 3;
 
 std::string remedy_for(Fault::Kind kind) {
   switch (kind) {
-    case Fault::Kind::load_failed: return "The compiled code could not be loaded: is the kernel named in `launch` "
-                                          "defined with C linkage, and are all its symbols defined?";
-    case Fault::Kind::crashed: return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large "
-                                      "arrays on the stack, for this shape.";
-    case Fault::Kind::timed_out: return "Look for loops that do not end for this shape, and for threads that wait for each "
-                                        "other.";
-    case Fault::Kind::forbidden_call: return "A kernel only computes: no files, no processes, no threads, no memory "
-                                             "mapping. Ask for `workspace` in the manifest when it needs memory.";
-    case Fault::Kind::guard_overwritten: return "It wrote outside a buffer. Look at the last tile of shapes that are not "
-                                                "multiples of the tile.";
-    case Fault::Kind::input_changed: return "Inputs are read-only: keep intermediate values in `workspace`.";
-    case Fault::Kind::idle_activity: return "It worked after it had returned: all work must be done inside the call.";
-    case Fault::Kind::out_of_memory: return "It asked for more memory than the device may give.";
-    case Fault::Kind::launch_failed: return "The plan could not be started as the manifest has it.";
-    case Fault::Kind::too_short: return "The run is too short to be timed honestly: choose a larger workload.";
+    case Fault::Kind::load_failed:
+      return "The compiled code could not be loaded: is the kernel named in `launch` "
+             "defined with C linkage, and are all its symbols defined?";
+    case Fault::Kind::crashed:
+      return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large "
+             "arrays on the stack, for this shape.";
+    case Fault::Kind::timed_out:
+      return "Look for loops that do not end for this shape, and for threads that wait for each "
+             "other.";
+    case Fault::Kind::forbidden_call:
+      return "A kernel only computes: no files, no processes, no threads, no memory "
+             "mapping. Ask for `workspace` in the manifest when it needs memory.";
+    case Fault::Kind::guard_overwritten:
+      return "It wrote outside a buffer. Look at the last tile of shapes that are not "
+             "multiples of the tile.";
+    case Fault::Kind::input_changed:
+      return "Inputs are read-only: keep intermediate values in `workspace`.";
+    case Fault::Kind::idle_activity:
+      return "It worked after it had returned: all work must be done inside the call.";
+    case Fault::Kind::out_of_memory:
+      return "It asked for more memory than the device may give.";
+    case Fault::Kind::launch_failed:
+      return "The plan could not be started as the manifest has it.";
+    case Fault::Kind::too_short:
+      return "The run is too short to be timed honestly: choose a larger workload.";
   }
   return {};
 }
@@ -88,7 +98,8 @@ std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant
 }
 
 std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
-                                                        const std::vector<Workload>& workloads, Breadth breadth) {
+                                                        const std::vector<Workload>& workloads,
+                                                        Breadth breadth) {
   std::vector<std::vector<std::string>> assignments;
   const auto add = [&](const Workload& w) {
     std::vector<std::string> assignment = macros(variant, task, w);
@@ -123,7 +134,8 @@ std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& worklo
   const std::int64_t block_rows = std::max<std::int64_t>(1, task.tolerance.block_rows);
   const std::int64_t blocks = (layout.rows() + block_rows - 1) / block_rows;
   const double share = std::min(1.0, oracle_flops / std::max(1.0, task.flops(workload)));
-  const auto wanted = std::min(blocks, std::max<std::int64_t>(4, static_cast<std::int64_t>(share * static_cast<double>(blocks))));
+  const auto wanted = std::min(
+      blocks, std::max<std::int64_t>(4, static_cast<std::int64_t>(share * static_cast<double>(blocks))));
   std::set<std::int64_t> chosen = {0, blocks - 1};
   std::mt19937_64 stream(seed);
   if (wanted == blocks)
@@ -132,12 +144,15 @@ std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& worklo
     chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(blocks)));
   std::vector<std::int64_t> rows;
   for (const std::int64_t b : chosen)
-    for (std::int64_t r = b * block_rows; r < std::min(layout.rows(), (b + 1) * block_rows); ++r) rows.push_back(r);
+    for (std::int64_t r = b * block_rows; r < std::min(layout.rows(), (b + 1) * block_rows); ++r)
+      rows.push_back(r);
   return rows;
 }
 
 Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
-  return rejection(stage, fmt::format("{} on {}", name_of(fault.kind), where),
+  std::string kind(name_of(fault.kind));
+  std::replace(kind.begin(), kind.end(), '_', ' ');
+  return rejection(stage, fmt::format("{} on {}", kind, where),
                    fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
 }
 
@@ -147,19 +162,24 @@ int cores_of(const Facts& facts) {
 }
 
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, Stage stage, const Task& task,
-                                                                const Compiled& compiled, const Workload& workload,
+                                                                const Compiled& compiled,
+                                                                const Workload& workload,
                                                                 const std::string& where, double deadline_s) {
   const Binary* binary = compiled.binary(macros(compiled.variant, task, workload));
   if (binary == nullptr)
-    return tl::make_unexpected(rejection(stage, "not compiled for " + where,
-                                         "This assignment of its specialised macros was never compiled: ask the compile "
-                                         "service for it (Breadth::everything for confirm).\n"));
-  if (const Expected<void> holds = check_constraints(compiled.variant, task, workload, device.facts()); !holds)
+    return tl::make_unexpected(
+        rejection(stage, "not compiled for " + where,
+                  "This assignment of its specialised macros was never compiled: ask the compile "
+                  "service for it (Breadth::everything for confirm).\n"));
+  if (const Expected<void> holds = check_constraints(compiled.variant, task, workload, device.facts());
+      !holds)
     return tl::make_unexpected(
         rejection(Stage::lint, "a constraint fails on " + where,
-                  holds.error().message + "\nThe variant claims this shape: change the tunables, or narrow `requires`.\n"));
+                  holds.error().message +
+                      "\nThe variant claims this shape: change the tunables, or narrow `requires`.\n"));
   const Expected<Plan> plan = make_plan(compiled.variant, task, workload, device.facts());
-  if (!plan) return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
+  if (!plan)
+    return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
   auto session = device.open(*binary, *plan, deadline_s);
   if (!session) return tl::make_unexpected(rejection_of(stage, session.error(), where));
   return std::move(*session);
@@ -182,9 +202,9 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
   std::uint64_t index = 0;
   if (stage == Stage::determinism) {
     if (shapes.empty()) return std::nullopt;
-    const auto largest = std::max_element(shapes.begin(), shapes.end(), [&](const Workload& a, const Workload& b) {
-      return task_.flops(a) < task_.flops(b);
-    });
+    const auto largest = std::max_element(
+        shapes.begin(), shapes.end(),
+        [&](const Workload& a, const Workload& b) { return task_.flops(a) < task_.flops(b); });
     progress(fmt::format("determinism {}", largest->name));
     return check_determinism(compiled, *largest, derive_seed(seed, "determinism"));
   }
@@ -204,7 +224,8 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
 
 std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, const Workload& workload,
                                          std::uint64_t seed, const StressCase* stress) {
-  const std::string where = stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
+  const std::string where =
+      stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
   auto session = open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
   if (!session) return session.error();
   const Inputs inputs = stress == nullptr ? make_inputs(task_, workload, seed)
@@ -224,7 +245,9 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
   const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows, layout.row_elements());
   ExpectedRows expected{rows, exact, {}};
   if (oracle_.rounded() != nullptr)
-    expected.rounded = [&] { return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements()); };
+    expected.rounded = [&] {
+      return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements());
+    };
   const Comparison compared = compare(task_, layout, outputs, expected);
 
   std::string diagnostics;
@@ -254,7 +277,8 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
     options.deadline_s = limits_.run_deadline_s;
     const auto ran = (*session)->run(inputs.bytes, outputs, options);
     if (!ran) return rejection_of(Stage::determinism, ran.error(), workload.name);
-    if (i == 0) first = std::move(outputs);
+    if (i == 0)
+      first = std::move(outputs);
     else if (outputs != first) {
       std::string places;
       for (std::size_t t = 0; t < first.size(); ++t) {
@@ -262,12 +286,15 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
         const auto [a, b] = std::mismatch(first[t].begin(), first[t].end(), outputs[t].begin());
         if (a == first[t].end()) continue;
         places += fmt::format("the first element that differs is {}\n",
-                              layout.describe(output, (a - first[t].begin()) / static_cast<std::int64_t>(size_of(output.dtype))));
+                              layout.describe(output, (a - first[t].begin()) /
+                                                          static_cast<std::int64_t>(size_of(output.dtype))));
       }
-      return rejection(Stage::determinism, fmt::format("two runs on the same inputs differ on {}", workload.name),
-                       fmt::format("Run 1 and run {} got the same inputs and gave different bits.\n{}Look for data races "
-                                   "between threads, reads of memory that was not written in this run, and sums whose "
-                                   "order depends on timing.\n", i + 1, places));
+      return rejection(
+          Stage::determinism, fmt::format("two runs on the same inputs differ on {}", workload.name),
+          fmt::format("Run 1 and run {} got the same inputs and gave different bits.\n{}Look for data races "
+                      "between threads, reads of memory that was not written in this run, and sums whose "
+                      "order depends on timing.\n",
+                      i + 1, places));
     }
   }
   return std::nullopt;

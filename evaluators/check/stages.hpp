@@ -1,5 +1,6 @@
-// Stages 3 to 7 and the checks of stage 11: one variant, one check shape, one run, every element of it (or, of a shape
-// that costs the oracle too much, secretly chosen blocks of rows and both ends) against the oracle.
+// Stages 3 to 7 and the checks of stage 11: one variant, one check shape, one run, every element of it (or,
+// of a shape that costs the oracle too much, secretly chosen blocks of rows and both ends) against the
+// oracle.
 #pragma once
 
 #include <functional>
@@ -18,11 +19,12 @@ std::vector<Dtype> dtypes_of(TargetKind);
 std::vector<Workload> check_shapes(const Task&, Stage, TargetKind);
 // Those of them that the variant claims.
 std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
-// The holdout set that the variant claims: the target's own ("cpu_holdout") when the task has one, else "holdout".
+// The holdout set that the variant claims: the target's own ("cpu_holdout") when the task has one, else
+// "holdout".
 std::vector<Workload> holdout_workloads(const Task&, const Variant&);
 // Every macro assignment to compile, without repetition; the one that smoke needs comes first.
-std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&, const std::vector<Workload>&,
-                                                        Breadth);
+std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
+                                                        const std::vector<Workload>&, Breadth);
 
 struct CheckLimits {
   double run_deadline_s = 10.0;

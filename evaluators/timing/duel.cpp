@@ -36,12 +36,13 @@ class Duel {
     for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
       const Workload& workload = request_.workloads[w];
       Ring& ring = rings_.emplace_back();
-      ring.runs = std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
-                                              request_.oracle_rows, site_.run_deadline_s, threads);
+      ring.runs =
+          std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
+                                      request_.oracle_rows, site_.run_deadline_s, threads);
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
-        auto session = open_session(site_.device, Stage::gate, site_.task, compiled(side), workload, workload.name,
-                                    site_.run_deadline_s);
+        auto session = open_session(site_.device, Stage::gate, site_.task, compiled(side), workload,
+                                    workload.name, site_.run_deadline_s);
         if (!session) return Failed{side, session.error()};
         ring.sessions[static_cast<std::size_t>(side)] = std::move(*session);
         for (int i = 0; i < kWarmUpRuns; ++i)
@@ -95,7 +96,8 @@ class Duel {
 };
 
 void end_by(const Failed& failed, GateReport& report) {
-  report.trouble.push_back(fmt::format("{}: {}\n{}", name_of(failed.side), failed.why.reason, failed.why.diagnostics));
+  report.trouble.push_back(
+      fmt::format("{}: {}\n{}", name_of(failed.side), failed.why.reason, failed.why.diagnostics));
   report.decision.verdict = failed.side == Side::challenger ? Verdict::worse : Verdict::undecided;
   report.decision.reason = fmt::format("the {} failed: {}", name_of(failed.side), failed.why.reason);
 }
@@ -116,8 +118,10 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   while (!failed && !gate.done()) {
     const double before = elapsed();
     auto seconds = duel.block(gate.next_order());
-    if (!seconds) failed = std::move(seconds.error());
-    else gate.add(*seconds, elapsed() - before);
+    if (!seconds)
+      failed = std::move(seconds.error());
+    else
+      gate.add(*seconds, elapsed() - before);
     site.progress(fmt::format("gate: {:.1f} s", elapsed()));
   }
   report.decision = gate.decision();
@@ -128,7 +132,8 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   if (failed) end_by(*failed, report);
   for (std::size_t w = 0; !failed && w < names.size(); ++w) {
     const double seconds = report.challenger_seconds[w];
-    const Roofline floor = roofline(site.task, request.workloads[w], site.device.ceilings(), site.device.facts());
+    const Roofline floor =
+        roofline(site.task, request.workloads[w], site.device.ceilings(), site.device.facts());
     if (seconds <= 0.0 || !impossibly_fast(floor, seconds)) continue;
     failed = Failed{Side::challenger,
                     rejection(Stage::gate, "faster than this device can be on " + names[w],

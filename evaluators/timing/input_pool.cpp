@@ -55,8 +55,8 @@ void InputPool::next() {
       values_[i] = s.decoded.data();
       continue;
     }
-    // An offset that is congruent to an earlier one modulo the innermost extent would bring whole rows back. When the
-    // residues are spent, a new stretch is drawn.
+    // An offset that is congruent to an earlier one modulo the innermost extent would bring whole rows back.
+    // When the residues are spent, a new stretch is drawn.
     std::int64_t offset = 0;
     bool found = false;
     for (int attempt = 0; attempt < 64 && !found; ++attempt) {
@@ -70,7 +70,8 @@ void InputPool::next() {
       s.used = {s.innermost > 1 ? offset % s.innermost : offset};
     }
     const std::size_t element = size_of(s.dtype);
-    std::memcpy(bytes_[i].data(), s.bytes.data() + static_cast<std::size_t>(offset) * element, bytes_[i].size());
+    std::memcpy(bytes_[i].data(), s.bytes.data() + static_cast<std::size_t>(offset) * element,
+                bytes_[i].size());
     values_[i] = s.decoded.data() + offset;
   }
 }

@@ -1,6 +1,7 @@
-// Fresh inputs for every timed run at the price of a copy. An input whose elements are drawn independently is kept as
-// a secret stretch of twice its size; each run gets another window of it, never seen before and aligned to nothing, so
-// that no output of an earlier run, nor any row of one, is right again. Other fills are drawn anew for each run.
+// Fresh inputs for every timed run at the price of a copy. An input whose elements are drawn independently is
+// kept as a secret stretch of twice its size; each run gets another window of it, never seen before and
+// aligned to nothing, so that no output of an earlier run, nor any row of one, is right again. Other fills
+// are drawn anew for each run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class InputPool {
   // Keeps a reference to the task.
   InputPool(const Task&, const Workload&, std::uint64_t seed);
 
-  void next();                // makes the inputs of the next run; the view below changes with it
+  void next();  // makes the inputs of the next run; the view below changes with it
   InputView view() const { return {bytes_, values_}; }
 
  private:
@@ -27,9 +28,9 @@ class InputPool {
     std::vector<std::int64_t> shape;
     std::int64_t elements = 0, innermost = 1;
     bool windowed = false;
-    std::vector<std::byte> bytes;   // of the stretch; empty when drawn anew
+    std::vector<std::byte> bytes;  // of the stretch; empty when drawn anew
     std::vector<double> decoded;
-    std::set<std::int64_t> used;    // offsets, modulo nothing: each once
+    std::set<std::int64_t> used;  // offsets, modulo nothing: each once
   };
 
   std::uint64_t seed_;

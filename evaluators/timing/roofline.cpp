@@ -30,14 +30,16 @@ bool impossibly_fast(const Roofline& floor, double seconds) {
   return seconds * kRooflineMargin < floor.floor_seconds();
 }
 
-std::string describe_impossible(const Task& task, const Workload& workload, const Roofline& floor, double seconds) {
+std::string describe_impossible(const Task& task, const Workload& workload, const Roofline& floor,
+                                double seconds) {
   const bool by_flops = floor.flops_seconds >= floor.bytes_seconds;
   const double work = by_flops ? task.flops(workload) : task.bytes(workload);
   const char* unit = by_flops ? "GFLOP/s" : "GB/s";
-  return fmt::format("{}: {:.4g} us for {:.4g} {} is {:.4g} {}; this device was seen to do {:.4g} {} at the most. Either "
-                     "work is skipped, or carried over from one run to the next, or the task's cost is too high.\n",
-                     workload.name, seconds * 1e6, work, by_flops ? "flop" : "bytes", work / seconds / 1e9, unit,
-                     work / floor.floor_seconds() / 1e9, unit);
+  return fmt::format(
+      "{}: {:.4g} us for {:.4g} {} is {:.4g} {}; this device was seen to do {:.4g} {} at the most. Either "
+      "work is skipped, or carried over from one run to the next, or the task's cost is too high.\n",
+      workload.name, seconds * 1e6, work, by_flops ? "flop" : "bytes", work / seconds / 1e9, unit,
+      work / floor.floor_seconds() / 1e9, unit);
 }
 
 }  // namespace cultivar

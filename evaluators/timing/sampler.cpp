@@ -23,12 +23,14 @@ std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   return seconds;
 }
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace
 
-TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload, std::uint64_t seed,
-                     int oracle_rows, double run_deadline_s, int oracle_threads)
+TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
+                     std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads)
     : task_(task),
       library_(library),
       workload_(workload),
@@ -70,16 +72,18 @@ tl::expected<Sample, Evaluation> TimedRuns::time(Session& session, const std::st
   ExpectedRows expected{rows_, exact_, {}, layout_.rows()};
   if (library_.rounded() != nullptr)
     expected.rounded = [&] {
-      if (rounded_.empty()) rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
+      if (rounded_.empty())
+        rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
       return rounded_;
     };
   const Comparison compared = compare(task_, layout_, outputs_, expected);
   if (!compared.right)
     return tl::make_unexpected(rejection(
         Stage::measure, fmt::format("wrong result in a timed run on {}: {}", workload_.name, compared.reason),
-        compared.diagnostics + fmt::format("Found in a secret sample of {} of {} rows of a timed run; every timed run has "
-                                           "new inputs and every one is checked.\n",
-                                           rows_.size(), layout_.rows())));
+        compared.diagnostics +
+            fmt::format("Found in a secret sample of {} of {} rows of a timed run; every timed run has "
+                        "new inputs and every one is checked.\n",
+                        rows_.size(), layout_.rows())));
   return *ran;
 }
 

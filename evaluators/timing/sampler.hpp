@@ -1,5 +1,5 @@
-// Timed runs of one workload. Every one has inputs that no run had before, poisoned outputs, and a secret sample of
-// rows checked against the oracle afterwards: a number without a check does not exist here.
+// Timed runs of one workload. Every one has inputs that no run had before, poisoned outputs, and a secret
+// sample of rows checked against the oracle afterwards: a number without a check does not exist here.
 #pragma once
 
 #include <functional>
@@ -52,8 +52,9 @@ struct SampledSide {
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the
 // variant's own. `alive` is called before every block.
-std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&, double incumbent_us,
-                                 double give_up, std::uint64_t seed, const std::function<void()>& alive);
+std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
+                                 double incumbent_us, double give_up, std::uint64_t seed,
+                                 const std::function<void()>& alive);
 
 // Median, quartiles, value and ratios of what was sampled.
 WorkloadResult summarise(const Task&, const Workload&, TargetKind, const std::vector<SampledSide>& sides);

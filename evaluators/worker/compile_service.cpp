@@ -50,15 +50,19 @@ struct CompileService::State {
     WorkerLink* link = acquire();
     auto answer = link->call(request, seconds, seconds);
     // A worker that was killed from outside says nothing about the candidate: once more, in a fresh one.
-    if (!answer && answer.error().kind == LinkTrouble::Kind::lost) answer = link->call(request, seconds, seconds);
+    if (!answer && answer.error().kind == LinkTrouble::Kind::lost)
+      answer = link->call(request, seconds, seconds);
     release(link);
-    if (!answer && answer.error().kind == LinkTrouble::Kind::unavailable) throw MissingError(answer.error().error.message);
-    if (!answer && answer.error().kind == LinkTrouble::Kind::refused && answer.error().error.stage == "missing")
+    if (!answer && answer.error().kind == LinkTrouble::Kind::unavailable)
+      throw MissingError(answer.error().error.message);
+    if (!answer && answer.error().kind == LinkTrouble::Kind::refused &&
+        answer.error().error.stage == "missing")
       throw MissingError(answer.error().error.message);
     return answer;
   }
 
-  Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment, bool contender) {
+  Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment,
+                      bool contender) {
     const nlohmann::json request = {{"request", "compile"},
                                     {"variant", variant},
                                     {"macros", assignment},
@@ -70,7 +74,8 @@ struct CompileService::State {
       if (why.kind == LinkTrouble::Kind::interrupted)
         return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
       Evaluation e = rejection(Stage::compile,
-                               why.kind == LinkTrouble::Kind::timed_out ? "the compiler took too long" : "the compile worker was lost",
+                               why.kind == LinkTrouble::Kind::timed_out ? "the compiler took too long"
+                                                                        : "the compile worker was lost",
                                why.error.message);
       e.worker_lost = why.kind != LinkTrouble::Kind::refused;
       return tl::make_unexpected(std::move(e));
@@ -80,12 +85,14 @@ struct CompileService::State {
       const CompileFailure f = protocol::compile_failure(answer->at("failure"));
       return tl::make_unexpected(rejection(f.stage, f.reason, f.diagnostics));
     } catch (const nlohmann::json::exception& e) {
-      return tl::make_unexpected(rejection(Stage::compile, "the compile worker's answer makes no sense", e.what()));
+      return tl::make_unexpected(
+          rejection(Stage::compile, "the compile worker's answer makes no sense", e.what()));
     }
   }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant,
-                                             const std::vector<std::vector<std::string>>& assignments, bool contender) {
+                                             const std::vector<std::vector<std::string>>& assignments,
+                                             bool contender) {
     const Clock::time_point start = Clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     const nlohmann::json source = protocol::from(variant);
@@ -104,7 +111,8 @@ struct CompileService::State {
     };
     std::vector<std::future<void>> others;
     const std::size_t rest = assignments.empty() ? 0 : assignments.size() - 1;
-    for (std::size_t i = 1; i < std::min(rest, links.size()); ++i) others.push_back(std::async(std::launch::async, work));
+    for (std::size_t i = 1; i < std::min(rest, links.size()); ++i)
+      others.push_back(std::async(std::launch::async, work));
     work();
     for (std::future<void>& other : others) other.get();
 
@@ -127,17 +135,20 @@ struct CompileService::State {
   std::string identity;
 };
 
-CompileService::CompileService(ServiceOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+CompileService::CompileService(ServiceOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
 CompileService::~CompileService() = default;
 
-tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& variant, const std::vector<Workload>& workloads,
+tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& variant,
+                                                           const std::vector<Workload>& workloads,
                                                            Breadth breadth) {
   for (const Workload& w : workloads)
     if (!claims(variant, state_->task, w))
-      return tl::make_unexpected(
-          rejection(Stage::lint, "does not claim " + w.name,
-                    fmt::format("`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
-                                variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
+      return tl::make_unexpected(rejection(
+          Stage::lint, "does not claim " + w.name,
+          fmt::format(
+              "`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
+              variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
   return state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
 }
 

@@ -24,11 +24,12 @@ Stage stage_of(const std::string& progress, Stage otherwise) {
 }  // namespace
 
 struct DeviceService::State {
-  explicit State(ServiceOptions given) : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {}
+  explicit State(ServiceOptions given)
+      : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {}
 
   // Twice at most: a worker that was killed from outside says nothing about the candidate.
-  tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s, double quiet_s,
-                                                 const Progress& progress, bool* lost) {
+  tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
+                                                 double quiet_s, const Progress& progress, bool* lost) {
     if (served++ >= options.recycle_after) {
       link.stop();
       served = 1;
@@ -75,7 +76,8 @@ Expected<DeviceInfo> DeviceService::info() {
   try {
     state_->info = protocol::device_info(*answer);
   } catch (const nlohmann::json::exception& e) {
-    return failure("protocol", fmt::format("the worker described its device in a way that makes no sense: {}", e.what()));
+    return failure("protocol",
+                   fmt::format("the worker described its device in a way that makes no sense: {}", e.what()));
   }
   return *state_->info;
 }
@@ -84,7 +86,8 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   if (request.stop_after == Stage::confirm) state_->link.stop();  // a fresh process
   bool lost = false;
   const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", protocol::from(request)}};
-  const auto answer = state_->call(message, state_->deadline_of(request), state_->quiet_seconds(), progress, &lost);
+  const auto answer =
+      state_->call(message, state_->deadline_of(request), state_->quiet_seconds(), progress, &lost);
   if (answer) {
     try {
       Evaluation evaluation = answer->get<Evaluation>();
@@ -98,10 +101,10 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   const bool candidate = why.kind == LinkTrouble::Kind::timed_out || why.kind == LinkTrouble::Kind::lost;
   if (!candidate) return tl::make_unexpected(why.error);
   const bool late = why.kind == LinkTrouble::Kind::timed_out;
-  Evaluation evaluation = rejection(stage_of(why.last_progress, Stage::smoke),
-                                    late ? "timed out" : "the worker was lost twice",
-                                    fmt::format("while at: {}\n{}\n", why.last_progress.empty() ? "start" : why.last_progress,
-                                                why.error.message));
+  Evaluation evaluation =
+      rejection(stage_of(why.last_progress, Stage::smoke), late ? "timed out" : "the worker was lost twice",
+                fmt::format("while at: {}\n{}\n", why.last_progress.empty() ? "start" : why.last_progress,
+                            why.error.message));
   evaluation.input_seed = request.seed;
   evaluation.compile_seconds = request.variant.compile_seconds;
   evaluation.worker_lost = true;
@@ -136,6 +139,8 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   return report;
 }
 
-void DeviceService::interrupt() { state_->link.interrupt(); }
+void DeviceService::interrupt() {
+  state_->link.interrupt();
+}
 
 }  // namespace cultivar

@@ -26,17 +26,22 @@ fs::path program_folder() {
 }
 
 struct WorkerLink::Conversation {
-  explicit Conversation(ChildProcess started) : process(std::move(started)), frames(process.output(), process.input()) {}
+  explicit Conversation(ChildProcess started)
+      : process(std::move(started)), frames(process.output(), process.input()) {}
   ChildProcess process;
   FrameStream frames;
 };
 
 WorkerLink::WorkerLink(ServiceOptions options, std::string role)
-    : options_(std::move(options)), role_(std::move(role)), program_(fmt::format("cultivar-worker-{}", name_of(options_.target))) {
+    : options_(std::move(options)),
+      role_(std::move(role)),
+      program_(fmt::format("cultivar-worker-{}", name_of(options_.target))) {
   if (options_.programs.empty()) options_.programs = program_folder();
 }
 
-WorkerLink::~WorkerLink() { stop(); }
+WorkerLink::~WorkerLink() {
+  stop();
+}
 
 void WorkerLink::stop() {
   std::unique_ptr<Conversation> ending;
@@ -72,7 +77,8 @@ LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what)
     if (kind != LinkTrouble::Kind::timed_out) ending->process.wait_or_kill(deadline_in(kGoodbyeSeconds));
     ending->process.kill();
     const ExitStatus* status = ending->process.wait(deadline_in(kGoodbyeSeconds));
-    if (status != nullptr && kind != LinkTrouble::Kind::timed_out) message += fmt::format(" (it {})", status->describe());
+    if (status != nullptr && kind != LinkTrouble::Kind::timed_out)
+      message += fmt::format(" (it {})", status->describe());
     if (const std::string said = ending->process.captured(); !said.empty()) message += "\nit said: " + said;
   }
   if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "interrupted"}, {}};
@@ -94,8 +100,8 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
       process.command.push_back(argument);
   std::error_code ignored;
   if (options_.launcher.empty() && !fs::exists(program, ignored))
-    return tl::make_unexpected(trouble(Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is",
-                                                                      program.string())));
+    return tl::make_unexpected(trouble(
+        Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is", program.string())));
   Expected<ChildProcess> child = ChildProcess::spawn(process);
   if (!child) return tl::make_unexpected(trouble(Kind::unavailable, child.error().message));
   {
@@ -150,7 +156,8 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
       continue;
     }
     if (message->contains("answer")) return std::move((*message)["answer"]);
-    if (!message->contains("trouble")) return ended(trouble(Kind::lost, "it sent a frame that answers nothing"));
+    if (!message->contains("trouble"))
+      return ended(trouble(Kind::lost, "it sent a frame that answers nothing"));
     const Json& said = (*message)["trouble"];
     return ended({Kind::refused,
                   {said.value("stage", "worker"), said.value("message", "the worker gave no reason")},
@@ -165,7 +172,8 @@ tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double dea
     if (auto started = start(); !started) return tl::make_unexpected(started.error());
     return exchange(request, deadline_s, quiet_s, progress);
   } catch (const Json::exception& e) {
-    return tl::make_unexpected(trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", e.what())));
+    return tl::make_unexpected(
+        trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", e.what())));
   }
 }
 

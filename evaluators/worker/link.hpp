@@ -31,9 +31,10 @@ class WorkerLink {
   ~WorkerLink();
 
   using Progress = std::function<void(const std::string&)>;
-  // The worker's answer. `quiet_s`: the longest it may be silent; `deadline_s`: the longest it may take in all.
-  tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s, double quiet_s,
-                                                 const Progress& progress = {});
+  // The worker's answer. `quiet_s`: the longest it may be silent; `deadline_s`: the longest it may take in
+  // all.
+  tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
+                                                 double quiet_s, const Progress& progress = {});
   void stop();       // the next call starts a fresh process
   void interrupt();  // for good
   int pid() const;   // 0: none; of the launcher, when there is one
@@ -41,8 +42,8 @@ class WorkerLink {
  private:
   struct Conversation;
   tl::expected<void, LinkTrouble> start();
-  tl::expected<nlohmann::json, LinkTrouble> exchange(const nlohmann::json& request, double deadline_s, double quiet_s,
-                                                     const Progress&);
+  tl::expected<nlohmann::json, LinkTrouble> exchange(const nlohmann::json& request, double deadline_s,
+                                                     double quiet_s, const Progress&);
   LinkTrouble trouble(LinkTrouble::Kind, const std::string& what);
 
   ServiceOptions options_;

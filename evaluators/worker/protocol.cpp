@@ -72,8 +72,10 @@ Json from(const Variant& v) {
 Variant variant(const Json& j, const Task& task) {
   Configuration configuration;
   for (const auto& [name, value] : j.at("configuration").items()) {
-    if (value.is_string()) configuration[name] = value.get<std::string>();
-    else configuration[name] = value.get<std::int64_t>();
+    if (value.is_string())
+      configuration[name] = value.get<std::string>();
+    else
+      configuration[name] = value.get<std::int64_t>();
   }
   auto made = make_variant(j.at("source").get<std::string>(), task, std::move(configuration));
   if (!made) throw InputError(fmt::format("line {}: {}", made.error().line, made.error().message));

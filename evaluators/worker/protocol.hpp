@@ -1,13 +1,13 @@
-// What engine and workers say to each other, one frame each. The worker speaks first (its hello); then the engine
-// sends `configure`, and after the answer one request at a time:
+// What engine and workers say to each other, one frame each. The worker speaks first (its hello); then the
+// engine sends `configure`, and after the answer one request at a time:
 //
 //   -> {"request": "compile", "variant": {...}, "macros": [...], "deadline_s": 60, "contender": false}
 //   <- {"progress": "..."}                     any number, at most one in half a second
 //   <- {"answer": {...}} or {"trouble": {"stage": "...", "message": "..."}}
 //
-// Requests: configure, info, compile, evaluate, gate, shutdown. A variant travels as its source and its tunable
-// values: the worker reads and checks it itself. Every function here throws nlohmann::json::exception on a message
-// that is not what it should be, and InputError on a variant that does not parse.
+// Requests: configure, info, compile, evaluate, gate, shutdown. A variant travels as its source and its
+// tunable values: the worker reads and checks it itself. Every function here throws nlohmann::json::exception
+// on a message that is not what it should be, and InputError on a variant that does not parse.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -24,29 +24,33 @@ struct Compiled {
 
 // Which of a variant's macro assignments to compile besides those of the workloads asked for.
 enum class Breadth {
-  searching,   // what each check stage needs to check something: shapes that share the workloads' binaries come free
-  everything,  // every check shape and every holdout workload that it claims: for Stage::confirm and for export
+  searching,   // what each check stage needs to check something: shapes that share the workloads' binaries
+               // come free
+  everything,  // every check shape and every holdout workload that it claims: for Stage::confirm and for
+               // export
 };
 
 struct Sampling {
-  int screening_samples = 20;      // without contenders
-  int min_samples = 5;             // however slow it is
-  double screening_seconds = 1.5;  // wall time for one workload, checks of the samples included, without contenders
-  int max_samples = 60;            // with contenders
-  double max_seconds = 20.0;       // of timed work for one workload, with contenders
-  int oracle_rows = 24;            // secret rows checked after each timed run
+  int screening_samples = 20;  // without contenders
+  int min_samples = 5;         // however slow it is
+  double screening_seconds =
+      1.5;               // wall time for one workload, checks of the samples included, without contenders
+  int max_samples = 60;  // with contenders
+  double max_seconds = 20.0;  // of timed work for one workload, with contenders
+  int oracle_rows = 24;       // secret rows checked after each timed run
 };
 
 struct EvaluateRequest {
   Compiled variant;
   std::vector<Workload> workloads;
-  Stage stop_after = Stage::measure;   // or confirm: fresh process, new seeds, and these besides (empty: the task's):
+  Stage stop_after =
+      Stage::measure;  // or confirm: fresh process, new seeds, and these besides (empty: the task's):
   std::vector<Workload> holdout;
   std::vector<std::pair<std::string, Compiled>> contenders;  // timed interleaved with the variant
   Sampling sampling;
-  std::uint64_t seed = 0;              // of inputs and rows; 0 = fresh and secret, which every search must use
-  // The incumbent's median by workload. When given, a workload on which the variant is more than `give_up` times
-  // slower stops at min_samples: its place is known well enough.
+  std::uint64_t seed = 0;  // of inputs and rows; 0 = fresh and secret, which every search must use
+  // The incumbent's median by workload. When given, a workload on which the variant is more than `give_up`
+  // times slower stops at min_samples: its place is known well enough.
   std::map<std::string, double, std::less<>> incumbent_us;
   double give_up = 2.0;
 };
@@ -55,16 +59,17 @@ struct GateRequest {
   Compiled challenger, incumbent, control;
   std::vector<Workload> workloads;
   GateOptions options;
-  std::uint64_t seed = 0;   // of the order of the sides, so that the duel can be told again
+  std::uint64_t seed = 0;  // of the order of the sides, so that the duel can be told again
   int oracle_rows = 24;
 };
 
 struct GateReport {
   Decision decision;
-  std::vector<std::string> trouble;    // a side that failed during the duel; the decision is then `worse` or `undecided`
+  std::vector<std::string>
+      trouble;  // a side that failed during the duel; the decision is then `worse` or `undecided`
   std::vector<double> challenger_seconds, incumbent_seconds;  // medians by workload
   double seconds = 0.0;
-  std::uint64_t input_seed = 0;        // of inputs and rows: always fresh
+  std::uint64_t input_seed = 0;  // of inputs and rows: always fresh
   bool worker_lost = false;
 };
 

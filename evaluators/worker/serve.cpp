@@ -34,7 +34,8 @@ class Worker {
     while (true) {
       const auto request = frames_.read(deadline_in(kIdleSeconds));
       if (!request) {
-        if (request.error().kind == FrameTrouble::Kind::closed || request.error().kind == FrameTrouble::Kind::timed_out)
+        if (request.error().kind == FrameTrouble::Kind::closed ||
+            request.error().kind == FrameTrouble::Kind::timed_out)
           return 0;
         fmt::print(stderr, "{}: {}\n", parts_.program, request.error().message);
         return 1;
@@ -53,7 +54,8 @@ class Worker {
     try {
       return dispatch(request);
     } catch (const Json::exception& e) {
-      return trouble("protocol", fmt::format("{} did not understand a request: {}", parts_.program, e.what()));
+      return trouble("protocol",
+                     fmt::format("{} did not understand a request: {}", parts_.program, e.what()));
     } catch (const MissingError& e) {
       return trouble("missing", e.what());
     } catch (const std::exception& e) {
@@ -70,7 +72,8 @@ class Worker {
     if (kind == "evaluate" && measures_)
       return {{"answer", run_cascade(site(), protocol::evaluate_request(request.at("evaluate"), *task_))}};
     if (kind == "gate" && measures_)
-      return {{"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
+      return {
+          {"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
     return trouble("protocol", fmt::format("{} {} knows no request '{}'", parts_.program,
                                            measures_ ? "measure" : "compile", kind));
   }
@@ -78,8 +81,10 @@ class Worker {
   Json configure(const Json& request) {
     const int version = request.at("protocol").get<int>();
     if (version != protocol_version)
-      return trouble("protocol", fmt::format("the engine speaks protocol {} and {} speaks {}: build both from the same source",
-                                             version, parts_.program, protocol_version));
+      return trouble(
+          "protocol",
+          fmt::format("the engine speaks protocol {} and {} speaks {}: build both from the same source",
+                      version, parts_.program, protocol_version));
     task_ = load_task(request.at("task_folder").get<std::string>());
     cache_ = request.at("cache").get<std::string>();
     request.at("run_deadline_s").get_to(run_deadline_s_);
@@ -97,8 +102,8 @@ class Worker {
   }
 
   Json device_info() {
-    return {{"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(), device_->facts(),
-                                                 device_->ceilings()})}};
+    return {{"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
+                                                 device_->facts(), device_->ceilings()})}};
   }
   Json compiler_info() { return {{"answer", {{"identity", compiler_->identity()}}}}; }
 
@@ -151,7 +156,8 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   }
   if (!good) {
     fmt::print(stderr,
-               "usage: {0} compile\n       {0} measure --device N\nStarted by cultivar, which talks to it over stdin and "
+               "usage: {0} compile\n       {0} measure --device N\nStarted by cultivar, which talks to it "
+               "over stdin and "
                "stdout; useless by hand.\n",
                parts.program);
     return 2;

@@ -1,5 +1,5 @@
-// A worker program's main loop: says hello, is configured, answers one request at a time until its input closes.
-// The same for every target; a program brings the parts that make compilers and devices.
+// A worker program's main loop: says hello, is configured, answers one request at a time until its input
+// closes. The same for every target; a program brings the parts that make compilers and devices.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ struct WorkerParts {
   std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
 };
 
-// argv: `compile`, or `measure --device N`. Returns the exit code: 0 when the engine went away, 2 for bad usage.
+// argv: `compile`, or `measure --device N`. Returns the exit code: 0 when the engine went away, 2 for bad
+// usage.
 int serve(const WorkerParts&, int argc, char** argv);
 
 }  // namespace cultivar

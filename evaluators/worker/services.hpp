@@ -1,5 +1,5 @@
-// What the engine sees of the workers: compile here, judge there. Each service owns worker processes (own process
-// groups, deadlines, fresh after any fault) and speaks the framed protocol of protocol.hpp to them.
+// What the engine sees of the workers: compile here, judge there. Each service owns worker processes (own
+// process groups, deadlines, fresh after any fault) and speaks the framed protocol of protocol.hpp to them.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,15 @@ namespace cultivar {
 
 struct ServiceOptions {
   TargetKind target = TargetKind::cpu;
-  std::filesystem::path programs;         // folder of cultivar-worker-*; default: beside the running program
-  std::vector<std::string> launcher;      // put before the worker's command line: {} = plain child, {"srun", ...}
-  std::filesystem::path cache;            // compiled binaries and measured ceilings; shared by runs
+  std::filesystem::path programs;     // folder of cultivar-worker-*; default: beside the running program
+  std::vector<std::string> launcher;  // put before the worker's command line: {} = plain child, {"srun", ...}
+  std::filesystem::path cache;        // compiled binaries and measured ceilings; shared by runs
   std::filesystem::path task_folder;
   int device = 0;
   int compile_workers = 1;
-  double compile_deadline_s = 60.0;       // for one variant and one assignment of its macros
-  double run_deadline_s = 10.0;           // for one launch of a variant's whole plan
-  int recycle_after = 200;                // evaluations before a worker is replaced anyway
+  double compile_deadline_s = 60.0;  // for one variant and one assignment of its macros
+  double run_deadline_s = 10.0;      // for one launch of a variant's whole plan
+  int recycle_after = 200;           // evaluations before a worker is replaced anyway
 };
 
 // Thread-safe: up to `compile_workers` callers are served at once, others wait.
@@ -30,14 +30,15 @@ class CompileService {
  public:
   explicit CompileService(ServiceOptions);
   ~CompileService();
-  // Stages 1 and 2 for every workload given and for the check shapes (see Breadth). A rejected variant comes back as
-  // its Evaluation. Throws MissingError when no worker or compiler can be had at all.
+  // Stages 1 and 2 for every workload given and for the check shapes (see Breadth). A rejected variant comes
+  // back as its Evaluation. Throws MissingError when no worker or compiler can be had at all.
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                              Breadth = Breadth::searching);
   // A contender's source: may include its library's headers; compiled for the workloads that it claims alone.
   tl::expected<Compiled, Evaluation> compile_contender(const Variant&, const std::vector<Workload>&);
   std::string compiler_identity();
-  // From any thread: kills the workers. Calls in flight, and all later ones, return a rejection "interrupted".
+  // From any thread: kills the workers. Calls in flight, and all later ones, return a rejection
+  // "interrupted".
   void interrupt();
 
  private:
@@ -53,7 +54,8 @@ class DeviceService {
   Expected<DeviceInfo> info();
   // Never throws for what a candidate does: crashes, hangs and lies come back as rejections.
   // An Error means that no worker could be had at all (program missing, launcher failed).
-  Expected<Evaluation> evaluate(const EvaluateRequest&, const std::function<void(const std::string&)>& progress = {});
+  Expected<Evaluation> evaluate(const EvaluateRequest&,
+                                const std::function<void(const std::string&)>& progress = {});
   Expected<GateReport> gate(const GateRequest&, const std::function<void(const std::string&)>& progress = {});
   // From any thread: kills the worker. The call in flight, and all later ones, return an Error whose stage is
   // "interrupted".

@@ -1,4 +1,5 @@
-// cultivar-worker-cpu: compiles variants (`compile`), or checks and times them (`measure`), on this machine's cores.
+// cultivar-worker-cpu: compiles variants (`compile`), or checks and times them (`measure`), on this machine's
+// cores.
 #include "evaluators/targets/cpu/compiler.hpp"
 #include "evaluators/targets/cpu/device.hpp"
 #include "evaluators/worker/serve.hpp"
