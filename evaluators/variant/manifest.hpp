@@ -21,6 +21,7 @@ struct WorkspaceSpec {
   std::string name;
   Expression bytes;
   bool zero = false;  // zeroed before every run, inside the timed region
+  friend bool operator==(const WorkspaceSpec&, const WorkspaceSpec&) = default;
 };
 
 struct TensorMapSpec {  // cuTensorMapEncodeTiled, rank 1-5
@@ -33,12 +34,14 @@ struct TensorMapSpec {  // cuTensorMapEncodeTiled, rank 1-5
   std::string interleave = "none";          // none, 16B, 32B
   std::string l2_promotion = "none";        // none, 64B, 128B, 256B
   std::string out_of_bounds = "zero";       // zero, nan
+  friend bool operator==(const TensorMapSpec&, const TensorMapSpec&) = default;
 };
 
 struct ArgumentSpec {
   // A tensor, a workspace, a tensor map, `thread`, `threads` (cpu), or else an expression.
   std::string text;
   std::optional<Dtype> type;  // nullopt: pointer, or i32 for dimensions, or the parameter's own type
+  friend bool operator==(const ArgumentSpec&, const ArgumentSpec&) = default;
 };
 
 struct KernelLaunch {
@@ -51,6 +54,7 @@ struct KernelLaunch {
   std::optional<Expression> shared;              // dynamic shared memory, bytes
   bool cooperative = false;
   bool programmatic_dependent = false;
+  friend bool operator==(const KernelLaunch&, const KernelLaunch&) = default;
 };
 
 struct Manifest {
@@ -59,23 +63,30 @@ struct Manifest {
   std::optional<Expression> requires_;  // over dimensions, parameters and dtype: which workloads it claims
   std::vector<Tunable> tunables;
   std::vector<Expression> constraints;
-  std::vector<std::string> specialize;  // dimensions, parameters, dtype: macros, one compile for each assignment
+  std::vector<std::string>
+      specialize;  // dimensions, parameters, dtype: macros, one compile for each assignment
   std::vector<std::pair<std::string, Expression>> let;
   std::vector<WorkspaceSpec> workspace;
   std::vector<TensorMapSpec> tensor_maps;
   std::vector<KernelLaunch> launch;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// A diagnostic good enough to repair the source by: "line 7: tensor_maps.map_q names tensor 'qq' (did you mean q?)".
+// A diagnostic good enough to repair the source by: "line 7: tensor_maps.map_q names tensor 'qq' (did you
+// mean q?)".
 struct ManifestError {
   int line = 0;  // of the source file, 1-based
   std::string message;
 };
 
-// Reads the `/*--- cultivar ... ---*/` comment; a bad candidate is a value, so nothing is thrown.
+// Reads the `/*--- cultivar ... ---*/` comment that a source begins with (or the bare text of to_yaml); a bad
+// candidate is a value, so nothing is thrown. Sources are at most 1 MiB.
 tl::expected<Manifest, ManifestError> parse_manifest(std::string_view source);
 // Every name resolves against the task, every default is legal, every expression's names are known.
 tl::expected<void, ManifestError> check_manifest(const Manifest&, const Task&, std::string_view source);
+// Device facts that expressions may use on a target, and what each is; every device of that target supplies
+// them.
+const std::vector<std::pair<std::string, std::string>>& facts_of(TargetKind);
 // Canonical YAML text; parse_manifest of it gives an equal manifest.
 std::string to_yaml(const Manifest&);
 

@@ -20,6 +20,7 @@ struct Tunable {
   std::vector<TunableValue> values;  // at least one, each once; all numbers or all identifiers
   TunableValue fallback;             // the default: one of `values`
   bool categorical() const { return std::holds_alternative<std::string>(values.front()); }
+  friend bool operator==(const Tunable&, const Tunable&) = default;
 };
 
 // Tunable -> value, one entry for each tunable of the manifest.
@@ -28,7 +29,8 @@ using Configuration = std::map<std::string, TunableValue, std::less<>>;
 Configuration default_configuration(const std::vector<Tunable>&);
 // An Error names the tunable and the value that does not belong.
 Expected<void> check_configuration(const std::vector<Tunable>&, const Configuration&);
-// Numbers for expressions: an identifier counts as its index, and `NAME_value` names are bound to their indices.
+// Numbers for expressions: an identifier counts as its index, and `NAME_value` names are bound to their
+// indices.
 Bindings bindings(const std::vector<Tunable>&, const Configuration&);
 // "BLOCK_M=128 LAYOUT=packed", in the manifest's order.
 std::string to_string(const std::vector<Tunable>&, const Configuration&);

@@ -15,15 +15,17 @@ struct Variant {
   std::string source;  // the whole file, manifest included
   Manifest manifest;
   Configuration configuration;
-  std::string id;         // SHA-256 (hex) of normalised source, manifest and tunable values
-  std::string source_id;  // SHA-256 (hex) of normalised source and manifest: what the tuner's observations share
+  std::string id;  // SHA-256 (hex) of normalised source, manifest and tunable values
+  std::string
+      source_id;  // SHA-256 (hex) of normalised source and manifest: what the tuner's observations share
 };
 
 // Trailing blanks, line ends and a final newline do not change what a source is.
 std::string normalised(std::string_view source);
 std::string sha256_hex(std::string_view bytes);
 
-// Lint, stage 0: parse, check against the task, check the configuration (missing tunables get their defaults).
+// Lint, stage 0: parse, check against the task, check the configuration (missing tunables get their
+// defaults).
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task&, Configuration = {});
 // The same from a file; an unreadable file is an InputError, a bad manifest is too ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});
@@ -42,7 +44,7 @@ struct PlannedBuffer {
 
 struct PlannedArgument {
   enum class Kind { buffer, tensor_map, scalar, thread, threads } kind = Kind::scalar;
-  int index = 0;       // into buffers or tensor_maps
+  int index = 0;  // into buffers or tensor_maps
   Dtype type = Dtype::i32;
   double value = 0.0;  // scalar
 };

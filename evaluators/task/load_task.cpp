@@ -1,0 +1,305 @@
+// task.yaml -> Task. Everything that can be wrong with a task's file is found here, with its line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "evaluators/task/read_workloads.hpp"
+#include "evaluators/task/task.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+#include "evaluators/yaml/strict_yaml.hpp"
+
+namespace cultivar {
+namespace {
+
+Expression expression_of(const YamlNode& node) {
+  Expected<Expression> expression = Expression::parse(node.string());
+  if (!expression) node.fail(expression.error().message);
+  return *std::move(expression);
+}
+
+Dtype dtype_of(const YamlNode& node) {
+  const std::string text = node.string();
+  if (const auto type = dtype_named(text)) return *type;
+  std::vector<std::string> known;
+  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i) known.emplace_back(name_of(static_cast<Dtype>(i)));
+  node.fail(fmt::format("unknown dtype '{}'{}", text, did_you_mean(text, known)));
+}
+
+Fill fill_of(const YamlNode& node, const TensorSpec& tensor, bool plain) {
+  static const std::vector<std::pair<std::string, Fill::Kind>> kinds{
+      {"normal", Fill::Kind::normal},      {"uniform", Fill::Kind::uniform},
+      {"constant", Fill::Kind::constant},  {"spread", Fill::Kind::spread},
+      {"rising", Fill::Kind::rising},      {"one_hot", Fill::Kind::one_hot},
+      {"same_rows", Fill::Kind::same_rows}};
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
+  YamlMap map = node.map();
+  const std::string kind = map.require("kind").one_of(names);
+  Fill fill;
+  fill.kind =
+      std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; })->second;
+  if (plain && fill.kind == Fill::Kind::constant)
+    node.fail(
+        "a tensor's plain fill cannot be constant: all-equal inputs hide errors (use normal or uniform)");
+  if (const auto a = map.optional("a")) fill.a = a->number();
+  if (const auto b = map.optional("b")) fill.b = b->number();
+  if (const auto axis = map.optional("axis")) {
+    const auto rank = static_cast<std::int64_t>(tensor.shape.size());
+    fill.axis = static_cast<int>(axis->integer(-rank, rank - 1));
+  }
+  map.finish();
+  return fill;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& folder) : root_(read_yaml(folder / "task.yaml")) {
+    task_.folder = folder;
+  }
+
+  Task read() {
+    YamlMap map = root_.map();
+    task_.name = map.require("name").identifier();
+    task_.summary = map.require("summary").string();
+    read_dimensions(map.require("dimensions"));
+    if (const auto node = map.optional("parameters")) read_parameters(*node);
+    for (const YamlNode& node : map.require("dtypes").items()) {
+      const Dtype type = dtype_of(node);
+      if (std::count(task_.dtypes.begin(), task_.dtypes.end(), type))
+        node.fail("is listed twice (remove one)");
+      task_.dtypes.push_back(type);
+    }
+    if (task_.dtypes.empty()) map.require("dtypes").fail("must list at least one dtype");
+    read_tensors(map.require("tensors"));
+    read_rows(map.require("rows"));
+    if (const auto node = map.optional("let")) read_let(*node);
+    if (const auto node = map.optional("where"))
+      for (const YamlNode& item : node->items()) task_.where.push_back(known(item));
+    read_cost(map.require("cost"));
+    if (const auto node = map.optional("tolerance")) read_tolerance(*node);
+    if (const auto node = map.optional("controls")) read_controls(*node);
+    read_checks(map.require("checks"));
+    read_sets(map.require("workload_sets"));
+    map.finish();
+    if (!std::filesystem::is_regular_file(task_.folder / "reference.cpp"))
+      throw InputError(fmt::format("{}: is missing (it defines reference_row, the task's oracle)",
+                                   (task_.folder / "reference.cpp").string()));
+    return std::move(task_);
+  }
+
+ private:
+  // A name that must be new; names that expressions already know are refused.
+  void claim(const YamlNode& at, const std::string& name) {
+    const auto& reserved = Expression::reserved_names();
+    if (std::find(reserved.begin(), reserved.end(), name) != reserved.end() || name == "dtype" ||
+        name == "element_bytes" || name == "thread" || name == "threads")
+      at.fail(fmt::format("the name '{}' has a meaning of its own (choose another)", name));
+    if (!names_.insert(name).second) at.fail(fmt::format("the name '{}' is used twice (rename one)", name));
+  }
+  std::string name_at(const std::string& key, const YamlNode& at) {
+    const bool legal =
+        !key.empty() && !(key[0] >= '0' && key[0] <= '9') && std::all_of(key.begin(), key.end(), [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+        });
+    if (!legal) at.fail(fmt::format("'{}' is not a name (letters, digits and _, no digit first)", key));
+    return key;
+  }
+  // An expression whose names are all known by now.
+  Expression known(const YamlNode& node) {
+    Expression expression = expression_of(node);
+    for (const std::string& name : expression.names())
+      if (std::find(numbers_.begin(), numbers_.end(), name) == numbers_.end())
+        node.fail(fmt::format("unknown name '{}'{}", name, did_you_mean(name, numbers_)));
+    return expression;
+  }
+
+  void read_dimensions(const YamlNode& node) {
+    for (const auto& [key, value] : node.map().entries()) {
+      Dimension dimension{name_at(key, value), "", std::nullopt};
+      YamlMap map = value.map();
+      dimension.about = map.require("about").string();
+      if (const auto fallback = map.optional("default")) dimension.fallback = known(*fallback);
+      map.finish();
+      claim(value, key);
+      numbers_.push_back(key);
+      task_.dimensions.push_back(std::move(dimension));
+    }
+    if (task_.dimensions.empty()) node.fail("must name at least one dimension");
+  }
+
+  void read_parameters(const YamlNode& node) {
+    for (const auto& [key, value] : node.map().entries()) {
+      Parameter parameter;
+      parameter.name = name_at(key, value);
+      YamlMap map = value.map();
+      parameter.about = map.require("about").string();
+      const YamlNode type = map.require("type");
+      parameter.flag = type.string() == "flag";
+      parameter.type = parameter.flag ? Dtype::i32 : dtype_of(type);
+      if (const auto fallback = map.optional("default")) parameter.fallback = known(*fallback);
+      map.finish();
+      claim(value, key);
+      numbers_.push_back(key);
+      task_.parameters.push_back(std::move(parameter));
+    }
+  }
+
+  void read_tensors(const YamlNode& node) {
+    for (const auto& [key, value] : node.map().entries()) {
+      TensorSpec tensor;
+      tensor.name = name_at(key, value);
+      claim(value, key);
+      YamlMap map = value.map();
+      tensor.role = map.require("role").one_of({"input", "output"}) == "input" ? Role::input : Role::output;
+      if (const auto type = map.optional("dtype")) tensor.dtype = dtype_of(*type);
+      std::vector<std::string> dimensions;
+      for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
+      for (const YamlNode& item : map.require("shape").items())
+        tensor.shape.push_back(item.one_of(dimensions));
+      if (tensor.shape.empty()) value.fail("shape must name at least one dimension");
+      if (const auto fill = map.optional("fill")) {
+        if (tensor.role == Role::output) fill->fail("an output has no fill (remove it)");
+        tensor.fill = fill_of(*fill, tensor, true);
+      }
+      map.finish();
+      task_.tensors.push_back(std::move(tensor));
+    }
+    const auto is_output = [](const TensorSpec& t) { return t.role == Role::output; };
+    if (std::none_of(task_.tensors.begin(), task_.tensors.end(), is_output))
+      node.fail("no tensor is an output");
+  }
+
+  void read_rows(const YamlNode& node) {
+    std::vector<std::string> dimensions;
+    for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
+    for (const YamlNode& item : node.items()) {
+      const std::string row = item.one_of(dimensions);
+      for (const TensorSpec& tensor : task_.tensors)
+        if (tensor.role == Role::output && std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
+          item.fail(fmt::format("the output {} must have {} once in its shape (a row index walks it)",
+                                tensor.name, row));
+      if (std::count(task_.rows.begin(), task_.rows.end(), row)) item.fail("is listed twice (remove one)");
+      task_.rows.push_back(row);
+    }
+    if (task_.rows.empty()) node.fail("must name at least one dimension");
+  }
+
+  void read_let(const YamlNode& node) {
+    with_dtype();
+    for (const auto& [key, value] : node.map().entries()) {
+      name_at(key, value);
+      Expression expression = known(value);
+      claim(value, key);
+      numbers_.push_back(key);
+      task_.let.emplace_back(key, std::move(expression));
+    }
+  }
+
+  void read_cost(const YamlNode& node) {
+    with_dtype();
+    YamlMap map = node.map();
+    task_.cost.flops = known(map.require("flops"));
+    task_.cost.bytes = known(map.require("bytes"));
+    task_.cost.by_bytes = map.require("report").one_of({"flops", "bytes"}) == "bytes";
+    map.finish();
+  }
+
+  void read_tolerance(const YamlNode& node) {
+    YamlMap map = node.map();
+    if (const auto value = map.optional("factor")) task_.tolerance.factor = value->number(1.0, 16.0);
+    if (const auto value = map.optional("floor_eps")) task_.tolerance.floor_eps = value->number(0.0, 64.0);
+    if (const auto value = map.optional("block_rows")) task_.tolerance.block_rows = value->integer(1);
+    map.finish();
+  }
+
+  void read_controls(const YamlNode& node) {
+    for (const auto& [key, value] : node.map().entries()) {
+      Control control{name_at(key, value), "", std::nullopt};
+      YamlMap map = value.map();
+      control.about = map.require("about").string();
+      if (const auto when = map.optional("when")) control.when = known(*when);
+      map.finish();
+      task_.controls.push_back(std::move(control));
+    }
+  }
+
+  void read_stress(const YamlNode& node) {
+    std::vector<std::string> inputs;
+    for (const TensorSpec& t : task_.tensors)
+      if (t.role == Role::input) inputs.push_back(t.name);
+    for (const auto& [key, value] : node.map().entries()) {
+      StressCase stress{name_at(key, value), "", {}};
+      YamlMap map = value.map();
+      stress.about = map.require("about").string();
+      for (const std::string& input : inputs)
+        if (const auto fill = map.optional(input))
+          stress.fills[input] = fill_of(*fill, *task_.tensor(input), false);
+      map.finish();
+      if (stress.fills.empty()) value.fail("fills no tensor (give at least one input a fill)");
+      task_.stress.push_back(std::move(stress));
+    }
+  }
+
+  void read_checks(const YamlNode& node) {
+    YamlMap map = node.map();
+    task_.smoke = read_workloads(task_, map.require("smoke"), task_.dtypes.front(), false);
+    task_.sweep = read_workloads(task_, map.require("sweep"), task_.dtypes.front(), false);
+    if (const auto shapes = map.optional("stress_shapes"))
+      task_.stress_shapes = read_workloads(task_, *shapes, task_.dtypes.front(), false);
+    if (const auto stress = map.optional("stress")) read_stress(*stress);
+    if (const auto edge = map.optional("edge"))
+      task_.edge = read_workloads(task_, *edge, task_.dtypes.front(), false);
+    if (task_.stress.empty() != task_.stress_shapes.empty())
+      node.fail("stress and stress_shapes need each other (give both or none)");
+    map.finish();
+  }
+
+  void read_sets(const YamlNode& node) {
+    for (const auto& [key, value] : node.map().entries()) {
+      WorkloadSet set{name_at(key, value), "", {}};
+      YamlMap map = value.map();
+      set.about = map.require("about").string();
+      const YamlNode type_node = map.require("dtype");
+      std::vector<YamlNode> types =
+          type_node.is_sequence() ? type_node.items() : std::vector<YamlNode>{type_node};
+      const YamlNode list = map.require("workloads");
+      for (const YamlNode& type : types) {
+        const Dtype dtype = dtype_of(type);
+        if (!std::count(task_.dtypes.begin(), task_.dtypes.end(), dtype))
+          type.fail(fmt::format("the task does not list the dtype {} (add it to dtypes)", name_of(dtype)));
+        for (Workload& w : read_workloads(task_, list, dtype, true)) {
+          for (const Workload& other : set.workloads)
+            if (other.name == w.name) type.fail(fmt::format("the workload {} is there twice", w.name));
+          set.workloads.push_back(std::move(w));
+        }
+      }
+      map.finish();
+      task_.workload_sets.push_back(std::move(set));
+    }
+    if (task_.workload_sets.empty()) node.fail("must name at least one set");
+  }
+
+  void with_dtype() {
+    if (std::count(numbers_.begin(), numbers_.end(), "dtype")) return;
+    numbers_.emplace_back("dtype");
+    numbers_.emplace_back("element_bytes");
+  }
+
+  YamlNode root_;
+  Task task_;
+  std::set<std::string> names_;
+  std::vector<std::string> numbers_;  // names that expressions may use by now
+};
+
+}  // namespace
+
+Task load_task(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder))
+    throw InputError(fmt::format(
+        "{}: is not a task's folder (give a folder with task.yaml and reference.cpp)", folder.string()));
+  return Reader(folder).read();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,74 @@
+#include "evaluators/task/task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cultivar {
+namespace {
+
+// A loaded task's own expressions were checked for every workload in its file; a workload made elsewhere that
+// lacks a name is a bug or bad input.
+double evaluated(const Expression& expression, const Bindings& bindings, const std::string& where) {
+  const Expected<double> value = expression.evaluate(bindings);
+  if (!value) throw InputError(fmt::format("{}: {}", where, value.error().message));
+  return *value;
+}
+
+}  // namespace
+
+const WorkloadSet* Task::workloads(std::string_view set) const {
+  const auto found =
+      std::find_if(workload_sets.begin(), workload_sets.end(), [&](const auto& s) { return s.name == set; });
+  return found == workload_sets.end() ? nullptr : &*found;
+}
+
+const TensorSpec* Task::tensor(std::string_view tensor_name) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == tensor_name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+Bindings Task::bindings(const Workload& workload) const {
+  Bindings result = workload.values;
+  result["dtype"] = static_cast<double>(workload.dtype);
+  result["element_bytes"] = static_cast<double>(size_of(workload.dtype));
+  for (const auto& [let_name, expression] : let)
+    result[let_name] = evaluated(expression, result, fmt::format("task {}: let.{}", name, let_name));
+  return result;
+}
+
+std::vector<std::int64_t> Task::shape(const TensorSpec& spec, const Workload& workload) const {
+  std::vector<std::int64_t> result;
+  for (const std::string& dimension : spec.shape) {
+    const auto found = workload.values.find(dimension);
+    if (found == workload.values.end())
+      throw InputError(
+          fmt::format("task {}: workload {} lacks the dimension {}", name, workload.name, dimension));
+    result.push_back(static_cast<std::int64_t>(found->second));
+  }
+  return result;
+}
+
+std::size_t Task::bytes_of(const TensorSpec& spec, const Workload& workload) const {
+  std::size_t bytes = size_of(dtype(spec, workload));
+  for (const std::int64_t extent : shape(spec, workload)) bytes *= static_cast<std::size_t>(extent);
+  return bytes;
+}
+
+std::int64_t Task::row_count(const Workload& workload) const {
+  std::int64_t count = 1;
+  for (const std::string& dimension : rows) count *= static_cast<std::int64_t>(workload.values.at(dimension));
+  return count;
+}
+
+double Task::flops(const Workload& workload) const {
+  return evaluated(cost.flops, bindings(workload), fmt::format("task {}: cost.flops", name));
+}
+
+double Task::bytes(const Workload& workload) const {
+  return evaluated(cost.bytes, bindings(workload), fmt::format("task {}: cost.bytes", name));
+}
+
+}  // namespace cultivar

@@ -1,0 +1,252 @@
+// Manifest against task: every name resolves, nothing is named twice, and what can be judged without a
+// workload is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "evaluators/variant/manifest_text.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+struct Wrong {
+  std::string path, message;
+};
+
+class Checker {
+ public:
+  Checker(const Manifest& manifest, const Task& task, std::string_view code)
+      : manifest_(manifest), task_(task), code_(code) {}
+
+  void check() {
+    if (manifest_.task != task_.name)
+      fail("task", fmt::format("is '{}', but the task here is '{}'", manifest_.task, task_.name));
+    collect_task_names();
+    if (manifest_.requires_)
+      resolve("requires", *manifest_.requires_, numbers_,
+              "only dimensions, parameters and dtype may be used here");
+    check_tunables();
+    for (const auto& [name, about] : facts_of(manifest_.target)) {
+      if (contains(numbers_, name)) fail("tunables", fmt::format("the name '{}' is a device fact", name));
+      taken_.emplace(name, "a device fact");
+      numbers_.push_back(name);
+    }
+    check_let();
+    for (std::size_t i = 0; i < manifest_.constraints.size(); ++i)
+      resolve(fmt::format("constraints[{}]", i), manifest_.constraints[i], numbers_);
+    check_specialize();
+    for (const WorkspaceSpec& workspace : manifest_.workspace) {
+      const std::string path = "workspace." + workspace.name;
+      claim(path, workspace.name, "a workspace");
+      resolve(path + ".bytes", workspace.bytes, numbers_);
+      pointers_.push_back(workspace.name);
+    }
+    for (const TensorMapSpec& map : manifest_.tensor_maps) check_tensor_map(map);
+    for (std::size_t i = 0; i < manifest_.launch.size(); ++i)
+      check_launch(fmt::format("launch[{}]", i), manifest_.launch[i]);
+  }
+
+ private:
+  [[noreturn]] static void fail(std::string path, std::string message) {
+    throw Wrong{std::move(path), std::move(message)};
+  }
+
+  void claim(const std::string& path, const std::string& name, std::string what) {
+    if (contains(Expression::reserved_names(), name))
+      fail(path, fmt::format("the name '{}' is a function or dtype (choose another)", name));
+    if (name == "thread" || name == "threads")
+      fail(path, fmt::format("the name '{}' is the built-in argument (choose another)", name));
+    const auto [at, fresh] = taken_.emplace(name, what);
+    if (!fresh) fail(path, fmt::format("the name '{}' is already {} (choose another)", name, at->second));
+  }
+
+  static void resolve(const std::string& path, const Expression& expression, const Names& known,
+                      const std::string& remark = {}) {
+    for (const std::string& name : expression.names())
+      if (!contains(known, name))
+        fail(path, fmt::format("'{}' uses the unknown name '{}'{}{}", expression.text(), name,
+                               did_you_mean(name, known), remark.empty() ? "" : "; " + remark));
+  }
+
+  void collect_task_names() {
+    for (const Dimension& d : task_.dimensions) add_number(d.name, "a dimension of the task");
+    for (const Parameter& p : task_.parameters) add_number(p.name, "a parameter of the task");
+    add_number("dtype", "the workload's dtype");
+    add_number("element_bytes", "the size of the workload's dtype");
+    for (const auto& [name, expression] : task_.let) add_number(name, "a `let` name of the task");
+    for (const TensorSpec& t : task_.tensors) {
+      taken_.emplace(t.name, "a tensor of the task");
+      pointers_.push_back(t.name);
+    }
+  }
+  void add_number(const std::string& name, std::string what) {
+    taken_.emplace(name, std::move(what));
+    numbers_.push_back(name);
+  }
+
+  void check_tunables() {
+    for (const Tunable& tunable : manifest_.tunables) {
+      const std::string path = "tunables." + tunable.name;
+      claim(path, tunable.name, "a tunable");
+      numbers_.push_back(tunable.name);
+      if (!tunable.categorical()) continue;
+      for (const TunableValue& value : tunable.values) {
+        const std::string name = tunable.name + "_" + std::get<std::string>(value);
+        claim(path, name, "a value of the tunable " + tunable.name);
+        numbers_.push_back(name);
+      }
+    }
+  }
+
+  void check_let() {
+    for (const auto& [name, expression] : manifest_.let) {
+      const std::string path = "let." + name;
+      resolve(path, expression, numbers_, "a let may use those above it");
+      claim(path, name, "a let");
+      numbers_.push_back(name);
+    }
+  }
+
+  void check_specialize() {
+    Names known{"dtype"};
+    for (const Dimension& d : task_.dimensions) known.push_back(d.name);
+    for (const Parameter& p : task_.parameters) known.push_back(p.name);
+    for (std::size_t i = 0; i < manifest_.specialize.size(); ++i)
+      if (!contains(known, manifest_.specialize[i]))
+        fail(fmt::format("specialize[{}]", i),
+             fmt::format("'{}' is not a dimension, a parameter or dtype{}", manifest_.specialize[i],
+                         did_you_mean(manifest_.specialize[i], known)));
+  }
+
+  void check_tensor_map(const TensorMapSpec& map) {
+    const std::string path = "tensor_maps." + map.name;
+    claim(path, map.name, "a tensor map");
+    if (!contains(pointers_, map.tensor))
+      fail(path + ".tensor",
+           fmt::format("there is no tensor '{}'{}", map.tensor, did_you_mean(map.tensor, pointers_)));
+    if (task_.tensor(map.tensor) == nullptr)
+      fail(path + ".tensor",
+           fmt::format("'{}' is a workspace; a tensor map needs a tensor of the task", map.tensor));
+    const auto each = [&](const char* key, const std::vector<Expression>& list) {
+      for (std::size_t i = 0; i < list.size(); ++i)
+        resolve(fmt::format("{}.{}[{}]", path, key, i), list[i], numbers_);
+    };
+    each("sizes", map.sizes);
+    each("strides", map.strides);
+    each("box", map.box);
+    each("element_strides", map.element_strides);
+    if (map.interleave != "none" && map.sizes.size() < 3)
+      fail(path + ".interleave", "an interleaved layout needs rank 3 or more");
+    if (map.interleave == "32B" && map.swizzle != "32B")
+      fail(path + ".swizzle", "interleave 32B needs swizzle 32B");
+    maps_.push_back(map.name);
+  }
+
+  void check_launch(const std::string& path, const KernelLaunch& launch) {
+    if (!code_.empty() && !defines(launch.kernel))
+      fail(path + ".kernel",
+           fmt::format("the source does not mention '{}' (define it as extern \"C\"{}, or correct the "
+                       "name)",
+                       launch.kernel, manifest_.target == TargetKind::cuda ? " __global__" : ""));
+    const auto each = [&](const char* key, const std::vector<Expression>& list) {
+      for (std::size_t i = 0; i < list.size(); ++i)
+        resolve(fmt::format("{}.{}[{}]", path, key, i), list[i], numbers_);
+    };
+    each("grid", launch.grid);
+    each("block", launch.block);
+    each("cluster", launch.cluster);
+    if (launch.shared) resolve(path + ".shared", *launch.shared, numbers_);
+    if (launch.threads) resolve(path + ".threads", *launch.threads, numbers_);
+    bool writes = false;
+    for (std::size_t i = 0; i < launch.args.size(); ++i) {
+      const ArgumentSpec& argument = launch.args[i];
+      const std::string at = fmt::format("{}.args[{}]", path, i);
+      const bool special = contains(pointers_, argument.text) || contains(maps_, argument.text) ||
+                           argument.text == "thread" || argument.text == "threads";
+      if (special && argument.type)
+        fail(at, fmt::format("'{}' takes no type (write the name alone)", argument.text));
+      if (contains(pointers_, argument.text) || contains(maps_, argument.text)) {
+        writes = true;
+        continue;
+      }
+      if (argument.text == "thread" || argument.text == "threads") {
+        if (manifest_.target == TargetKind::cuda)
+          fail(at,
+               fmt::format("'{}' is for target cpu (use threadIdx, blockIdx and gridDim)", argument.text));
+        continue;
+      }
+      Names known = pointers_;
+      known.insert(known.end(), maps_.begin(), maps_.end());
+      known.insert(known.end(), numbers_.begin(), numbers_.end());
+      const Expression expression = Expression::parse(argument.text).value();
+      for (const std::string& name : expression.names()) {
+        if (contains(numbers_, name)) continue;
+        if (contains(pointers_, name) || contains(maps_, name))
+          fail(at, fmt::format("'{}': {} is a pointer or a tensor map and must stand alone", argument.text,
+                               name));
+        fail(at, fmt::format("unknown argument '{}'{}", name, did_you_mean(name, known, 40)));
+      }
+    }
+    if (!writes)
+      fail(path + ".args",
+           "no argument is a tensor, a workspace or a tensor map: the kernel could write nothing");
+  }
+
+  bool defines(const std::string& kernel) const {
+    const auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    for (std::size_t at = code_.find(kernel); at != std::string_view::npos; at = code_.find(kernel, at + 1)) {
+      const bool begins = at == 0 || !part(code_[at - 1]);
+      const std::size_t end = at + kernel.size();
+      if (begins && (end == code_.size() || !part(code_[end]))) return true;
+    }
+    return false;
+  }
+
+  const Manifest& manifest_;
+  const Task& task_;
+  std::string_view code_;
+  std::map<std::string, std::string, std::less<>> taken_;  // name -> what it is
+  Names numbers_, pointers_, maps_;
+};
+
+}  // namespace
+
+const std::vector<std::pair<std::string, std::string>>& facts_of(TargetKind target) {
+  static const std::vector<std::pair<std::string, std::string>> cpu{
+      {"num_cores", "cores that a variant may use: the default of `threads`"},
+      {"l1_bytes", "level 1 data cache of a core"},
+      {"l2_bytes", "level 2 cache of a core"},
+      {"l3_bytes", "last-level cache"},
+      {"vector_bits", "width of the widest vector register: 128, 256 or 512"},
+      {"page_bytes", "size of a memory page"}};
+  static const std::vector<std::pair<std::string, std::string>> cuda{
+      {"num_sms", "multiprocessors"},
+      {"smem_max", "most dynamic shared memory of a block, bytes"},
+      {"l2_bytes", "L2 cache"},
+      {"registers_max", "32-bit registers of a multiprocessor"},
+      {"threads_max", "most threads resident on a multiprocessor"},
+      {"compute_capability", "90 for sm_90"}};
+  return target == TargetKind::cpu ? cpu : cuda;
+}
+
+tl::expected<void, ManifestError> check_manifest(const Manifest& manifest, const Task& task,
+                                                 std::string_view source) {
+  const auto text = find_manifest(source);
+  try {
+    Checker(manifest, task, text ? text->code : std::string_view{}).check();
+  } catch (const Wrong& wrong) {
+    return tl::make_unexpected(ManifestError{line_of(source, wrong.path), wrong.path + ": " + wrong.message});
+  }
+  return {};
+}
+
+}  // namespace cultivar

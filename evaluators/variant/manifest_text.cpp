@@ -1,0 +1,105 @@
+#include "evaluators/variant/manifest_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace cultivar {
+namespace {
+
+constexpr std::string_view opening = "/*--- cultivar";
+constexpr std::string_view closing = "---*/";
+constexpr std::size_t longest = 1 << 20;
+
+int line_at(std::string_view text, std::size_t position) {
+  return 1 + static_cast<int>(
+                 std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
+}
+
+// Blank lines and // comments may stand before the manifest; returns where the first other thing begins.
+std::size_t after_preamble(std::string_view source) {
+  std::size_t at = source.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  while (at < source.size()) {
+    if (std::string_view(" \t\r\n").find(source[at]) != std::string_view::npos) {
+      ++at;
+    } else if (source.substr(at).starts_with("//")) {
+      at = std::min(source.find('\n', at), source.size());
+    } else {
+      break;
+    }
+  }
+  return at;
+}
+
+}  // namespace
+
+tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source) {
+  const auto wrong = [](int line, std::string message) {
+    return tl::make_unexpected(ManifestError{line, std::move(message)});
+  };
+  if (source.size() > longest) return wrong(0, fmt::format("the source is longer than {} bytes", longest));
+  if (source.find('\0') != std::string_view::npos)
+    return wrong(0, "the source holds a zero byte (it must be text)");
+  const std::size_t begin = after_preamble(source);
+  if (source.substr(begin).starts_with("name:"))
+    return ManifestText{source.substr(begin), line_at(source, begin), {}};
+  if (!source.substr(begin).starts_with(opening)) {
+    if (const std::size_t later = source.find(opening); later != std::string_view::npos)
+      return wrong(line_at(source, later),
+                   fmt::format("the manifest must come first, before any code (move the comment "
+                               "that begins with '{}' to the top)",
+                               opening));
+    return wrong(1, fmt::format("there is no manifest (begin the file with a comment '{}', YAML lines, '{}')",
+                                opening, closing));
+  }
+  const std::size_t yaml = source.find('\n', begin);
+  const std::size_t end = source.find(closing, begin);
+  if (end == std::string_view::npos || yaml == std::string_view::npos)
+    return wrong(line_at(source, begin),
+                 fmt::format("the manifest's comment is not closed (end it with '{}')", closing));
+  if (yaml > end)
+    return wrong(line_at(source, begin), "the manifest must begin on the line after the marker");
+  const std::string_view rest = source.substr(begin + opening.size(), yaml - begin - opening.size());
+  if (rest.find_first_not_of(" \t\r") != std::string_view::npos)
+    return wrong(line_at(source, begin), fmt::format("the marker's line must be '{}' alone", opening));
+  return ManifestText{source.substr(yaml + 1, end - yaml - 1), line_at(source, yaml + 1),
+                      source.substr(end + closing.size())};
+}
+
+YamlNode manifest_tree(const ManifestText& text) {
+  return parse_yaml(text.yaml, "manifest", text.first_line);
+}
+
+int line_of(std::string_view source, std::string_view path) {
+  const auto text = find_manifest(source);
+  if (!text) return text.error().line;
+  try {
+    YamlNode node = manifest_tree(*text);
+    int line = node.line();
+    while (!path.empty()) {
+      if (path.front() == '.') path.remove_prefix(1);
+      if (path.front() == '[') {
+        std::size_t index = 0;
+        std::from_chars(path.data() + 1, path.data() + path.size(), index);
+        path.remove_prefix(std::min(path.find(']') + 1, path.size()));
+        const std::vector<YamlNode> items = node.is_sequence() ? node.items() : std::vector<YamlNode>{};
+        if (index >= items.size()) return line;
+        node = items[index];
+      } else {
+        const std::string key(path.substr(0, path.find_first_of(".[")));
+        path.remove_prefix(key.size());
+        if (!node.is_map()) return line;
+        const auto value = node.map().optional(key);
+        if (!value) return line;
+        node = *value;
+      }
+      line = node.line();
+    }
+    return line;
+  } catch (const YamlError& error) {
+    return error.line();
+  }
+}
+
+}  // namespace cultivar

@@ -1,0 +1,15 @@
+// The numbers that a variant's expressions see. Private to this folder.
+#pragma once
+
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// Task's names, tunables, facts and the manifest's lets. An Error says which let fails.
+Expected<Bindings> scope_of(const Variant&, const Task&, const Workload&, const Facts&);
+
+// A tensor map with every expression evaluated and the rules of cuTensorMapEncodeTiled checked.
+Expected<PlannedTensorMap> plan_tensor_map(const TensorMapSpec&, int buffer, Dtype, std::size_t buffer_bytes,
+                                           const Bindings&);
+
+}  // namespace cultivar

@@ -1,0 +1,78 @@
+// Identity and lint of a variant.
+#include "evaluators/variant/variant.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+
+#include "evaluators/variant/manifest_text.hpp"
+
+namespace cultivar {
+
+std::string normalised(std::string_view source) {
+  if (source.starts_with("\xef\xbb\xbf")) source.remove_prefix(3);
+  std::string result;
+  result.reserve(source.size() + 1);
+  std::size_t at = 0;
+  while (at < source.size()) {
+    const std::size_t end = std::min(source.find_first_of("\r\n", at), source.size());
+    std::string_view line = source.substr(at, end - at);
+    const std::size_t last = line.find_last_not_of(" \t\f\v");
+    result += line.substr(0, last == std::string_view::npos ? 0 : last + 1);
+    result += '\n';
+    at = end + (source.substr(end).starts_with("\r\n") ? 2 : 1);
+  }
+  while (result.ends_with("\n\n")) result.pop_back();
+  if (result == "\n") result.clear();
+  return result;
+}
+
+std::string sha256_hex(std::string_view bytes) {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1 ||
+      EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) != 1 ||
+      EVP_DigestFinal_ex(context.get(), digest, &size) != 1)
+    throw std::runtime_error("OpenSSL refuses SHA-256");
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+tl::expected<Variant, ManifestError> make_variant(std::string source, const Task& task,
+                                                  Configuration configuration) {
+  auto manifest = parse_manifest(source);
+  if (!manifest) return tl::make_unexpected(manifest.error());
+  if (const auto checked = check_manifest(*manifest, task, source); !checked)
+    return tl::make_unexpected(checked.error());
+  for (const Tunable& tunable : manifest->tunables) configuration.try_emplace(tunable.name, tunable.fallback);
+  if (const auto checked = check_configuration(manifest->tunables, configuration); !checked)
+    return tl::make_unexpected(ManifestError{line_of(source, "tunables"), checked.error().message});
+  Variant variant;
+  variant.source_id = sha256_hex(normalised(source));
+  variant.id = sha256_hex(variant.source_id + "\n" + to_string(manifest->tunables, configuration));
+  variant.source = std::move(source);
+  variant.manifest = *std::move(manifest);
+  variant.configuration = std::move(configuration);
+  return variant;
+}
+
+Variant load_variant(const std::filesystem::path& file, const Task& task, Configuration configuration) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file))
+    throw InputError(fmt::format("{}: cannot be read (does it exist, and may you read it?)", file.string()));
+  std::ostringstream text;
+  text << in.rdbuf();
+  auto variant = make_variant(text.str(), task, std::move(configuration));
+  if (!variant)
+    throw InputError(
+        fmt::format("{}:{}: {}", file.string(), std::max(1, variant.error().line), variant.error().message));
+  return *std::move(variant);
+}
+
+}  // namespace cultivar
