@@ -21,6 +21,7 @@ constexpr Command table[] = {
     {"evaluate", "check and time variants outside a search", evaluate_command},
     {"compare", "let the gate decide between two variants", compare_command},
     {"tasks", "what can be searched for", tasks_command},
+    {"replay", "make every decision of a run again from its record", replay_command},
     {"doctor", "what this machine offers, and what is missing", doctor_command},
 };
 

@@ -28,6 +28,7 @@ int submit_command(const Arguments&);
 int evaluate_command(const Arguments&);
 int compare_command(const Arguments&);
 int tasks_command(const Arguments&);
+int replay_command(const Arguments&);
 int doctor_command(const Arguments&);
 
 // Runs the command that the first argument names; explains every trouble and returns the exit code:

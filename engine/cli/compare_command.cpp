@@ -1,0 +1,138 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/cli/workbench.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json();
+}
+
+std::string percent(double log_ratio) {
+  return std::isfinite(log_ratio) ? fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio)) : "?";
+}
+
+Compiled checked(Workbench& bench, const Task& task, const NamedSource& source,
+                 const std::vector<Workload>& workloads) {
+  show_step("compiling " + source.label);
+  Compiled compiled = bench.contender(source, workloads);
+  if (claimed(compiled.variant, task, workloads).size() != workloads.size())
+    throw InputError(fmt::format("{} does not claim every workload that is compared", source.origin));
+  EvaluateRequest request;
+  request.variant = compiled;
+  request.workloads = workloads;
+  request.stop_after = Stage::edge;
+  const Evaluation evaluation = must(bench.device().evaluate(
+      request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
+  clear_step();
+  if (!evaluation.measured())
+    throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
+                                         name_of(evaluation.stage), evaluation.reason,
+                                         evaluation.diagnostics));
+  return compiled;
+}
+
+}  // namespace
+
+int compare_command(const Arguments& arguments) {
+  std::string task_name, a, b, target = "cpu", set;
+  GateOptions gate;
+  bool as_json = false;
+  Options options(
+      "compare",
+      "Lets the gate decide whether A is better than B: interleaved, randomised, every output checked. A and "
+      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables.",
+      "cultivar compare attention_forward runs/quickstart:best tiled");
+  options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
+  options.argument("A", a, "the challenger");
+  options.argument("B", b, "the incumbent");
+  options.option("--target", target, "cpu, or cuda[:N]");
+  options.option("--workloads", set, "a workload set of the task (default: cpu_quick or quick)");
+  options.option("--min-gain", gate.min_gain, "what A must be shown to gain, 0.005 = 0.5 %");
+  options.option("--max-seconds", gate.max_device_seconds, "of device time; then the answer is undecided");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const Task task = load_task(find_task(house, task_name));
+  const TargetChoice where = parse_target(target);
+  const NamedSource challenger = find_source(house, task, a, {"seeds", "contenders"});
+  const NamedSource incumbent = find_source(house, task, b, {"seeds", "contenders"});
+  const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
+
+  Workbench bench(house, task, where);
+  GateRequest request;
+  request.challenger = checked(bench, task, challenger, workloads);
+  request.incumbent = checked(bench, task, incumbent, workloads);
+  request.control = request.incumbent;
+  request.workloads = workloads;
+  request.options = gate;
+  request.seed = std::random_device{}();
+  const GateReport report =
+      must(bench.device().gate(request, [](const std::string& step) { show_step("gate: " + step); }));
+  clear_step();
+  if (interrupted()) return 130;
+
+  const Decision& d = report.decision;
+  json rows = json::array();
+  Table table({"workload", "A", "B", "A is faster by", "at least", "at most"});
+  for (std::size_t i = 0; i < d.workloads.size(); ++i) {
+    const WorkloadRatio& w = d.workloads[i];
+    const double mine = i < report.challenger_seconds.size() ? report.challenger_seconds[i] : NAN;
+    const double other = i < report.incumbent_seconds.size() ? report.incumbent_seconds[i] : NAN;
+    table.row({w.workload, time_of(mine * 1e6), time_of(other * 1e6), percent(w.log_ratio), percent(w.lower),
+               percent(w.upper)});
+    rows.push_back({{"name", w.workload},
+                    {"a_median_us", number(mine * 1e6)},
+                    {"b_median_us", number(other * 1e6)},
+                    {"ratio", number(std::exp(w.log_ratio))},
+                    {"lower", number(std::exp(w.lower))},
+                    {"upper", number(std::exp(w.upper))}});
+  }
+  output.facts({{"task", task.name},
+                {"a", a},
+                {"b", b},
+                {"a_id", request.challenger.variant.id},
+                {"b_id", request.incumbent.variant.id},
+                {"verdict", name_of(d.verdict)},
+                {"reason", d.reason},
+                {"ratio", number(std::exp(d.log_ratio))},
+                {"lower", number(std::exp(d.lower))},
+                {"upper", number(std::exp(d.upper))},
+                {"blocks", d.blocks},
+                {"device_seconds", d.device_seconds},
+                {"control_drift", number(d.control_drift)},
+                {"workloads", rows},
+                {"trouble", report.trouble}});
+  output.line("A = " + a + "\nB = " + b + "\n\n" + table.text("  "));
+  for (const std::string& trouble : report.trouble) output.line("trouble: " + trouble);
+  const std::string figures =
+      fmt::format("{} blocks, {} of device time", d.blocks, duration(d.device_seconds));
+  const std::string range =
+      fmt::format("{} (between {} and {})", percent(d.log_ratio), percent(d.lower), percent(d.upper));
+  switch (d.verdict) {
+    case Verdict::better:
+      output.line(fmt::format("A is better than B: {}. {}.", range, figures));
+      break;
+    case Verdict::worse:
+      output.line(fmt::format("A is not better than B: {}. {}. {}", range, figures, d.reason));
+      break;
+    case Verdict::undecided:
+      output.line(fmt::format("Undecided: {}. {}. More time: --max-seconds {:.0f}", range, figures,
+                              4 * gate.max_device_seconds));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace cultivar

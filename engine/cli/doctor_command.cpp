@@ -1,0 +1,187 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/cli/workbench.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+double seconds_of(SteadyClock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+// The smallest step that the clock was seen to make.
+double clock_step_s() {
+  double least = 1.0;
+  for (int i = 0; i < 1000; ++i) {
+    const auto before = SteadyClock::now();
+    auto after = before;
+    while (after == before) after = SteadyClock::now();
+    least = std::min(least, seconds_of(after - before));
+  }
+  return least;
+}
+
+// The same arithmetic timed 300 times, about a millisecond each: (third quartile - first) / median, and the
+// same for the largest.
+struct Noise {
+  double quartiles = 0.0, worst = 0.0;
+};
+Noise noise_of_the_clock() {
+  std::vector<double> times;
+  volatile double sink = 0.0;
+  for (int run = 0; run < 300; ++run) {
+    const auto before = SteadyClock::now();
+    double x = 1.0;
+    for (int i = 0; i < 300000; ++i) x = x * 0.999999 + 1e-6;
+    sink = x;
+    times.push_back(seconds_of(SteadyClock::now() - before));
+  }
+  (void)sink;
+  std::sort(times.begin(), times.end());
+  const double median = times[times.size() / 2];
+  return {(times[times.size() * 3 / 4] - times[times.size() / 4]) / median, times.back() / median - 1.0};
+}
+
+double load_average() {
+  double load = 0.0;
+  std::ifstream("/proc/loadavg") >> load;
+  return load;
+}
+
+bool on_path(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  std::string rest = path ? path : "/usr/bin:/bin";
+  for (std::size_t start = 0; start <= rest.size();) {
+    const std::size_t end = std::min(rest.find(':', start), rest.size());
+    if (::access((rest.substr(start, end - start) + "/" + program).c_str(), X_OK) == 0) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+int doctor_command(const Arguments& arguments) {
+  bool as_json = false;
+  Options options("doctor", "What this machine offers to Cultivar, what is missing, and how to get it.",
+                  "cultivar doctor");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  json facts, missing = json::array();
+  const auto report = [&](const std::string& what, const std::string& words) {
+    output.line(fmt::format("  {:<12} {}", what, words));
+  };
+  const auto lacks = [&](const std::string& what, const std::string& remedy, bool needed) {
+    missing.push_back({{"what", what}, {"remedy", remedy}, {"needed", needed}});
+  };
+
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const double step = clock_step_s(), load = load_average();
+  const Noise noise = noise_of_the_clock();
+  output.line("This machine");
+  report("cores", fmt::format("{}, load {:.1f}", cores, load));
+  report(
+      "clock",
+      fmt::format("steps of {:.0f} ns; the same millisecond of work varies by {:.1f} % (half of the runs), "
+                  "{:.0f} % at worst",
+                  step * 1e9, noise.quartiles * 100, noise.worst * 100));
+  facts["cores"] = cores;
+  facts["load"] = load;
+  facts["clock"] = {
+      {"step_ns", step * 1e9}, {"quartile_spread", noise.quartiles}, {"worst_spread", noise.worst}};
+  if (load > 0.5 * cores)
+    lacks("a quiet machine",
+          fmt::format("the load is {:.1f} on {} cores: times will vary; stop what else is running", load,
+                      cores),
+          false);
+  std::error_code trouble;
+  fs::create_directories(house.cache, trouble);
+  const auto space = fs::space(house.cache, trouble);
+  report("cache",
+         fmt::format("{}, {} free", house.cache.string(), bytes_of(static_cast<double>(space.available))));
+  facts["cache"] = {{"path", house.cache.string()}, {"free_bytes", space.available}};
+  if (!trouble && space.available < (1ULL << 30))
+    lacks("disk space", fmt::format("less than 1 GiB is free in {}", house.cache.string()), false);
+
+  output.line("\nThe cpu target");
+  facts["cpu"] = nullptr;
+  const std::vector<std::string> tasks = task_names(house);
+  try {
+    if (tasks.empty()) throw MissingError("there is no task below configs/tasks");
+    const std::string usual = "attention_forward";
+    const bool has_usual = std::find(tasks.begin(), tasks.end(), usual) != tasks.end();
+    const Task task = load_task(find_task(house, has_usual ? usual : tasks.front()));
+    ServiceOptions services;
+    services.programs = house.programs;
+    services.cache = house.cache;
+    services.task_folder = task.folder;
+    CompileService compiler(services);
+    const std::string identity = compiler.compiler_identity();
+    report("compiler", identity);
+    DeviceService device(services);
+    show_step("measuring this machine's ceilings");
+    const DeviceInfo info = must(device.info());
+    clear_step();
+    report("device", info.description);
+    report("isolation", info.isolation);
+    report("ceilings",
+           fmt::format(
+               "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
+               info.ceilings.flops / 1e9, info.ceilings.bytes_per_second / 1e9,
+               info.ceilings.cached_bytes_per_second / 1e9, time_of(info.ceilings.handshake_s * 1e6)));
+    facts["cpu"] = {{"compiler", identity},
+                    {"device", info.description},
+                    {"isolation", info.isolation},
+                    {"facts", json(info.facts)},
+                    {"ceilings",
+                     {{"flops", info.ceilings.flops},
+                      {"bytes_per_second", info.ceilings.bytes_per_second},
+                      {"cached_bytes_per_second", info.ceilings.cached_bytes_per_second},
+                      {"handshake_s", info.ceilings.handshake_s}}}};
+  } catch (const std::exception& error) {
+    clear_step();
+    report("unusable", error.what());
+    lacks("the cpu target", error.what(), true);
+  }
+  if (!on_path("g++")) lacks("g++", "apt-get install g++", true);
+  if (!on_path("bwrap"))
+    lacks("bubblewrap", "apt-get install bubblewrap: without it kernels are kept in by fewer walls", false);
+
+  output.line("\nThe cuda target");
+  const bool cuda = fs::exists(house.programs / "cultivar-worker-cuda", trouble);
+  facts["cuda"] = cuda;
+  report(cuda ? "built" : "absent", cuda ? "this build has the CUDA worker"
+                                         : "this build has no CUDA worker; the cpu target needs none");
+
+  facts["missing"] = missing;
+  output.line(missing.empty() ? "\nNothing is missing." : "\nMissing");
+  bool usable = true;
+  for (const json& each : missing) {
+    report(each["needed"] ? "needed" : "advised",
+           fmt::format("{}: {}", each["what"].get<std::string>(), each["remedy"].get<std::string>()));
+    usable = usable && !each["needed"].get<bool>();
+  }
+  output.facts(facts);
+  return usable ? 0 : 3;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,142 @@
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/cli/workbench.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+Stage parse_stage(const std::string& text) {
+  if (const auto stage = stage_named(text); stage && *stage != Stage::gate && *stage != Stage::profile)
+    return *stage;
+  std::vector<std::string> known;
+  for (int i = 0; i <= static_cast<int>(Stage::confirm); ++i) {
+    const auto stage = static_cast<Stage>(i);
+    if (stage != Stage::gate && stage != Stage::profile) known.emplace_back(name_of(stage));
+  }
+  throw InputError(fmt::format("cannot stop after '{}'{}", text, did_you_mean(text, known)));
+}
+
+json facts_of(const std::string& variant, const std::string& id, const Evaluation& e) {
+  return {{"variant", variant},
+          {"id", id},
+          {"verdict", e.measured() ? "measured" : "rejected"},
+          {"stage", name_of(e.stage)},
+          {"reason", e.reason},
+          {"diagnostics", e.diagnostics},
+          {"resources", json(e.resources.values)},
+          {"fitness", e.fitness},
+          {"unit", e.unit},
+          {"workloads", workload_facts(e)},
+          {"profile", nullptr},
+          {"input_seed", e.input_seed},
+          {"machine_code", e.machine_code}};
+}
+
+void print(const std::string& variant, const std::string& id, const Evaluation& e, const Output& output) {
+  const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
+  if (!e.measured()) {
+    output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), e.reason));
+    if (!e.diagnostics.empty()) output.line(e.diagnostics);
+  } else if (e.workloads.empty()) {
+    output.line(fmt::format("{}: passed everything up to {}", head, name_of(e.stage)));
+  } else {
+    output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, workload_table(e, "  ")));
+  }
+}
+
+}  // namespace
+
+int evaluate_command(const Arguments& arguments) {
+  std::string task_name, target = "cpu", set, stop_after = "measure";
+  std::vector<std::string> variants, contenders;
+  bool as_json = false;
+  Options options(
+      "evaluate",
+      "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, a seed of the task "
+      "by name, or RUN:ID; @NAME=VALUE,... behind it sets tunables.",
+      "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
+  options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
+  options.arguments("VARIANT", variants, "what to judge");
+  options.option("--target", target, "cpu, or cuda[:N]");
+  options.option("--workloads", set, "a workload set of the task (default: cpu_quick or quick)");
+  options.each("--contender", contenders,
+               "timed beside, interleaved: a name below the task's contenders/, or a file");
+  options.option("--stop-after", stop_after,
+                 "the last stage: lint, compile, screen, smoke, sweep, stress, "
+                 "determinism, edge, measure, confirm");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const Task task = load_task(find_task(house, task_name));
+  const TargetChoice where = parse_target(target);
+  const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
+  const Stage last = parse_stage(stop_after);
+  std::vector<NamedSource> sources, others;
+  for (const std::string& each : variants)
+    sources.push_back(find_source(house, task, each, {"seeds", "contenders"}));
+  for (const std::string& each : contenders)
+    others.push_back(find_source(house, task, each, {"contenders", "seeds"}));
+
+  Workbench bench(house, task, where);
+  std::vector<std::pair<std::string, Compiled>> beside;
+  for (const NamedSource& each : others) beside.emplace_back(each.label, bench.contender(each, workloads));
+
+  json all = json::array();
+  bool every_one_measured = true;
+  for (const NamedSource& source : sources) {
+    std::string id;
+    const Evaluation evaluation = [&]() -> Evaluation {
+      const auto variant = bench.lint(source);
+      if (!variant) return variant.error();
+      id = variant->id;
+      const std::vector<Workload> mine = claimed(*variant, task, workloads);
+      if (mine.empty()) return rejection(Stage::lint, "it claims none of the workloads of the set", "");
+      if (last == Stage::lint) {
+        Evaluation passed;
+        passed.verdict = Evaluation::Verdict::measured;
+        return passed;
+      }
+      show_step("compiling " + source.label);
+      auto compiled = bench.compile(*variant, mine);
+      if (!compiled) return compiled.error();
+      if (last == Stage::compile || last == Stage::screen) {
+        Evaluation passed;
+        passed.verdict = Evaluation::Verdict::measured;
+        passed.stage = last;
+        if (!compiled->binaries.empty()) {
+          passed.resources = compiled->binaries.front().resources;
+          passed.machine_code = compiled->binaries.front().machine_code;
+        }
+        return passed;
+      }
+      EvaluateRequest request;
+      request.variant = std::move(*compiled);
+      request.workloads = mine;
+      request.stop_after = last;
+      request.contenders = beside;
+      if (last == Stage::confirm)
+        if (const WorkloadSet* holdout = task.workloads("holdout"))
+          request.holdout = claimed(*variant, task, holdout->workloads);
+      return must(bench.device().evaluate(
+          request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
+    }();
+    clear_step();
+    if (interrupted()) return 130;
+    all.push_back(facts_of(source.origin, id, evaluation));
+    print(source.origin, id, evaluation, output);
+    every_one_measured = every_one_measured && evaluation.measured();
+  }
+  output.facts(all);
+  return every_one_measured ? 0 : 1;
+}
+
+}  // namespace cultivar

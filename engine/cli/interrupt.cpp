@@ -1,0 +1,45 @@
+#include "engine/cli/interrupt.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+namespace cultivar {
+namespace {
+
+std::atomic<bool> flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int) {
+  if (flag.exchange(true)) ::_exit(130);
+}
+
+void listen() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(number, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+const std::atomic<bool>& interrupted() {
+  static const bool listening = (listen(), true);
+  (void)listening;
+  return flag;
+}
+
+WhenInterrupted::WhenInterrupted(std::function<void()> act)
+    : watcher_([this, act = std::move(act), &stop = interrupted()] {
+        while (!over_ && !stop) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (!over_) act();
+      }) {}
+
+WhenInterrupted::~WhenInterrupted() {
+  over_ = true;
+  watcher_.join();
+}
+
+}  // namespace cultivar

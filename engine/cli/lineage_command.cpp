@@ -1,0 +1,123 @@
+#include <map>
+#include <set>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+struct Tree {
+  std::map<IndividualId, IndividualRow> rows;
+  std::map<IndividualId, std::set<IndividualId>> children;
+  std::set<IndividualId> roots;
+
+  // The line of first parents that led to an individual.
+  void add(const std::vector<IndividualRow>& line) {
+    IndividualId before = 0;
+    for (const IndividualRow& row : line) {
+      const IndividualId id = row.individual.id;
+      rows.emplace(id, row);
+      if (before == 0)
+        roots.insert(id);
+      else
+        children[before].insert(id);
+      before = id;
+    }
+  }
+};
+
+// Which tunables a child has that its parent has not.
+std::string difference(const Configuration& parent, const Configuration& child) {
+  std::string text;
+  for (const auto& [name, value] : child) {
+    const auto old = parent.find(name);
+    if (old != parent.end() && old->second == value) continue;
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name,
+                        old == parent.end() ? "" : to_string(old->second) + " -> ", to_string(value));
+  }
+  return text;
+}
+
+void print(const Tree& tree, IndividualId id, IndividualId parent, const std::string& indent, bool last,
+           const std::set<IndividualId>& promoted, const Output& output) {
+  const IndividualRow& row = tree.rows.at(id);
+  const bool root = parent == 0;
+  const std::string value = row.state == IndividualState::measured
+                                ? fmt::format("{:.4g}", row.individual.fitness)
+                            : row.state == IndividualState::proposed ? "in flight"
+                                                                     : "rejected at " + row.stage;
+  std::string change;
+  if (root) {
+    change = row.individual.descent.note;
+  } else {
+    const IndividualRow& from = tree.rows.at(parent);
+    change = from.individual.source_id == row.individual.source_id
+                 ? difference(from.individual.configuration, row.individual.configuration)
+                 : row.individual.descent.note;
+  }
+  output.line(fmt::format("{}{}#{} {}{}  {}{}", indent,
+                          root   ? ""
+                          : last ? "`- "
+                                 : "|- ",
+                          id, value, promoted.contains(id) ? " *" : "", row.individual.descent.op,
+                          change.empty() ? "" : ": " + change));
+  const auto found = tree.children.find(id);
+  if (found == tree.children.end()) return;
+  std::size_t left = found->second.size();
+  for (const IndividualId child : found->second)
+    print(tree, child, id, indent + (root ? "" : last ? "   " : "|  "), --left == 0, promoted, output);
+}
+
+}  // namespace
+
+int lineage_command(const Arguments& arguments) {
+  std::string run, text;
+  bool as_json = false;
+  Options options("lineage",
+                  "What came from what: how every best kernel of a run came to be, or one individual did.",
+                  "cultivar lineage runs/quickstart best");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.optional_argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const Record record = open_run(find_house(), run);
+  Tree tree;
+  std::set<IndividualId> promoted;
+  for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
+  if (text.empty()) {
+    for (const IndividualId id : promoted) tree.add(record.lineage(id));
+  } else {
+    const IndividualId id = find_individual(record, text);
+    tree.add(record.lineage(id));
+    for (const IndividualId child : record.descendants(id)) {
+      if (const auto row = record.individual(child)) {
+        tree.rows.emplace(child, *row);
+        tree.children[id].insert(child);
+      }
+    }
+  }
+  if (as_json) {
+    json nodes = json::array();
+    for (const auto& [id, row] : tree.rows) {
+      json node = facts_of(row);
+      node["promoted"] = promoted.contains(id);
+      nodes.push_back(node);
+    }
+    output.facts(nodes);
+    return 0;
+  }
+  if (tree.rows.empty()) output.line("No kernel has become the best of this run yet.");
+  for (const IndividualId root : tree.roots) print(tree, root, 0, "", true, promoted, output);
+  if (!tree.rows.empty())
+    output.line(
+        fmt::format("\nnumbers in {}; * has been the best of the run", record.facts().unit_of_fitness));
+  return 0;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,91 @@
+#include "engine/cli/progress_line.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "engine/cli/output.hpp"
+
+namespace cultivar {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
+}
+
+// Events that a person who looks on wants to see; the others are in the record.
+bool matters(const std::string& kind) {
+  return kind != "rejected" && kind != "measured" && kind != "duel" && kind != "checkpoint" &&
+         kind != "refused";
+}
+
+}  // namespace
+
+std::string words_of(const Progress& p) {
+  std::string text = p.best == 0 ? std::string("no kernel measured yet")
+                                 : fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
+  if (p.best != 0) text += p.ratio_to_seed > 0 ? fmt::format(", {} seed)", ratio_of(p.ratio_to_seed)) : ")";
+  text += fmt::format(" | {} judged", p.evaluations);
+  if (p.evaluations_per_hour > 0) text += fmt::format(", {:.0f}/h", p.evaluations_per_hour);
+  std::int64_t rejected = 0;
+  std::string stages;
+  for (const auto& [stage, count] : p.rejected) {
+    rejected += count;
+    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", stage, count);
+  }
+  if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
+  text += fmt::format(" | {} in flight", p.in_flight.size());
+  if (p.wall_limit_s > 0)
+    text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
+  else
+    text += " | " + duration(p.elapsed_s);
+  if (p.evaluation_limit > 0)
+    text += fmt::format(", {} of {} evaluations", p.evaluations, p.evaluation_limit);
+  if (p.seconds_left > 0) text += fmt::format(", about {} left", duration(p.seconds_left));
+  return text;
+}
+
+ProgressLine::ProgressLine(bool verbose) : verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+ProgressLine::~ProgressLine() {
+  clear();
+}
+
+Faces ProgressLine::faces() {
+  return {[this](const Event& event) { show(event); }, [this](const Progress& progress) { show(progress); }};
+}
+
+void ProgressLine::clear() {
+  if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+}
+
+void ProgressLine::show(const Progress& progress) {
+  if (!terminal_ && now() < next_s_) return;
+  next_s_ = now() + 10.0;
+  std::string text = words_of(progress);
+  if (!terminal_) {
+    fmt::print(stderr, "{}\n", text);
+    return;
+  }
+  const std::size_t width = terminal_width() - 1;
+  if (text.size() > width) text.resize(width);
+  fmt::print(stderr, "\r\033[K{}", text);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void ProgressLine::show(const Event& event) {
+  if (!verbose_ && !matters(event.kind)) return;
+  clear();
+  fmt::print(stderr, "{:>9}  {:<10} {}\n", duration(event.elapsed_s), event.kind, event.text);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,131 @@
+#include "engine/cli/record_views.hpp"
+
+#include <cmath>
+#include <set>
+
+#include "engine/cli/trouble.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+Record open_run(const House& house, const std::string& run) {
+  return must(Record::open(find_run(house, run)));
+}
+
+IndividualId find_individual(const Record& record, const std::string& text) {
+  if (text == "best" || text == "seed") {
+    const auto id = text == "best" ? record.best() : record.first_seed();
+    if (id) return *id;
+    throw InputError("no individual has been measured in this run yet");
+  }
+  const std::string digits = text.starts_with('#') ? text.substr(1) : text;
+  if (const auto id = record.find(digits)) return *id;
+  throw InputError(
+      fmt::format("this run has no individual '{}', or several begin so (it has 1 to {}, `best`, `seed`)",
+                  text, record.count()));
+}
+
+std::string configuration_text(const Configuration& configuration) {
+  std::string text;
+  for (const auto& [name, value] : configuration)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, to_string(value));
+  return text;
+}
+
+std::string descent_of(const Individual& individual) {
+  const Descent& d = individual.descent;
+  std::string text = d.op;
+  for (std::size_t i = 0; i < d.parents.size(); ++i)
+    text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
+  if (!d.parents.empty()) text += fmt::format(" on island {}", d.island);
+  if (!d.note.empty()) text += ": " + d.note;
+  return text;
+}
+
+json facts_of(const IndividualRow& row) {
+  const Individual& i = row.individual;
+  json configuration = json::object();
+  for (const auto& [name, value] : i.configuration)
+    std::visit([&, &key = name](const auto& v) { configuration[key] = v; }, value);
+  static constexpr const char* states[] = {"proposed", "measured", "rejected"};
+  return {{"id", i.id},
+          {"variant", i.variant_id},
+          {"state", states[static_cast<int>(row.state)]},
+          {"stage", row.stage},
+          {"reason", row.reason},
+          {"fitness", i.fitness},
+          {"configuration", configuration},
+          {"parents", i.descent.parents},
+          {"operator", i.descent.op},
+          {"model", i.descent.model},
+          {"island", i.descent.island},
+          {"note", i.descent.note}};
+}
+
+std::string workload_table(const Evaluation& evaluation, const std::string& indent) {
+  std::set<std::string> contenders;
+  for (const WorkloadResult& w : evaluation.workloads)
+    for (const auto& [name, ratio] : w.ratios) contenders.insert(name);
+  std::vector<std::string> heads{"workload", "median", "q1 - q3", "samples", evaluation.unit};
+  for (const std::string& name : contenders) heads.push_back("vs " + name);
+  Table table(heads);
+  for (const WorkloadResult& w : evaluation.workloads) {
+    std::vector<std::string> cells{w.workload, time_of(w.median_us),
+                                   fmt::format("{} - {}", time_of(w.q1_us), time_of(w.q3_us)),
+                                   fmt::format("{}", w.samples.size()), fmt::format("{:.4g}", w.value)};
+    for (const std::string& name : contenders) {
+      const auto found = w.ratios.find(name);
+      cells.push_back(found == w.ratios.end() ? "" : ratio_of(found->second));
+    }
+    table.row(cells);
+  }
+  return table.text(indent);
+}
+
+json workload_facts(const Evaluation& evaluation) {
+  json list = json::array();
+  for (const WorkloadResult& w : evaluation.workloads)
+    list.push_back({{"name", w.workload},
+                    {"median_us", w.median_us},
+                    {"q1_us", w.q1_us},
+                    {"q3_us", w.q3_us},
+                    {"samples", w.samples.size()},
+                    {"value", w.value},
+                    {"unit", w.unit},
+                    {"ratios", json(w.ratios)}});
+  return list;
+}
+
+void print_summary(const Summary& s, const Output& output) {
+  output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
+                          s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
+  if (s.best) {
+    std::string line =
+        fmt::format("  best        #{} at {:.4g} {}", s.best->id, s.best->fitness, s.best->unit);
+    if (s.best->ratio_to_seed) line += fmt::format(", {} the first seed", ratio_of(*s.best->ratio_to_seed));
+    for (const auto& [name, ratio] : s.best->ratios) line += fmt::format(", {} {}", ratio_of(ratio), name);
+    output.line(line);
+  } else {
+    output.line("  best        none yet");
+  }
+  std::string rejected;
+  std::int64_t refused = 0;
+  for (const auto& [stage, count] : s.rejected) {
+    rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", stage, count);
+    refused += count;
+  }
+  output.line(fmt::format("  judged      {}: {} measured, {} rejected{}; {} in flight", s.evaluations,
+                          s.measured, refused, rejected.empty() ? "" : " (" + rejected + ")", s.in_flight));
+  output.line(fmt::format("  the gate    {} duels, {} promotions", s.duels, s.promotions));
+  for (const auto& [kind, use] : s.budget) {
+    const auto amount = [&, &name = kind](double v) {
+      return name == "wall" ? duration(v) : fmt::format("{:.0f}", v);
+    };
+    output.line(fmt::format("  {:<11} {}{}", kind, amount(use.used),
+                            use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));
+  }
+  for (const std::string& device : s.devices) output.line("  device      " + device);
+}
+
+}  // namespace cultivar

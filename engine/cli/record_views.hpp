@@ -1,0 +1,28 @@
+// What several commands show of a record.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/cli/house.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+// By path or name; throws what ends the command.
+Record open_run(const House&, const std::string& run);
+// "best", "seed", a number, or the beginning of a variant id. InputError otherwise.
+IndividualId find_individual(const Record&, const std::string& text);
+
+nlohmann::json facts_of(const IndividualRow&);
+std::string descent_of(const Individual&);             // "tune of #3 on island 1: BLOCK_M 64 -> 128"
+std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=packed"
+
+// Medians, quartiles and ratios by workload.
+std::string workload_table(const Evaluation&, const std::string& indent = "");
+nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
+
+void print_summary(const Summary&, const Output&);
+
+}  // namespace cultivar

@@ -1,0 +1,37 @@
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/trouble.hpp"
+
+namespace cultivar {
+
+int replay_command(const Arguments& arguments) {
+  std::string run;
+  bool as_json = false;
+  Options options("replay",
+                  "Makes every decision of a run again from its record; they must come out the same.",
+                  "cultivar replay runs/quickstart");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const ReplayReport report =
+      must(replay(find_run(house, run), Surface{house.programs, house.cache, installation_of(house)}));
+  output.facts({{"proposals", report.proposals},
+                {"judgements", report.judgements},
+                {"promotions", report.promotions},
+                {"migrations", report.migrations},
+                {"differences", report.differences}});
+  output.line(fmt::format("Made again: {} proposals, {} judgements, {} promotions, {} migrations.",
+                          report.proposals, report.judgements, report.promotions, report.migrations));
+  for (const std::string& difference : report.differences) output.line("  differs: " + difference);
+  output.line(report.differences.empty() ? "The record and its replay agree."
+                                         : "The record and its replay do not agree.");
+  return report.differences.empty() ? 0 : 1;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,27 @@
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/search_session.hpp"
+
+namespace cultivar {
+
+int resume_command(const Arguments& arguments) {
+  std::string run;
+  std::vector<std::string> overrides;
+  bool as_json = false, verbose = false;
+  Options options("resume", "Goes on with a stopped search, exactly where its record ends.",
+                  "cultivar resume runs/quickstart --set budget.wall=1h");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.each("--set", overrides, "budget.KEY=VALUE: a larger budget");
+  options.flag("--verbose", verbose, "a line for every individual");
+  options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const auto folder = find_run(house, run);
+  return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
+    return resume_search(folder, overrides, surface, faces, interrupted());
+  });
+}
+
+}  // namespace cultivar

@@ -1,0 +1,69 @@
+#include "engine/cli/search_session.hpp"
+
+#include "engine/cli/progress_line.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/export/bundle.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+
+Installation installation_of(const House& house) {
+  return {house.root / "configs" / "tasks"};
+}
+
+int search_session(const House& house, const fs::path& folder, const Output& output, bool verbose,
+                   const std::function<Expected<Outcome>(const Surface&, const Faces&)>& search) {
+  const Surface surface{house.programs, house.cache, installation_of(house)};
+  const Outcome outcome = [&] {
+    ProgressLine line(verbose);
+    return must(search(surface, line.faces()));
+  }();
+
+  const std::string place = fs::proximate(folder).string();
+  const Record record = must(Record::open(folder));
+  const Summary summary = record.summary();
+  output.facts(summary);
+  output.line("");
+  print_summary(summary, output);
+  if (const auto best = record.best()) {
+    const auto confirmed = record.confirmation(*best), searched = record.evaluation(*best);
+    if (const auto& shown = confirmed && confirmed->measured() ? confirmed : searched)
+      output.line("\n" + workload_table(*shown, "  "));
+  }
+
+  switch (outcome.stop) {
+    case Outcome::Stop::failed:
+      fmt::print(stderr, "The search failed: {}\nWhat it had recorded is safe in {}.\n", outcome.reason,
+                 place);
+      return 1;
+    case Outcome::Stop::interrupted:
+      fmt::print(stderr, "Stopped with a checkpoint. Go on with:\n  cultivar resume {}\n", place);
+      return 130;
+    case Outcome::Stop::wall:
+    case Outcome::Stop::evaluations:
+    case Outcome::Stop::exhausted:
+      break;
+  }
+  if (!record.best()) {
+    fmt::print(
+        stderr,
+        "The search ended ({}) without a kernel that passed every check. `cultivar show {} 1` tells why "
+        "the first one did not.\n",
+        outcome.reason, place);
+    return 1;
+  }
+  const Exported exported = must(export_bundle(record, *record.best(), folder / "best", house.root));
+  const std::string bundle = fs::proximate(exported.folder).string();
+  output.line(
+      fmt::format("The best kernel is exported to {0}. Next:\n"
+                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
+                  "                                        builds, checks and times it on any machine\n"
+                  "  cultivar lineage {1}          how it came to be\n"
+                  "  cultivar show {1} best        everything known of it\n"
+                  "  cultivar resume {1} --set budget.wall=1h    goes on from here",
+                  bundle, place));
+  return 0;
+}
+
+}  // namespace cultivar

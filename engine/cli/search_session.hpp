@@ -1,0 +1,20 @@
+// What `run` and `resume` share: the live line, the end of a search, its summary and its export.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "engine/cli/house.hpp"
+#include "engine/cli/interrupt.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/search.hpp"
+
+namespace cultivar {
+
+Installation installation_of(const House&);
+
+// Returns the command's exit code.
+int search_session(const House&, const std::filesystem::path& run_folder, const Output&, bool verbose,
+                   const std::function<Expected<Outcome>(const Surface&, const Faces&)>& search);
+
+}  // namespace cultivar

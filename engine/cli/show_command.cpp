@@ -1,0 +1,84 @@
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+void print_evaluation(const Evaluation& e, const Output& output) {
+  if (e.measured())
+    output.line(fmt::format("\nMeasured: {:.4g} {}\n{}", e.fitness, e.unit, workload_table(e, "  ")));
+  else
+    output.line(fmt::format("\nRejected at {}: {}", name_of(e.stage), e.reason));
+  if (!e.diagnostics.empty()) output.line(e.diagnostics);
+  std::string resources;
+  for (const auto& [name, value] : e.resources.values)
+    resources += fmt::format("{}{} {:.0f}", resources.empty() ? "" : ", ", name, value);
+  if (!resources.empty()) output.line("Resources: " + resources);
+  output.line(fmt::format("Took {} to compile, {} to check, {} to measure", duration(e.compile_seconds),
+                          duration(e.check_seconds), duration(e.measure_seconds)));
+}
+
+}  // namespace
+
+int show_command(const Arguments& arguments) {
+  std::string run, text;
+  bool only_source = false, as_json = false;
+  Options options("show", "One individual of a run: descent, configuration, evaluation, diagnostics, source.",
+                  "cultivar show runs/quickstart best");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
+  options.flag("--source", only_source, "print the source and nothing else");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const Record record = open_run(find_house(), run);
+  const IndividualId id = find_individual(record, text);
+  const std::string source = record.source(id);
+  if (only_source && !as_json) {
+    std::fputs(source.c_str(), stdout);
+    return 0;
+  }
+  const IndividualRow row = record.individual(id).value();
+  const auto evaluation = record.evaluation(id), confirmation = record.confirmation(id);
+  if (as_json) {
+    json facts = facts_of(row);
+    facts["evaluation"] = evaluation ? json(*evaluation) : json();
+    facts["confirmation"] = confirmation ? json(*confirmation) : json();
+    facts["children"] = record.descendants(id);
+    facts["source"] = source;
+    json duels = json::array();
+    for (const DuelRow& duel : record.duels(id))
+      duels.push_back({{"incumbent", duel.incumbent}, {"verdict", duel.verdict}, {"report", duel.report}});
+    facts["duels"] = duels;
+    output.facts(facts);
+    return 0;
+  }
+  output.line(
+      fmt::format("#{}  {}  {}", id, short_id(row.individual.variant_id), descent_of(row.individual)));
+  output.line("Configuration: " + configuration_text(row.individual.configuration));
+  if (evaluation)
+    print_evaluation(*evaluation, output);
+  else
+    output.line("\nNot judged yet.");
+  for (const DuelRow& duel : record.duels(id))
+    output.line(fmt::format("Gate: {} than #{}: {}", duel.verdict, duel.incumbent,
+                            duel.report.value("/decision/reason"_json_pointer, std::string())));
+  if (confirmation) {
+    output.line("\nConfirmed in a fresh process, with new inputs:");
+    print_evaluation(*confirmation, output);
+  }
+  output.line("\nDescent");
+  for (const IndividualRow& ancestor : record.lineage(id))
+    output.line(fmt::format(
+        "  #{:<6} {:>10} {}", ancestor.individual.id,
+        ancestor.individual.measured ? fmt::format("{:.4g}", ancestor.individual.fitness) : ancestor.stage,
+        descent_of(ancestor.individual)));
+  output.line("\nSource\n" + source);
+  return 0;
+}
+
+}  // namespace cultivar

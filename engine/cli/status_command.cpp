@@ -1,0 +1,41 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/interrupt.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+
+namespace cultivar {
+
+int status_command(const Arguments& arguments) {
+  std::string run;
+  bool watch = false, as_json = false;
+  Options options("status",
+                  "How a search is doing: its best kernel, what was judged and rejected, the budget left.",
+                  "cultivar status runs/quickstart --watch");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.flag("--watch", watch, "again every two seconds until the search stops");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const Record record = open_run(find_house(), run);
+  const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
+  for (;;) {
+    const Summary summary = record.summary();
+    if (redraw) std::fputs("\033[H\033[2J", stdout);
+    output.facts(summary);
+    if (!as_json) print_summary(summary, output);
+    std::fflush(stdout);
+    if (!watch || summary.state != "running") return 0;
+    for (int i = 0; i < 20; ++i) {
+      if (interrupted()) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+}  // namespace cultivar

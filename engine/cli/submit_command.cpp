@@ -1,0 +1,36 @@
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/house.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/cli/variant_argument.hpp"
+#include "engine/search.hpp"
+
+namespace cultivar {
+
+int submit_command(const Arguments& arguments) {
+  std::string run, file, note;
+  bool as_json = false;
+  Options options("submit", "Puts a hand-written variant into a search, running or stopped.",
+                  "cultivar submit runs/quickstart my_kernel.cpp --note \"two rows at once\"");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.argument("FILE", file, "a variant's source; FILE@NAME=VALUE,... sets tunables");
+  options.option("--note", note, "what its idea is, for the record");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const auto folder = find_run(find_house(), run);
+  const VariantArgument variant = split_variant_argument(file);
+  const auto waiting = must(submit_variant(folder, read_source(variant.name), variant.configuration, note));
+  output.facts({{"run", folder.string()}, {"waiting", waiting.string()}});
+  output.line(
+      fmt::format("Waiting as {}. A running search takes it up at once, a stopped one when it is resumed:\n"
+                  "  cultivar resume {}",
+                  waiting.string(), folder.string()));
+  return 0;
+}
+
+}  // namespace cultivar

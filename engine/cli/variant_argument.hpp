@@ -1,0 +1,33 @@
+// How a variant is named on the command line: FILE, a task's own seed or contender by name, or RUN:ID; with
+// @NAME=VALUE,NAME=VALUE behind it to set tunables.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/cli/house.hpp"
+#include "evaluators/task/task.hpp"
+#include "evaluators/variant/tunables.hpp"
+
+namespace cultivar {
+
+struct VariantArgument {
+  std::string name;  // what stands before the @
+  Configuration configuration;
+};
+VariantArgument split_variant_argument(const std::string&);  // InputError when NAME=VALUE is malformed
+
+std::string read_source(const std::filesystem::path&);  // InputError when it cannot be read
+
+struct NamedSource {
+  std::string label;   // for tables: the file's stem, or RUN:ID
+  std::string origin;  // as typed
+  std::string source;
+  Configuration configuration;
+};
+// `folders`: where below the task's folder names are looked up, "seeds" or "contenders".
+NamedSource find_source(const House&, const Task&, const std::string& argument,
+                        const std::vector<std::string>& folders);
+
+}  // namespace cultivar

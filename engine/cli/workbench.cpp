@@ -1,0 +1,120 @@
+#include "engine/cli/workbench.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <thread>
+
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+ServiceOptions service_options(const House& house, const Task& task, TargetChoice target) {
+  ServiceOptions options;
+  options.target = target.kind;
+  options.device = target.device;
+  options.programs = house.programs;
+  options.cache = house.cache;
+  options.task_folder = task.folder;
+  return options;
+}
+
+}  // namespace
+
+TargetChoice parse_target(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  TargetChoice choice;
+  if (kind == "cuda") {
+    choice.kind = TargetKind::cuda;
+  } else if (kind != "cpu") {
+    throw InputError(fmt::format("there is no target '{}'{}", text, did_you_mean(kind, {"cpu", "cuda"})));
+  }
+  if (colon != std::string::npos) {
+    const char* const begin = text.data() + colon + 1;
+    const char* const end = text.data() + text.size();
+    const auto [stop, trouble] = std::from_chars(begin, end, choice.device);
+    if (trouble != std::errc() || stop != end || choice.device < 0)
+      throw InputError(fmt::format("'{}' is not a target and the number of a device, as in cuda:0", text));
+  }
+  return choice;
+}
+
+const WorkloadSet& choose_workloads(const Task& task, const std::string& set, TargetKind target) {
+  const std::vector<std::string> usual = target == TargetKind::cpu
+                                             ? std::vector<std::string>{"cpu_quick", "quick"}
+                                             : std::vector<std::string>{"quick"};
+  if (!set.empty()) {
+    if (const WorkloadSet* found = task.workloads(set)) return *found;
+    std::vector<std::string> known;
+    for (const WorkloadSet& each : task.workload_sets) known.push_back(each.name);
+    throw InputError(
+        fmt::format("task {} has no workload set '{}'{}", task.name, set, did_you_mean(set, known)));
+  }
+  for (const std::string& name : usual)
+    if (const WorkloadSet* found = task.workloads(name)) return *found;
+  if (task.workload_sets.empty()) throw InputError(fmt::format("task {} has no workload set", task.name));
+  return task.workload_sets.front();
+}
+
+std::vector<Workload> claimed(const Variant& variant, const Task& task,
+                              const std::vector<Workload>& workloads) {
+  std::vector<Workload> result;
+  for (const Workload& workload : workloads)
+    if (claims(variant, task, workload)) result.push_back(workload);
+  return result;
+}
+
+Workbench::Workbench(const House& house, const Task& task, TargetChoice target)
+    : task_(task),
+      compiler_(service_options(house, task, target)),
+      device_(service_options(house, task, target)),
+      on_interrupt_([this] {
+        compiler_.interrupt();
+        device_.interrupt();
+      }) {}
+
+tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) const {
+  auto variant = make_variant(source.source, task_, source.configuration);
+  if (variant) return std::move(*variant);
+  const ManifestError& error = variant.error();
+  return tl::make_unexpected(rejection(Stage::lint, error.message,
+                                       fmt::format("{}:{}: {}", source.origin, error.line, error.message)));
+}
+
+tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
+                                                      const std::vector<Workload>& workloads) {
+  return compiler_.compile(variant, workloads);
+}
+
+Compiled Workbench::contender(const NamedSource& source, const std::vector<Workload>& workloads) {
+  const auto variant = lint(source);
+  if (!variant)
+    throw InputError(fmt::format("{} is rejected: {}", source.origin, variant.error().diagnostics));
+  const std::vector<Workload> mine = claimed(*variant, task_, workloads);
+  if (mine.empty())
+    throw InputError(
+        fmt::format("{} claims none of the workloads (its manifest requires: {})", source.origin,
+                    variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
+  auto compiled = compiler_.compile(*variant, mine);
+  if (!compiled)
+    throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
+                                         name_of(compiled.error().stage), compiled.error().reason,
+                                         compiled.error().diagnostics));
+  return std::move(*compiled);
+}
+
+void show_step(const std::string& text) {
+  if (::isatty(STDERR_FILENO) != 1) return;
+  fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
+  std::fflush(stderr);
+}
+
+void clear_step() {
+  if (::isatty(STDERR_FILENO) == 1) std::fputs("\r\033[K", stderr);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,51 @@
+// What `evaluate` and `compare` share: a task, its workloads, and the services that compile and judge.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/cli/house.hpp"
+#include "engine/cli/interrupt.hpp"
+#include "engine/cli/variant_argument.hpp"
+#include "evaluators/worker/services.hpp"
+
+namespace cultivar {
+
+// A target as the command line names it: "cpu", "cuda", "cuda:1".
+struct TargetChoice {
+  TargetKind kind = TargetKind::cpu;
+  int device = 0;
+};
+TargetChoice parse_target(const std::string&);  // InputError; MissingError when this build has no such target
+
+// The set that the user names, or the one that a target is usually tried on. Throws InputError.
+const WorkloadSet& choose_workloads(const Task&, const std::string& set, TargetKind);
+std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Workload>&);
+
+// Compiles and judges outside a search. Ctrl-C kills what is under way.
+class Workbench {
+ public:
+  Workbench(const House&, const Task&, TargetChoice);
+
+  // A variant from a file, or its rejection at lint.
+  tl::expected<Variant, Evaluation> lint(const NamedSource&) const;
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
+  // For what is timed beside: must compile, and must claim one of the workloads at least.
+  Compiled contender(const NamedSource&, const std::vector<Workload>&);
+  DeviceService& device() { return device_; }
+
+ private:
+  const Task& task_;
+  CompileService compiler_;
+  DeviceService device_;
+  WhenInterrupted on_interrupt_;
+};
+
+// Progress of a slow step on stderr: a line rewritten on a terminal, nothing elsewhere.
+void show_step(const std::string&);
+void clear_step();
+
+}  // namespace cultivar
