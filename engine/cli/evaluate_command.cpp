@@ -47,7 +47,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
   } else if (e.workloads.empty()) {
     output.line(fmt::format("{}: passed everything up to {}", head, name_of(e.stage)));
   } else {
-    output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, workload_table(e, "  ")));
+    output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
   }
 }
 

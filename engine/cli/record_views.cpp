@@ -63,7 +63,7 @@ json facts_of(const IndividualRow& row) {
           {"note", i.descent.note}};
 }
 
-std::string workload_table(const Evaluation& evaluation, const std::string& indent) {
+std::string evaluation_table(const Evaluation& evaluation, const std::string& indent) {
   std::set<std::string> contenders;
   for (const WorkloadResult& w : evaluation.workloads)
     for (const auto& [name, ratio] : w.ratios) contenders.insert(name);

@@ -20,7 +20,7 @@ std::string descent_of(const Individual&);             // "tune of #3 on island 
 std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=packed"
 
 // Medians, quartiles and ratios by workload.
-std::string workload_table(const Evaluation&, const std::string& indent = "");
+std::string evaluation_table(const Evaluation&, const std::string& indent = "");
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
 
 void print_summary(const Summary&, const Output&);

@@ -29,7 +29,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   if (const auto best = record.best()) {
     const auto confirmed = record.confirmation(*best), searched = record.evaluation(*best);
     if (const auto& shown = confirmed && confirmed->measured() ? confirmed : searched)
-      output.line("\n" + workload_table(*shown, "  "));
+      output.line("\n" + evaluation_table(*shown, "  "));
   }
 
   switch (outcome.stop) {
@@ -53,7 +53,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
         outcome.reason, place);
     return 1;
   }
-  const Exported exported = must(export_bundle(record, *record.best(), folder / "best", house.root));
+  const ExportReport exported = must(export_bundle({record, 0, folder / "best", installation_of(house)}));
   const std::string bundle = fs::proximate(exported.folder).string();
   output.line(
       fmt::format("The best kernel is exported to {0}. Next:\n"

@@ -9,7 +9,7 @@ using nlohmann::json;
 
 void print_evaluation(const Evaluation& e, const Output& output) {
   if (e.measured())
-    output.line(fmt::format("\nMeasured: {:.4g} {}\n{}", e.fitness, e.unit, workload_table(e, "  ")));
+    output.line(fmt::format("\nMeasured: {:.4g} {}\n{}", e.fitness, e.unit, evaluation_table(e, "  ")));
   else
     output.line(fmt::format("\nRejected at {}: {}", name_of(e.stage), e.reason));
   if (!e.diagnostics.empty()) output.line(e.diagnostics);

@@ -1,0 +1,49 @@
+#include "engine/export/bundle.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/trouble.hpp"
+
+namespace cultivar {
+
+int export_command(const Arguments& arguments) {
+  std::string run, id, out;
+  bool as_json = false;
+  Options options(
+      "export",
+      "Writes a kernel as a project of its own: source, a C++ header that calls it, a build that checks and "
+      "times it on any machine, the table of its times, its environment and its descent.",
+      "cultivar export runs/quickstart --out best");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.option("--id", id, "a number, the beginning of a variant id, `best` or `seed` (default: best)");
+  options.option("--out", out,
+                 "the folder to write; an earlier export in it is replaced (default: RUN/best)");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const auto folder = find_run(house, run);
+  const Record record = must(Record::open(folder));
+  const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
+  const ExportReport report = must(export_bundle(
+      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), installation_of(house)}));
+  output.facts({{"id", report.id},
+                {"folder", report.folder.string()},
+                {"files", report.files},
+                {"specialisations", report.specialisations}});
+  const std::string place = std::filesystem::proximate(report.folder).string();
+  output.line(fmt::format("#{} is exported to {}:", report.id, place));
+  for (const std::string& file : report.files) output.line("  " + file);
+  output.line(
+      fmt::format("Build, check and time it here or elsewhere:\n"
+                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify",
+                  place));
+  return 0;
+}
+
+}  // namespace cultivar
