@@ -65,7 +65,7 @@ int compare_command(const Arguments& arguments) {
   const Output output(as_json);
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));
-  const TargetChoice where = parse_target(target);
+  const TargetChoice where = parse_target(house, target);
   const NamedSource challenger = find_source(house, task, a, {"seeds", "contenders"});
   const NamedSource incumbent = find_source(house, task, b, {"seeds", "contenders"});
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;

@@ -77,7 +77,7 @@ int evaluate_command(const Arguments& arguments) {
   const Output output(as_json);
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));
-  const TargetChoice where = parse_target(target);
+  const TargetChoice where = parse_target(house, target);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
   const Stage last = parse_stage(stop_after);
   std::vector<NamedSource> sources, others;

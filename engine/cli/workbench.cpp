@@ -24,7 +24,7 @@ ServiceOptions service_options(const House& house, const Task& task, TargetChoic
 
 }  // namespace
 
-TargetChoice parse_target(const std::string& text) {
+TargetChoice parse_target(const House& house, const std::string& text) {
   const std::size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   TargetChoice choice;
@@ -40,6 +40,10 @@ TargetChoice parse_target(const std::string& text) {
     if (trouble != std::errc() || stop != end || choice.device < 0)
       throw InputError(fmt::format("'{}' is not a target and the number of a device, as in cuda:0", text));
   }
+  std::error_code ignored;
+  if (choice.kind == TargetKind::cuda &&
+      !std::filesystem::exists(house.programs / "cultivar-worker-cuda", ignored))
+    throw MissingError("this build has no CUDA target: it has no cultivar-worker-cuda; use --target cpu");
   return choice;
 }
 

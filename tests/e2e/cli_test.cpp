@@ -1,0 +1,130 @@
+// What every command answers to --help, to mistakes and to bad input.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "support/own_task.hpp"
+
+namespace fs = std::filesystem;
+using namespace cultivar::testing;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Somewhere {
+  TemporaryFolder folder;
+  CommandResult run(std::vector<std::string> arguments) {
+    return cultivar_in(folder.path(), std::move(arguments), 60.0);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cli, Somewhere)
+
+BOOST_AUTO_TEST_CASE(help_lists_every_command_and_each_has_an_example) {
+  const auto help = run({"--help"});
+  BOOST_TEST(help.exit == 0);
+  for (const std::string command : {"run", "resume", "status", "show", "lineage", "submit", "export",
+                                    "evaluate", "compare", "tasks", "replay", "doctor"}) {
+    BOOST_TEST(contains(help.out, "\n  " + command + " "));
+    const auto own = run({command, "--help"});
+    BOOST_TEST(own.exit == 0);
+    BOOST_TEST(contains(own.out, "Example:\n  cultivar " + command));
+    BOOST_TEST(contains(own.out, "--json"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_misspelt_command_or_option_gets_a_suggestion_and_2) {
+  const auto command = run({"evalute"});
+  BOOST_TEST(command.exit == 2);
+  BOOST_TEST(contains(command.err, "did you mean evaluate?"));
+  const auto option = run({"status", "x", "--jsom"});
+  BOOST_TEST(option.exit == 2);
+  BOOST_TEST(contains(option.err, "did you mean --json?"));
+  BOOST_TEST(run({"status"}).exit == 2);
+  BOOST_TEST(run({}).exit == 2);
+}
+
+BOOST_AUTO_TEST_CASE(tasks_are_listed_and_explained) {
+  const auto all = facts(run({"tasks", "--json"}));
+  BOOST_TEST(all.size() >= 2u);
+  const auto one = facts(run({"tasks", "attention_forward", "--json"}));
+  BOOST_TEST(one["name"] == "attention_forward");
+  std::vector<std::string> sets;
+  for (const auto& set : one["workload_sets"]) sets.push_back(set["name"]);
+  for (const char* set : {"avo_mha", "avo_gqa8", "avo_gqa4", "fa_sweep", "quick", "holdout", "cpu_quick"})
+    BOOST_TEST((std::find(sets.begin(), sets.end(), set) != sets.end()), set << " is there");
+  const auto words = run({"tasks", "softmax"});
+  BOOST_TEST(contains(words.out, "cpu_quick"));
+  BOOST_TEST(contains(words.out, "Dimensions"));
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_task_is_named_with_its_nearest) {
+  const auto result = run({"tasks", "atention_forward"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "attention_forward"));
+}
+
+BOOST_AUTO_TEST_CASE(a_users_own_task_folder_works_by_its_path) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  const auto own = facts(run({"tasks", "rms_norm", "--json"}));
+  BOOST_TEST(own["name"] == "rms_norm");
+  BOOST_TEST(own["seeds"].size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_configuration_is_refused_with_file_line_and_the_nearest_name) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  const std::string good = read_text(folder / "search.yaml");
+  write_text(folder / "bad.yaml", good + "budgett: {wall: 1m}\n");
+  auto result = run({"run", "bad.yaml"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "bad.yaml:10"));
+  BOOST_TEST(contains(result.err, "budget"));
+  write_text(folder / "twice.yaml", good + "name: again\n");
+  result = run({"run", "twice.yaml"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "twice.yaml:10"));
+  write_text(folder / "broken.yaml", "name: [\n");
+  BOOST_TEST(run({"run", "broken.yaml"}).exit == 2);
+  result = run({"run", "search.yaml", "--set", "workloads=smal"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "small"));
+  BOOST_TEST(!fs::exists(folder / "runs"));
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_configuration_gets_a_suggestion) {
+  const auto result = run({"run", "configs/quikstart.yaml"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "did you mean configs/quickstart.yaml?"));
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_run_is_explained) {
+  const auto result = run({"status", "runs/nothing"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "there is no run 'runs/nothing'"));
+  fs::create_directories(folder / "empty");
+  BOOST_TEST(contains(run({"resume", "empty"}).err, "holds no run.db"));
+}
+
+BOOST_AUTO_TEST_CASE(names_on_the_command_line_are_checked_before_any_work) {
+  BOOST_TEST(run({"evaluate", "softmax", "no_such_kernel"}).exit == 2);
+  write_text(folder / "k.cpp", "int x;\n");
+  BOOST_TEST(contains(run({"evaluate", "softmax", "k.cpp", "--workloads", "cpu_quik"}).err, "cpu_quick"));
+  BOOST_TEST(contains(run({"evaluate", "softmax", "k.cpp", "--stop-after", "smok"}).err, "smoke"));
+  BOOST_TEST(run({"evaluate", "softmax", "k.cpp", "--target", "tpu"}).exit == 2);
+  BOOST_TEST(run({"evaluate", "softmax", "k.cpp@BLOCK"}).exit == 2);
+  BOOST_TEST(run({"evaluate", "softmax", "k.cpp", "--contender", "none_such"}).exit == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_target_that_this_build_lacks_is_a_missing_device) {
+  write_text(folder / "k.cpp", "int x;\n");
+  const auto result = run({"evaluate", "softmax", "k.cpp", "--target", "cuda:0"});
+  if (fs::exists(CULTIVAR_BIN_DIR "/cultivar-worker-cuda")) return;
+  BOOST_TEST(result.exit == 3);
+  BOOST_TEST(contains(result.err, "CUDA"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,107 @@
+// runs alone
+// Judging outside a search: the shapes that scripts rely on, rejections in words, the gate between two
+// variants.
+#include <boost/test/unit_test.hpp>
+
+#include "support/own_task.hpp"
+
+using namespace cultivar::testing;
+
+namespace {
+
+struct OwnTask {
+  TemporaryFolder folder;
+  OwnTask() { write_own_task(folder.path(), "{evaluations: 1}"); }
+  CommandResult run(std::vector<std::string> arguments) {
+    return cultivar_in(folder.path(), std::move(arguments));
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(evaluate, OwnTask)
+
+BOOST_AUTO_TEST_CASE(a_measured_variant_has_every_promised_field) {
+  const auto result = run(
+      {"evaluate", "rms_norm", "blocked@LANES=16", "--workloads", "small", "--contender", "plain", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  const auto list = facts(result);
+  BOOST_TEST_REQUIRE(list.size() == 1u);
+  const auto& one = list[0];
+  for (const char* field : {"variant", "id", "verdict", "stage", "reason", "diagnostics", "resources",
+                            "fitness", "unit", "workloads", "profile"})
+    BOOST_TEST(one.contains(field), field << " is there");
+  BOOST_TEST(one["verdict"] == "measured");
+  BOOST_TEST(one["variant"] == "blocked@LANES=16");
+  BOOST_TEST(one["id"].get<std::string>().size() == 64u);
+  BOOST_TEST(one["unit"] == "GB/s");
+  BOOST_TEST(one["fitness"].get<double>() > 0.0);
+  BOOST_TEST_REQUIRE(one["workloads"].size() == 2u);
+  for (const auto& w : one["workloads"]) {
+    for (const char* field : {"name", "median_us", "q1_us", "q3_us", "samples", "value", "unit", "ratios"})
+      BOOST_TEST(w.contains(field), field << " is there");
+    BOOST_TEST(w["q1_us"].get<double>() <= w["median_us"].get<double>());
+    BOOST_TEST(w["median_us"].get<double>() <= w["q3_us"].get<double>());
+    BOOST_TEST(w["samples"].get<int>() >= 3);
+    BOOST_TEST(w["ratios"]["plain"].get<double>() > 0.0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_rejected_variant_says_where_and_why_and_ends_with_1) {
+  const std::string kernels = CULTIVAR_SOURCE_DIR "/tests/kernels/";
+  const auto result =
+      run({"evaluate", "softmax", kernels + "hostile/does_not_compile.cpp",
+           kernels + "cheats/writes_nothing.cpp", kernels + "hostile/unknown_tensor.cpp", "--json"});
+  BOOST_TEST(result.exit == 1);
+  const auto list = facts(result);
+  BOOST_TEST_REQUIRE(list.size() == 3u);
+  BOOST_TEST(list[0]["stage"] == "compile");
+  BOOST_TEST(list[0]["diagnostics"].get<std::string>().find("error") != std::string::npos);
+  BOOST_TEST(list[1]["verdict"] == "rejected");
+  BOOST_TEST(list[1]["stage"] == "smoke");
+  BOOST_TEST(list[2]["stage"] == "lint");
+  for (const auto& one : list) BOOST_TEST(one["reason"].get<std::string>() != "");
+}
+
+BOOST_AUTO_TEST_CASE(an_early_stop_checks_but_does_not_time) {
+  const auto list =
+      facts(run({"evaluate", "rms_norm", "plain", "blocked", "--stop-after", "smoke", "--json"}));
+  BOOST_TEST_REQUIRE(list.size() == 2u);
+  for (const auto& one : list) {
+    BOOST_TEST(one["verdict"] == "measured");
+    BOOST_TEST(one["stage"] == "smoke");
+    BOOST_TEST(one["workloads"].empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_tunable_or_value_is_a_rejection_at_lint) {
+  const auto list = facts(run({"evaluate", "rms_norm", "blocked@LANES=3", "blocked@LANE=2", "--json"}));
+  BOOST_TEST_REQUIRE(list.size() == 2u);
+  for (const auto& one : list) BOOST_TEST(one["stage"] == "lint");
+}
+
+BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
+  const auto result =
+      run({"compare", "rms_norm", "blocked@LANES=16", "plain", "--workloads", "small", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  const auto facts_ = facts(result);
+  BOOST_TEST(facts_["verdict"] == "better");
+  BOOST_TEST(facts_["lower"].get<double>() > 1.0);
+  BOOST_TEST(facts_["ratio"].get<double>() > facts_["lower"].get<double>());
+  BOOST_TEST(facts_["workloads"].size() == 2u);
+  const auto words = run({"compare", "rms_norm", "blocked@LANES=16", "plain", "--workloads", "small"});
+  BOOST_TEST(words.out.find("A is better than B") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
+  const auto result = run({"doctor", "--json"});
+  BOOST_TEST(result.exit == 0);
+  const auto report = facts(result);
+  BOOST_TEST(report["cores"].get<int>() >= 1);
+  BOOST_TEST(report["cpu"]["ceilings"]["flops"].get<double>() > 1e8);
+  BOOST_TEST(report["cpu"]["isolation"].get<std::string>() != "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

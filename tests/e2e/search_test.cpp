@@ -1,0 +1,173 @@
+// runs alone
+// Whole searches on a user's own task: begun, watched, stopped, gone on with, exported, and the export built.
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "support/own_task.hpp"
+
+namespace fs = std::filesystem;
+using namespace cultivar::testing;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Search {
+  TemporaryFolder folder;
+  CommandResult run(std::vector<std::string> arguments) {
+    return cultivar_in(folder.path(), std::move(arguments));
+  }
+  nlohmann::json status(const std::string& name = "runs/own") {
+    return facts(run({"status", name, "--json"}));
+  }
+
+  // Until the run has judged `count` individuals; false when that takes longer than two minutes.
+  bool wait_for_evaluations(int count) {
+    for (int i = 0; i < 1200; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (!fs::exists(folder / "runs/own/run.db")) continue;
+      const auto result = run({"status", "runs/own", "--json"});
+      if (result.exit == 0 && facts(result)["evaluations"].get<int>() >= count) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(search, Search)
+
+BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and_verifies) {
+  write_own_task(folder.path(), "{evaluations: 8, wall: 3m}");
+  const auto result = run({"run", "search.yaml", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST_REQUIRE(result.exit == 0);
+  const auto end = facts(result);
+  for (const char* field : {"run", "state", "stop_reason", "elapsed_s", "evaluations", "measured", "rejected",
+                            "best", "budget", "models", "devices"})
+    BOOST_TEST(end.contains(field), field << " is there");
+  BOOST_TEST(end["state"] == "finished");
+  BOOST_TEST(end["evaluations"].get<int>() >= 8);
+  BOOST_TEST(end["best"]["fitness"].get<double>() > 0.0);
+  BOOST_TEST(status()["best"]["id"] == end["best"]["id"]);
+
+  const auto shown = facts(run({"show", "own", "best", "--json"}));
+  BOOST_TEST(shown["id"] == end["best"]["id"]);
+  BOOST_TEST(shown["evaluation"].is_object());
+  const auto source = run({"show", "runs/own", "best", "--source"});
+  BOOST_TEST(source.out.starts_with("/*--- cultivar"));
+  BOOST_TEST(shown["source"] == source.out);
+  const auto by_prefix =
+      facts(run({"show", "own", shown["variant"].get<std::string>().substr(0, 12), "--json"}));
+  BOOST_TEST(by_prefix["id"] == shown["id"]);
+  BOOST_TEST(run({"show", "own", "999999"}).exit == 2);
+
+  BOOST_TEST(!facts(run({"lineage", "own", "--json"})).empty());
+  BOOST_TEST(
+      contains(run({"lineage", "own", "best"}).out, "#" + std::to_string(end["best"]["id"].get<int>())));
+
+  const auto again = run({"run", "search.yaml"});
+  BOOST_TEST(again.exit == 2);
+  BOOST_TEST(contains(again.err, "cultivar resume"));
+
+  BOOST_TEST(fs::exists(folder / "runs/own/best/bundle.json"));
+  BOOST_TEST_REQUIRE(run({"export", "own", "--out", "bundle"}).exit == 0);
+  const std::string bundle = (folder / "bundle").string();
+  const auto build = run_command(
+      {"sh", "-c", "cmake -S " + bundle + " -B " + bundle + "/build && cmake --build " + bundle + "/build"},
+      {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+  BOOST_TEST_INFO(build.out + build.err);
+  BOOST_TEST_REQUIRE(build.exit == 0);
+  const auto verified = run_command({bundle + "/build/verify", "--quick"},
+                                    {.folder = "/", .environment = {}, .deadline_s = 120.0});
+  BOOST_TEST_INFO(verified.out + verified.err);
+  BOOST_TEST(verified.exit == 0);
+  BOOST_TEST(contains(verified.out, "verified"));
+}
+
+BOOST_AUTO_TEST_CASE(an_exported_kernel_that_is_broken_fails_its_own_verification) {
+  write_own_task(folder.path(), "{evaluations: 2, wall: 3m}");
+  BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
+  const fs::path bundle = folder / "runs/own/best";
+  std::string source = read_text(bundle / "kernel.cpp");
+  const std::size_t at = source.find("* scale");
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  write_text(bundle / "kernel.cpp", source.replace(at, 7, "* scale * 1.001f"));
+  const std::string place = bundle.string();
+  BOOST_TEST_REQUIRE(
+      run_command(
+          {"sh", "-c", "cmake -S " + place + " -B " + place + "/build && cmake --build " + place + "/build"},
+          {.folder = folder.path(), .environment = {}, .deadline_s = 300.0})
+          .exit == 0);
+  const auto verified = run_command({place + "/build/verify", "--quick"});
+  BOOST_TEST(verified.exit == 1);
+  BOOST_TEST(contains(verified.out, "WRONG"));
+}
+
+BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_goes_on_to_the_end) {
+  write_own_task(folder.path(), "{evaluations: 10, wall: 5m}");
+  RunningCommand command(cultivar_command({"run", "search.yaml"}),
+                         {.folder = folder.path(), .environment = {}, .deadline_s = 120.0});
+  BOOST_TEST_REQUIRE(wait_for_evaluations(2));
+  BOOST_TEST(status()["state"] == "running");
+
+  const auto second = run({"resume", "runs/own"});
+  BOOST_TEST(second.exit == 1);
+  BOOST_TEST(contains(second.err, "own"));
+
+  command.signal_group(SIGINT);
+  const auto stopped = command.wait();
+  BOOST_TEST_INFO(stopped.err);
+  BOOST_TEST(stopped.exit == 130);
+  BOOST_TEST(contains(stopped.err, "cultivar resume runs/own"));
+  const auto between = status();
+  BOOST_TEST(between["state"] == "stopped");
+
+  const auto resumed = run({"resume", "own", "--json"});
+  BOOST_TEST_INFO(resumed.err);
+  BOOST_TEST(resumed.exit == 0);
+  const auto end = facts(resumed);
+  BOOST_TEST(end["state"] == "finished");
+  BOOST_TEST(end["evaluations"].get<int>() >= 10);
+  BOOST_TEST(end["elapsed_s"].get<double>() > between["elapsed_s"].get<double>());
+
+  const auto replayed = run({"replay", "own", "--json"});
+  BOOST_TEST_INFO(replayed.out + replayed.err);
+  BOOST_TEST(replayed.exit == 0);
+  BOOST_TEST(facts(replayed)["differences"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_goes_on) {
+  write_own_task(folder.path(), "{evaluations: 3, wall: 3m}");
+  BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
+  std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
+  source.replace(source.find("rms_norm_blocked"), 16, "rms_norm_by_hand");
+  write_text(folder / "mine.cpp", source);
+  BOOST_TEST(run({"submit", "own", "mine.cpp@LANES=32", "--note", "by hand"}).exit == 0);
+  write_text(folder / "wrong.cpp", "no manifest\n");
+  BOOST_TEST(run({"submit", "own", "wrong.cpp"}).exit != 0);
+  const auto resumed = run({"resume", "own", "--set", "budget.evaluations=6"});
+  BOOST_TEST_INFO(resumed.err);
+  BOOST_TEST_REQUIRE(resumed.exit == 0);
+  bool found = false;
+  for (int id = 1; id <= status()["evaluations"].get<int>() && !found; ++id) {
+    const auto one = facts(run({"show", "own", std::to_string(id), "--json"}));
+    found = one["operator"] == "submit" && one["note"] == "by hand" && one["configuration"]["LANES"] == 32;
+  }
+  BOOST_TEST(found);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
+  write_own_task(folder.path(), "{evaluations: 1, wall: 1m}");
+  write_text(folder / "file", "in the way\n");
+  const auto result = run({"run", "search.yaml", "--run-dir", "file/run"});
+  BOOST_TEST(result.exit == 1);
+  BOOST_TEST(contains(result.err, "file"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

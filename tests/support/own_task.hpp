@@ -1,0 +1,27 @@
+// A user's own task, written as a user would write it: rms_norm, with a plain seed and one with knobs, small
+// enough to be searched in seconds. And the built program, called as a user calls it.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/command.hpp"
+
+namespace cultivar::testing {
+
+// Fills `folder` with rms_norm/ (task.yaml, reference.cpp, seeds/plain.cpp, seeds/blocked.cpp) and
+// search.yaml, a configuration named `own` that searches it for the given budget, e.g. "{evaluations: 6,
+// wall: 2m}".
+void write_own_task(const std::filesystem::path& folder, const std::string& budget);
+
+// Runs the built program in `folder`.
+CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::string> arguments,
+                          double deadline_s = 300.0);
+std::vector<std::string> cultivar_command(std::vector<std::string> arguments);
+
+// What stands on stdout must be JSON and nothing else; throws with the text when it is not.
+nlohmann::json facts(const CommandResult&);
+
+}  // namespace cultivar::testing
