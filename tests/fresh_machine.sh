@@ -2,16 +2,17 @@
 # Both README commands on a machine that has nothing: a bare root filesystem, made by debootstrap, with this commit's
 # files in it. Prints how long each step took. Needs root and debootstrap; takes about half an hour.
 #
-#   tests/fresh_machine.sh [--suite SUITE] [--mirror URL] [--only-setup] [--keep] FOLDER
+#   tests/fresh_machine.sh [--suite SUITE] [--mirror URL] [--keyring FILE] [--only-setup] [--keep] FOLDER
 #
 # SUITE is bookworm or noble; the mirror is the one that this machine's own apt uses for that suite, unless given.
 set -eu
 
-suite=bookworm mirror='' keep='' only_setup='' folder=''
+suite=bookworm mirror='' keyring='' keep='' only_setup='' folder=''
 while (($#)); do
   case $1 in
     --suite) suite=$2; shift 2 ;;
     --mirror) mirror=$2; shift 2 ;;
+    --keyring) keyring=$2; shift 2 ;;
     --keep) keep=1; shift ;;
     --only-setup) only_setup=1; shift ;;
     -*) echo "usage: see the head of $0" >&2; exit 2 ;;
@@ -25,13 +26,19 @@ command -v debootstrap >/dev/null || { echo "apt-get install debootstrap" >&2; e
 source=$(git -C "$(dirname "$(readlink -f -- "$0")")" rev-parse --show-toplevel)
 
 if [[ -z $mirror ]]; then
+  # shellcheck disable=SC2016  # apt's own placeholders
   mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
     awk -v suite="$suite" '$1 == suite {print $2; exit}')
   [[ -n $mirror ]] || { echo "this machine's apt knows no mirror of $suite: name one with --mirror" >&2; exit 3; }
 fi
 components=main
-[[ $suite == noble ]] && components=main,universe
+script=/usr/share/debootstrap/scripts/$suite
+if [[ $suite == noble ]]; then
+  components=main,universe
+  [[ -e $script ]] || script=${script%/*}/gutsy  # what later names of Ubuntu are links to
+fi
 
+# shellcheck disable=SC2317  # called by the trap
 clean_up() {
   for mount in tmp dev/shm dev sys proc; do mountpoint -q "$folder/$mount" && umount -l "$folder/$mount"; done
   [[ -n $keep ]] || rm -rf --one-file-system "$folder"
@@ -47,9 +54,11 @@ step() {  # name, command...
   report+=("$(printf '%5d s  exit %d  %s' $((SECONDS - start)) "$code" "$name")")
   return "$code"
 }
+# shellcheck disable=SC2317  # called by step
 inside() { chroot "$folder" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh -c "cd /root/cultivar && $1"; }
 
-step "a bare $suite" debootstrap --variant=minbase --components="$components" "$suite" "$folder" "$mirror" >"$folder.log" 2>&1
+step "a bare $suite" debootstrap --variant=minbase --components="$components" ${keyring:+--keyring="$keyring"} \
+  "$suite" "$folder" "$mirror" "$script" >"$folder.log" 2>&1
 # What the host needs to reach its mirror: names, proxies.
 cp /etc/resolv.conf "$folder/etc/resolv.conf"
 cp /etc/hosts "$folder/etc/hosts"
