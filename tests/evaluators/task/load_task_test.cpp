@@ -1,0 +1,224 @@
+#include <unistd.h>
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "evaluators/task/task.hpp"
+
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path tasks = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks";
+
+// A small task, to be broken in one place a time.
+const std::string small = R"(name: scale_rows
+summary: "y = a x"
+dimensions:
+  R: {about: "rows"}
+  C: {about: "columns", default: R}
+parameters:
+  a: {type: f32, default: "1 / C", about: "factor"}
+  flip: {type: flag, default: 0, about: "other sign"}
+dtypes: [f32, bf16]
+tensors:
+  x: {role: input, shape: [R, C], fill: {kind: normal}}
+  y: {role: output, shape: [R, C]}
+rows: [R]
+let:
+  cells: "R * C"
+where: ["C % 2 == 0"]
+cost: {flops: "cells", bytes: "2 * cells * element_bytes", report: bytes}
+controls:
+  flips: {about: "the other sign", when: "!flip"}
+checks:
+  smoke: [{R: 2}]
+  sweep: [{R: 4}, {R: 4, C: 6, flip: 1}]
+  stress_shapes: [{R: 4}]
+  stress:
+    ramp: {about: "rising", x: {kind: rising, a: 4, b: 1, axis: 1}}
+workload_sets:
+  quick: {about: "small", dtype: f32, workloads: [{R: 64}, {R: 64, C: 128, a: 2}]}
+  both: {about: "two dtypes", dtype: [f32, bf16], workloads: [{R: 64}]}
+)";
+
+class Folder {
+ public:
+  explicit Folder(const std::string& yaml, bool reference = true)
+      : path_(fs::temp_directory_path() / ("cultivar_load_task_" + std::to_string(::getpid()))) {
+    fs::create_directories(path_);
+    std::ofstream(path_ / "task.yaml") << yaml;
+    if (reference) std::ofstream(path_ / "reference.cpp") << "\n";
+  }
+  ~Folder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void check_error(const std::string& from, const std::string& to, const std::string& expected) {
+  std::string yaml = small;
+  const std::size_t at = yaml.find(from);
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, from);
+  const Folder folder(yaml.replace(at, from.size(), to));
+  std::string message = "no error";
+  try {
+    load_task(folder.path());
+  } catch (const InputError& error) {
+    message = error.what();
+  }
+  const std::string full = (folder.path() / "task.yaml").string() + ":" + expected;
+  BOOST_TEST(message.find(full) == 0u, message << "  should begin with  " << full);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(load_task)
+
+BOOST_AUTO_TEST_CASE(a_task_is_read_with_defaults_names_and_bindings) {
+  const Folder folder(small);
+  const Task task = cultivar::load_task(folder.path());
+  BOOST_TEST(task.name == "scale_rows");
+  BOOST_TEST(task.cost.by_bytes);
+  BOOST_TEST(task.parameters.at(1).flag);
+  BOOST_TEST((task.parameters.at(1).type == Dtype::i32));
+  const WorkloadSet* quick = task.workloads("quick");
+  BOOST_REQUIRE(quick != nullptr);
+  BOOST_TEST(quick->workloads.at(0).name == "R64_f32");
+  BOOST_TEST(quick->workloads.at(1).name == "R64_C128_a2_f32");
+  BOOST_TEST(task.workloads("both")->workloads.at(1).name == "R64_bf16");
+  BOOST_TEST(task.workloads("none") == nullptr);
+  BOOST_TEST(task.sweep.at(1).name == "R4_C6_flip");
+  const Workload& w = task.workloads("both")->workloads.at(1);
+  BOOST_TEST(w.values.at("C") == 64);
+  BOOST_TEST(w.values.at("a") == 1.0 / 64);
+  BOOST_TEST(w.values.at("flip") == 0);
+  const Bindings b = task.bindings(w);
+  BOOST_TEST(b.at("cells") == 4096);
+  BOOST_TEST(b.at("element_bytes") == 2);
+  BOOST_TEST(b.at("dtype") == static_cast<double>(Dtype::bf16));
+  BOOST_TEST(task.bytes(w) == 4.0 * 4096);
+  BOOST_TEST(task.flops(w) == 4096);
+  BOOST_TEST(task.row_count(w) == 64);
+  BOOST_TEST(task.bytes_of(*task.tensor("x"), w) == 8192u);
+  BOOST_TEST(task.tensor("z") == nullptr);
+  BOOST_TEST((task.stress.at(0).fills.at("x").kind == Fill::Kind::rising));
+  BOOST_TEST(task.stress.at(0).fills.at("x").axis == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
+  check_error("summary:", "sumary:", "2: 'summary' is missing; is 'sumary' meant to be it?");
+  check_error("controls:", "contrls:", "18: unknown key 'contrls' (did you mean 'controls'?");
+  check_error("rows: [R]", "rows: [Q]", "13: rows[0]: 'Q' is not allowed here");
+  check_error("rows: [R]", "rows: [R]\nrows: [C]", "14: the key 'rows' is given twice, first on line 13");
+  check_error("rows: [R]", "rows: [R, R]", "13: rows[1]: is listed twice");
+  check_error("dtypes: [f32, bf16]", "dtypes: [f32, fp16]",
+              "9: dtypes[1]: unknown dtype 'fp16' (did you mean 'f16'?");
+  check_error("dtypes: [f32, bf16]", "dtypes: [f32, f32]", "9: dtypes[1]: is listed twice");
+  check_error("dtypes: [f32, bf16]", "dtypes: [f32]",
+              "28: workload_sets.both.dtype[1]: the task does not list the dtype bf16");
+  check_error("shape: [R, C], fill", "shape: [R, CC], fill",
+              "11: tensors.x.shape[1]: 'CC' is not allowed here (did you mean 'C'?");
+  check_error("kind: normal}", "kind: normla}",
+              "11: tensors.x.fill.kind: 'normla' is not allowed here (did you mean 'normal'?");
+  check_error("kind: normal}", "kind: constant, a: 1}",
+              "11: tensors.x.fill: a tensor's plain fill cannot be constant");
+  check_error("kind: normal}", "kind: normal, axis: 2}", "11: tensors.x.fill.axis: must be between -2 and 1");
+  check_error("y: {role: output, shape: [R, C]}", "y: {role: output, shape: [C]}",
+              "13: rows[0]: the output y must have R");
+  check_error("y: {role: output,", "y: {role: input,", "11: tensors: no tensor is an output");
+  check_error("y: {role: output,", "R: {role: output,", "12: tensors.R: the name 'R' is used twice");
+  check_error("  C: {about", "  min: {about", "5: dimensions.min: the name 'min' has a meaning of its own");
+  check_error("default: R}", "default: Q}", "5: dimensions.C.default: unknown name 'Q'");
+  check_error("cells: \"R * C\"", "cells: \"R * D\"", "15: let.cells: unknown name 'D'");
+  check_error("cells: \"R * C\"", "cells: \"R *\"", "15: let.cells: 'R *': is not an expression");
+  check_error("flops: \"cells\"", "flops: \"cell\"",
+              "17: cost.flops: unknown name 'cell' (did you mean 'cells'?");
+  check_error("report: bytes", "report: both", "17: cost.report: 'both' is not allowed here");
+  check_error("when: \"!flip\"", "when: \"!flipp\"",
+              "19: controls.flips.when: unknown name 'flipp' (did you mean 'flip'?");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 3}]",
+              "21: checks.smoke[0]: breaks the task's rule 'C % 2 == 0' with C=3");
+  check_error("smoke: [{R: 2}]", "smoke: [{C: 2}]", "21: checks.smoke[0]: 'R' is missing and has no default");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 2, Z: 1}]", "21: checks.smoke[0]: unknown key 'Z'");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 0}]", "21: checks.smoke[0].R: must be at least 1");
+  check_error("smoke: [{R: 2}]", "smoke: []", "21: checks.smoke: must list at least one workload");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 2, flip: 2}]",
+              "21: checks.smoke[0]: the flag flip must be 0 or 1");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 9000000, C: 9000000}]",
+              "21: checks.smoke[0]: the tensor x would have");
+  check_error("{R: 64, C: 128, a: 2}", "{R: 64}",
+              "27: workload_sets.quick.workloads[1]: the workload R64_f32 is there twice");
+  check_error("x: {kind: rising", "z: {kind: rising", "25: checks.stress.ramp: unknown key 'z'");
+  check_error("bytes: \"2 * cells * element_bytes\"", "bytes: \"0\"",
+              "21: checks.smoke[0]: its cost is not above zero");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_without_its_files_is_refused) {
+  BOOST_CHECK_THROW(cultivar::load_task("/nonexistent"), InputError);
+  const Folder folder(small, false);
+  try {
+    cultivar::load_task(folder.path());
+    BOOST_ERROR("no error");
+  } catch (const InputError& error) {
+    BOOST_TEST(std::string(error.what()).find("reference.cpp: is missing") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(both_tasks_of_the_house_load) {
+  for (const char* name : {"attention_forward", "softmax"}) {
+    const Task task = cultivar::load_task(tasks / name);
+    BOOST_TEST(task.name == name);
+    BOOST_TEST(!task.controls.empty());
+    BOOST_TEST(!task.stress.empty());
+    BOOST_TEST(task.workloads("cpu_quick") != nullptr);
+    BOOST_TEST(task.workloads("holdout") != nullptr);
+    BOOST_TEST(task.workloads("cpu_holdout") != nullptr);
+    std::set<std::string> searched, held;
+    for (const WorkloadSet& set : task.workload_sets)
+      for (const Workload& w : set.workloads)
+        (set.name.find("holdout") == std::string::npos ? searched : held).insert(w.name);
+    for (const std::string& w : held) BOOST_TEST(!searched.contains(w), w << " is searched and held out");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_attention_sets_are_those_of_the_papers) {
+  const Task task = cultivar::load_task(tasks / "attention_forward");
+  for (const char* name : {"avo_mha", "avo_gqa8", "avo_gqa4"}) {
+    const WorkloadSet* set = task.workloads(name);
+    BOOST_REQUIRE(set != nullptr);
+    BOOST_TEST(set->workloads.size() == 8u);
+    for (const Workload& w : set->workloads) {
+      BOOST_TEST(w.values.at("B") * w.values.at("S_q") == 32768);
+      BOOST_TEST(w.values.at("D") == 128);
+      BOOST_TEST((w.dtype == Dtype::bf16));
+    }
+  }
+  BOOST_TEST(task.workloads("fa_sweep")->workloads.size() == 36u);
+  for (const Workload& w : task.workloads("fa_sweep")->workloads) {
+    BOOST_TEST(w.values.at("B") * w.values.at("S_q") == 16384);
+    BOOST_TEST(w.values.at("H") * w.values.at("D") == 2048);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_costs_what_flashattention_counts) {
+  const Task task = cultivar::load_task(tasks / "attention_forward");
+  const Workload& full = task.workloads("avo_mha")->workloads.at(0);
+  const Workload& causal = task.workloads("avo_mha")->workloads.at(4);
+  BOOST_TEST(task.flops(full) == 4.0 * 8 * 16 * 128 * 4096 * 4096);
+  BOOST_TEST(task.flops(causal) == task.flops(full) / 2);
+  BOOST_TEST(task.bytes(full) == 4.0 * 8 * 4096 * 16 * 128 * 2 + 4.0 * 8 * 16 * 4096);
+  Workload w = causal;
+  w.values["B"] = w.values["H"] = w.values["H_kv"] = w.values["D"] = 1;
+  w.values["S_q"] = 100, w.values["S_kv"] = 400;
+  BOOST_TEST(task.flops(w) == 4.0 * (100 * 400 - 5000));
+  w.values["S_q"] = 400, w.values["S_kv"] = 100;
+  BOOST_TEST(task.flops(w) == 4.0 * 5000);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

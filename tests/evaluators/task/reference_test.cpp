@@ -1,0 +1,239 @@
+// The oracles of the tasks against computations that share nothing with them.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "evaluators/task/cultivar_reference.hpp"
+#include "evaluators/task/task.hpp"
+
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+namespace {
+
+using RowFunction = void (*)(const ReferenceArgs&, std::int64_t, double*);
+double round_bf16(double x) {
+  return round_to(Dtype::bf16, x);
+}
+double round_f32(double x) {
+  return round_to(Dtype::f32, x);
+}
+
+class Reference {
+ public:
+  explicit Reference(const std::string& name)
+      : task(load_task(fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks" / name)),
+        library_(fs::temp_directory_path() / ("cultivar_" + name + std::to_string(::getpid()) + ".so")) {
+    const std::string command =
+        "g++ -std=c++20 -O2 -Wall -Wextra -Werror -shared -fPIC -I " CULTIVAR_SOURCE_DIR
+        "/evaluators/task -o " +
+        library_.string() + " " + (task.folder / "reference.cpp").string();
+    BOOST_REQUIRE(std::system(command.c_str()) == 0);
+    handle_ = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    BOOST_REQUIRE_MESSAGE(handle_ != nullptr, dlerror());
+  }
+  ~Reference() {
+    dlclose(handle_);
+    fs::remove(library_);
+  }
+  Reference(const Reference&) = delete;
+  RowFunction operator[](const std::string& name) const {
+    const auto f = reinterpret_cast<RowFunction>(dlsym(handle_, name.c_str()));
+    BOOST_REQUIRE_MESSAGE(f != nullptr, name);
+    return f;
+  }
+  const Task task;
+
+ private:
+  fs::path library_;
+  void* handle_ = nullptr;
+};
+
+// One workload's inputs, as a reference sees them.
+struct Case {
+  Case(const Task& t, const Workload& w, std::uint64_t seed, const std::map<std::string, Fill>& fills = {})
+      : bindings(t.bindings(w)) {
+    for (const TensorSpec& spec : t.tensors) {
+      if (spec.role != Role::input) continue;
+      shapes.push_back(t.shape(spec, w));
+      std::vector<std::byte> bytes(t.bytes_of(spec, w));
+      const auto stress = fills.find(spec.name);
+      fill_tensor(stress == fills.end() ? spec.fill : stress->second, seed++, shapes.back(), w.dtype, bytes);
+      values.emplace_back(bytes.size() / size_of(w.dtype));
+      decode(w.dtype, bytes, values.back());
+      names.push_back(spec.name);
+    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+      tensors.push_back(
+          {names[i].c_str(), values[i].data(), shapes[i].data(), static_cast<int>(shapes[i].size())});
+    for (const auto& [name, value] : bindings) numbers.push_back({name.c_str(), value});
+    args = {tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
+            static_cast<int>(numbers.size()), w.dtype == Dtype::bf16 ? round_bf16 : round_f32};
+  }
+  Case(const Case&) = delete;
+
+  Bindings bindings;
+  std::vector<std::string> names;
+  std::vector<std::vector<double>> values;
+  std::vector<std::vector<std::int64_t>> shapes;
+  std::vector<ReferenceTensor> tensors;
+  std::vector<ReferenceNumber> numbers;
+  ReferenceArgs args{};
+};
+
+// Attention by the book, in long double and from full index arithmetic: D elements of o, then lse.
+std::vector<double> naive_attention(const Case& c, std::int64_t b, std::int64_t i, std::int64_t h) {
+  const auto n = [&](const char* name) { return static_cast<std::int64_t>(c.bindings.at(name)); };
+  const std::int64_t H = n("H"), Hk = n("H_kv"), Sq = n("S_q"), Sk = n("S_kv"), D = n("D");
+  const auto at = [&](int t, std::int64_t s, std::int64_t head, std::int64_t d, std::int64_t S,
+                      std::int64_t heads) {
+    return static_cast<long double>(c.values[static_cast<std::size_t>(t)]
+                                            [static_cast<std::size_t>(((b * S + s) * heads + head) * D + d)]);
+  };
+  const auto scale = static_cast<long double>(static_cast<float>(c.bindings.at("scale")));
+  std::vector<long double> o(static_cast<std::size_t>(D), 0), logits;
+  std::vector<std::int64_t> seen;
+  for (std::int64_t j = 0; j < Sk; ++j) {
+    if (c.bindings.at("causal") != 0 && j > i + Sk - Sq) continue;
+    long double dot = 0;
+    for (std::int64_t d = 0; d < D; ++d) dot += at(0, i, h, d, Sq, H) * at(1, j, h / (H / Hk), d, Sk, Hk);
+    logits.push_back(dot * scale);
+    seen.push_back(j);
+  }
+  std::vector<double> out(static_cast<std::size_t>(D) + 1, 0.0);
+  out.back() = -std::numeric_limits<double>::infinity();
+  if (seen.empty()) return out;
+  long double top = logits[0], sum = 0;
+  for (const long double x : logits) top = std::max(top, x);
+  for (std::size_t k = 0; k < seen.size(); ++k) {
+    const long double weight = std::exp(logits[k] - top);
+    sum += weight;
+    for (std::int64_t d = 0; d < D; ++d)
+      o[static_cast<std::size_t>(d)] += weight * at(2, seen[k], h / (H / Hk), d, Sk, Hk);
+  }
+  for (std::size_t d = 0; d < o.size(); ++d) out[d] = static_cast<double>(o[d] / sum);
+  out.back() = static_cast<double>(top + std::log(sum));
+  return out;
+}
+
+Workload shaped(const Task& task, Dtype dtype, std::map<std::string, double> values) {
+  Workload w{"test", dtype, {}};
+  for (const auto& [name, value] : values) w.values[name] = value;
+  for (const Dimension& d : task.dimensions)
+    if (!w.values.contains(d.name)) w.values[d.name] = d.fallback->evaluate(w.values).value();
+  for (const Parameter& p : task.parameters)
+    if (!w.values.contains(p.name)) w.values[p.name] = p.fallback->evaluate(w.values).value();
+  return w;
+}
+
+double worst_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    worst = std::max(worst, std::isfinite(a[i] - b[i]) ? std::abs(a[i] - b[i]) : 1e300);
+  }
+  return worst;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(reference)
+
+BOOST_AUTO_TEST_CASE(attention_rows_are_those_of_a_naive_computation) {
+  const Reference reference("attention_forward");
+  const std::vector<std::map<std::string, double>> shapes{
+      {{"B", 2}, {"H", 4}, {"H_kv", 2}, {"S_q", 5}, {"S_kv", 9}, {"D", 12}},
+      {{"B", 2}, {"H", 4}, {"H_kv", 1}, {"S_q", 5}, {"S_kv", 9}, {"D", 16}, {"causal", 1}},
+      {{"B", 1}, {"H", 3}, {"S_q", 9}, {"S_kv", 4}, {"D", 8}, {"causal", 1}},
+      {{"B", 1}, {"H", 2}, {"S_q", 130}, {"D", 64}, {"causal", 1}, {"scale", 0.3}}};
+  int hidden = 0;
+  for (const auto& values : shapes)
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      const Workload w = shaped(reference.task, dtype, values);
+      const Case c(reference.task, w, 77);
+      const auto H = static_cast<std::int64_t>(w.values.at("H")),
+                 S = static_cast<std::int64_t>(w.values.at("S_q"));
+      const double eps = epsilon_of(dtype);
+      std::vector<double> exact(static_cast<std::size_t>(w.values.at("D")) + 1), rounded(exact.size());
+      for (std::int64_t row = 0; row < reference.task.row_count(w); ++row) {
+        const auto expected = naive_attention(c, row / H / S, row / H % S, row % H);
+        reference["reference_row"](c.args, row, exact.data());
+        BOOST_TEST(worst_difference(exact, expected) < 1e-12);
+        reference["reference_row_rounded"](c.args, row, rounded.data());
+        BOOST_TEST(worst_difference(rounded, expected) < 8 * eps + 1e-5);
+        hidden += std::isinf(expected.back());
+        for (std::size_t d = 0; d + 1 < rounded.size(); ++d)
+          BOOST_TEST(round_to(dtype, rounded[d]) == rounded[d]);
+      }
+    }
+  BOOST_TEST(hidden == 2 * 3 * 5);  // S_q 9, S_kv 4: five queries of three heads see nothing, for two dtypes
+}
+
+BOOST_AUTO_TEST_CASE(a_rounded_attention_differs_from_the_exact_one_in_low_precision) {
+  const Reference reference("attention_forward");
+  const Workload w = shaped(reference.task, Dtype::bf16, {{"B", 1}, {"H", 1}, {"S_q", 64}, {"D", 64}});
+  const Case c(reference.task, w, 3);
+  std::vector<double> exact(65), rounded(65);
+  reference["reference_row"](c.args, 7, exact.data());
+  reference["reference_row_rounded"](c.args, 7, rounded.data());
+  BOOST_TEST(worst_difference(exact, rounded) > 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(every_control_is_far_from_the_oracle_where_it_claims_to_be_wrong) {
+  for (const char* name : {"attention_forward", "softmax"}) {
+    const Reference reference(name);
+    for (const Control& control : reference.task.controls) {
+      double worst = 0.0, legal = 0.0;
+      int shapes = 0;
+      for (const Workload& w : reference.task.sweep) {
+        Workload f32 = w;
+        f32.dtype = Dtype::f32;
+        if (control.when && control.when->evaluate(reference.task.bindings(f32)).value() == 0.0) continue;
+        ++shapes;
+        const Case c(reference.task, f32, 5);
+        const auto elements =
+            static_cast<std::size_t>(f32.values.contains("D") ? f32.values.at("D") + 1 : f32.values.at("C"));
+        std::vector<double> exact(elements), wrong(elements), rounded(elements);
+        double here = 0.0;
+        for (std::int64_t row = 0; row < reference.task.row_count(f32); row += 7) {
+          reference["reference_row"](c.args, row, exact.data());
+          reference["control_" + control.name](c.args, row, wrong.data());
+          reference["reference_row_rounded"](c.args, row, rounded.data());
+          here = std::max(here, worst_difference(exact, wrong));
+          legal = std::max(legal, worst_difference(exact, rounded));
+        }
+        worst = shapes == 1 ? here : std::min(worst, here);
+      }
+      BOOST_TEST(shapes > 0, control.name);
+      BOOST_TEST(worst > 10 * legal, name << " " << control.name << ": " << worst << " against " << legal);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(softmax_rows_are_those_of_a_naive_computation) {
+  const Reference reference("softmax");
+  const Workload w = shaped(reference.task, Dtype::bf16, {{"R", 5}, {"C", 37}});
+  const Case c(reference.task, w, 9);
+  std::vector<double> exact(37), rounded(37);
+  for (std::int64_t row = 0; row < 5; ++row) {
+    long double sum = 0;
+    for (std::size_t j = 0; j < 37; ++j)
+      sum += std::exp(static_cast<long double>(c.values[0][static_cast<std::size_t>(row) * 37 + j]));
+    reference["reference_row"](c.args, row, exact.data());
+    reference["reference_row_rounded"](c.args, row, rounded.data());
+    for (std::size_t j = 0; j < 37; ++j) {
+      const auto expected = static_cast<double>(
+          std::exp(static_cast<long double>(c.values[0][static_cast<std::size_t>(row) * 37 + j])) / sum);
+      BOOST_TEST(std::abs(exact[j] - expected) < 1e-14);
+      BOOST_TEST(std::abs(rounded[j] - expected) <= 0x1p-8 * expected + 1e-6);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,181 @@
+#include "evaluators/variant/manifest.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/variant/example.hpp"
+
+using namespace cultivar;
+using example::attention;
+using example::replaced;
+
+namespace {
+
+std::string error_of(const std::string& source) {
+  const auto variant = make_variant(source, attention());
+  return variant ? "no error" : std::to_string(variant.error().line) + ": " + variant.error().message;
+}
+void check_error(const std::string& source, const std::string& from, const std::string& to,
+                 const std::string& expected) {
+  const std::string message = error_of(replaced(source, from, to));
+  BOOST_TEST(message.find(expected) != std::string::npos, message << "  should hold  " << expected);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(manifest)
+
+BOOST_AUTO_TEST_CASE(the_design_example_parses_word_for_word) {
+  const auto manifest = parse_manifest(example::excerpt);
+  BOOST_REQUIRE_MESSAGE(manifest, (manifest ? "" : manifest.error().message));
+  BOOST_TEST(manifest->name == "flash_pingpong");
+  BOOST_TEST((manifest->target == TargetKind::cuda));
+  BOOST_TEST(manifest->tunables.size() == 3u);
+  BOOST_TEST(manifest->tensor_maps.at(0).swizzle == "128B");
+  BOOST_TEST(manifest->workspace.at(0).zero);
+  BOOST_TEST(manifest->launch.at(0).args.size() == 12u);
+  // It is an excerpt: what it leaves out is found, with its line.
+  BOOST_TEST(error_of(example::excerpt)
+                     .find("25: launch[0].args[1]: unknown argument 'map_k' (did you mean "
+                           "'map_q'?") == 0u,
+             error_of(example::excerpt));
+  BOOST_TEST(error_of(example::cuda) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(every_cuda_field_is_read_and_survives_the_round_trip) {
+  std::string source = replaced(example::cuda, "swizzle: 128B}\n      map_k",
+                                "swizzle: 32B, interleave: 32B, l2_promotion: 256B, out_of_bounds: nan, "
+                                "element_strides: [1, 2, 1, BLOCK_M / 64]}\n      map_k");
+  source =
+      replaced(source, "        shared: smem\n",
+               "        shared: smem\n        cooperative: true\n        programmatic_dependent: true\n");
+  source = replaced(source, "S_kv, scale]", "S_kv, {value: \"scale * 1.5\", type: bf16}]");
+  source = replaced(source, "    target: cuda\n",
+                    "    target: cuda\n    about: \"a \\\"quoted\\\" \\\\ text: here\"\n");
+  const auto manifest = parse_manifest(source);
+  BOOST_REQUIRE_MESSAGE(manifest, (manifest ? "" : manifest.error().message));
+  const TensorMapSpec& map = manifest->tensor_maps.at(0);
+  BOOST_TEST(map.interleave == "32B");
+  BOOST_TEST(map.l2_promotion == "256B");
+  BOOST_TEST(map.out_of_bounds == "nan");
+  BOOST_TEST(map.element_strides.size() == 4u);
+  BOOST_TEST(map.element_strides.at(3).text() == "BLOCK_M / 64");
+  BOOST_TEST(map.strides.at(2).text() == "S_q*H*D");
+  BOOST_TEST(map.box.at(2).text() == "BLOCK_M");
+  const KernelLaunch& launch = manifest->launch.at(0);
+  BOOST_TEST(launch.cooperative);
+  BOOST_TEST(launch.programmatic_dependent);
+  BOOST_TEST(launch.cluster.size() == 3u);
+  BOOST_TEST(launch.shared->text() == "smem");
+  BOOST_TEST((launch.args.back().type == Dtype::bf16));
+  BOOST_TEST(manifest->about == "a \"quoted\" \\ text: here");
+
+  const std::string text = to_yaml(*manifest);
+  const auto again = parse_manifest(text);
+  BOOST_REQUIRE_MESSAGE(again, (again ? "" : again.error().message) << "\n" << text);
+  BOOST_TEST((*again == *manifest));
+  BOOST_TEST(to_yaml(*again) == text);
+}
+
+BOOST_AUTO_TEST_CASE(a_cpu_manifest_survives_the_round_trip) {
+  const auto manifest = parse_manifest(example::cpu);
+  BOOST_REQUIRE(manifest);
+  const auto again = parse_manifest(to_yaml(*manifest));
+  BOOST_REQUIRE_MESSAGE(again, (again ? "" : again.error().message));
+  BOOST_TEST((*again == *manifest));
+  auto changed = *manifest;
+  changed.launch[0].threads = Expression::constant(3);
+  BOOST_TEST((!(changed == *manifest)));
+}
+
+BOOST_AUTO_TEST_CASE(where_the_manifest_must_be) {
+  BOOST_TEST(error_of("// a licence\n\n" + example::cpu) == "no error");
+  BOOST_TEST(error_of("\xef\xbb\xbf" + example::cpu) == "no error");
+  BOOST_TEST(error_of("int x;\n" + example::cpu).find("2: the manifest must come first") == 0u);
+  BOOST_TEST(error_of("int x;\n").find("1: there is no manifest") == 0u);
+  BOOST_TEST(error_of("").find("1: there is no manifest") == 0u);
+  check_error(example::cpu, "---*/", "*/", "1: the manifest's comment is not closed");
+  check_error(example::cpu, "cultivar\n", "cultivar name: x\n", "1: the marker's line must be");
+  BOOST_TEST(error_of(std::string("/*--- cultivar\n\0---*/", 20)).find("zero byte") != std::string::npos);
+  BOOST_TEST(error_of(std::string(2 << 20, ' ')).find("longer than") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_form_name_line_and_nearest_name) {
+  const std::string& cpu = example::cpu;
+  check_error(cpu, "launch:", "launhc:", "15: 'launch' is missing; is 'launhc' meant to be it?");
+  check_error(cpu, "tunables:", "tunable:", "6: unknown key 'tunable' (did you mean 'tunables'?");
+  check_error(cpu, "target: cpu", "target: gpu", "4: target: 'gpu' is not allowed here (did you mean 'cpu'?");
+  check_error(cpu, "name: tiny", "name: tiny\nname: x", "3: the key 'name' is given twice, first on line 2");
+  check_error(cpu, "default: 64", "default: 48", "7: tunables.TILE.default: 48 is not among its values");
+  check_error(cpu, "[32, 64]", "[32, 64, 32]", "7: tunables.TILE.values[2]: 32 is listed twice");
+  check_error(cpu, "[32, 64]", "[32, row]", "7: tunables.TILE.values[1]: numbers and names cannot be mixed");
+  check_error(cpu, "[32, 64]", "[]", "7: tunables.TILE.values: must list at least one value");
+  check_error(cpu, "\"dtype == f32\"", "\"dtype = f32\"", "5: requires: 'dtype = f32': = does not compare");
+  check_error(cpu, "\"4 * team * TILE\"", "\"4 * (team\"", "is not an expression");
+  check_error(cpu, "    threads: team\n", "    threads: team\n    grid: [1, 1, 1]\n",
+              "18: launch[0].grid: is for target cuda, and this manifest's target is cpu");
+  check_error(cpu, "workspace:", "tensor_maps:\n  m: {tensor: q, sizes: [4], box: [4]}\nworkspace:",
+              "tensor_maps: is for target cuda");
+  check_error(cpu, "  TILE: {", "  9TILE: {", "'9TILE' is not a name");
+  check_error(cpu, "kernel: attention_forward", "kernel: \"f<64>\"", "launch[0].kernel: must be a name");
+  check_error(cpu, "type: f64", "type: fp64", "'fp64' is not allowed here (did you mean 'f64'?");
+  const std::string& cuda = example::cuda;
+  check_error(cuda, "        shared: smem", "        threads: 4\n        shared: smem",
+              "launch[0].threads: is for target cpu");
+  check_error(cuda, "grid: [num_sms, 1, 1]", "grid: [num_sms]", "launch[0].grid: must have 3 entries, not 1");
+  check_error(cuda, "        grid: [num_sms, 1, 1]\n", "", "launch[0]: 'grid' is missing");
+  check_error(cuda, "swizzle: 128B}\n      map_k", "swizzle: 128}\n      map_k",
+              "tensor_maps.map_q.swizzle: '128' is not allowed here (did you mean '128B'?");
+  check_error(cuda, "strides: [D, H*D, S_q*H*D]", "strides: [D, H*D]",
+              "tensor_maps.map_q.strides: must have 3 entries");
+  check_error(cuda, "sizes: [D, H, S_q, B]", "sizes: [D, H, S_q, B, 1, 1]",
+              "must have 1 to 5 entries, not 6");
+  check_error(cuda, "box: [64, 1, BLOCK_M, 1]", "box: [64, 1]",
+              "tensor_maps.map_q.box: must have 4 entries, not 2");
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
+  const std::string& cpu = example::cpu;
+  check_error(cpu, "task: attention_forward", "task: softmax", "3: task: is 'softmax', but the task here is");
+  check_error(cpu, "args: [q,", "args: [qq,",
+              "18: launch[0].args[0]: unknown argument 'qq' (did you mean 'q'?");
+  check_error(cpu, "4 * team * TILE", "4 * team * TILES",
+              "workspace.scratch.bytes: '4 * team * TILES' uses the unknown "
+              "name 'TILES' (did you mean 'TILE'?");
+  check_error(cpu, "specialize: [D,", "specialize: [TILE,", "specialize[0]: 'TILE' is not a dimension");
+  check_error(cpu, "\"dtype == f32\"", "\"TILE == 64\"",
+              "requires: 'TILE == 64' uses the unknown name 'TILE'");
+  check_error(cpu, "\"dtype == f32\"", "\"num_cores > 1\"", "only dimensions, parameters and dtype");
+  check_error(cpu, "  TILE: {", "  D: {", "tunables.D: the name 'D' is already a dimension of the task");
+  check_error(cpu, "  TILE: {", "  q: {", "already a tensor of the task");
+  check_error(cpu, "  TILE: {", "  bf16: {", "the name 'bf16' is a function or dtype");
+  check_error(cpu, "  TILE: {", "  min: {", "the name 'min' is a function or dtype");
+  check_error(cpu, "  TILE: {", "  thread: {", "the built-in argument");
+  check_error(cpu, "  TILE: {", "  num_cores: {", "is a device fact");
+  check_error(cpu, "  team: \"num_cores\"", "  team: \"later\"\n  later: 2",
+              "let.team: 'later' uses the unknown name");
+  check_error(cpu, "scratch: {", "k: {", "workspace.k: the name 'k' is already a tensor");
+  check_error(cpu, "kernel: attention_forward", "kernel: atention", "the source does not mention 'atention'");
+  check_error(cpu, "scratch, S_q", "scratch + 4, S_q",
+              "scratch is a pointer or a tensor map and must stand alone");
+  check_error(cpu, "[q, k,", "[{value: q, type: f32}, k,", "'q' takes no type");
+  check_error(cpu, "args: [q, k, v, o, lse, scratch, ", "args: [", "no argument is a tensor");
+  const std::string& cuda = example::cuda;
+  check_error(cuda, "{tensor: q,", "{tensor: qq,",
+              "tensor_maps.map_q.tensor: there is no tensor 'qq' (did you mean 'q'?");
+  check_error(cuda, "{tensor: q,", "{tensor: ticket,", "is a workspace; a tensor map needs a tensor");
+  check_error(cuda, "box: [64, 1, BLOCK_M", "box: [64, 1, BLOCK_W",
+              "tensor_maps.map_q.box[2]: 'BLOCK_W' uses the unknown");
+  check_error(cuda, "grid: [num_sms,", "grid: [num_sm,", "did you mean 'num_sms'?");
+  check_error(cuda, "S_kv, scale]", "S_kv, threads]", "'threads' is for target cpu");
+  check_error(cuda, "swizzle: 128B}\n      map_k", "interleave: 32B}\n      map_k",
+              "interleave 32B needs swizzle 32B");
+  check_error(cuda, "sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, BLOCK_M, 1]",
+              "sizes: [D, H], strides: [D], interleave: 16B, box: [64, 1]", "needs rank 3 or more");
+}
+
+BOOST_AUTO_TEST_CASE(a_comment_and_an_error_line_count_from_the_top_of_the_file) {
+  const std::string source = "// one\n// two\n" + replaced(example::cpu, "launch:", "launhc:");
+  BOOST_TEST(error_of(source).find("17: 'launch' is missing; is 'launhc' meant to be it?") == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
