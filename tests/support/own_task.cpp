@@ -28,7 +28,7 @@ about:
 }
   edge:
     - {R: 1, C: 127}
-    - {R: 2, C: 1}
+    - {R: 2, C: 3}
 workload_sets:
   small:
     about: "a millisecond"
