@@ -56,7 +56,7 @@ int compare_command(const Arguments& arguments) {
   options.argument("A", a, "the challenger");
   options.argument("B", b, "the incumbent");
   options.option("--target", target, "cpu, or cuda[:N]");
-  options.option("--workloads", set, "a workload set of the task (default: cpu_quick or quick)");
+  options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
   options.option("--min-gain", gate.min_gain, "what A must be shown to gain, 0.005 = 0.5 %");
   options.option("--max-seconds", gate.max_device_seconds, "of device time; then the answer is undecided");
   options.flag("--json", as_json, "facts as JSON on stdout");
@@ -114,8 +114,13 @@ int compare_command(const Arguments& arguments) {
                 {"control_drift", number(d.control_drift)},
                 {"workloads", rows},
                 {"trouble", report.trouble}});
-  output.line("A = " + a + "\nB = " + b + "\n\n" + table.text("  "));
+  output.line("A = " + a + "\nB = " + b + "\n");
+  if (d.blocks > 0) output.line(table.text("  "));
   for (const std::string& trouble : report.trouble) output.line("trouble: " + trouble);
+  if (!report.trouble.empty()) {
+    output.line("No verdict: one side failed while they were timed.");
+    return 1;
+  }
   const std::string figures =
       fmt::format("{} blocks, {} of device time", d.blocks, duration(d.device_seconds));
   const std::string range =

@@ -136,7 +136,7 @@ int doctor_command(const Arguments& arguments) {
     services.task_folder = task.folder;
     CompileService compiler(services);
     const std::string identity = compiler.compiler_identity();
-    report("compiler", identity);
+    report("compiler", identity.substr(0, identity.find(" -")));
     DeviceService device(services);
     show_step("measuring this machine's ceilings");
     const DeviceInfo info = must(device.info());

@@ -65,7 +65,7 @@ int evaluate_command(const Arguments& arguments) {
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.arguments("VARIANT", variants, "what to judge");
   options.option("--target", target, "cpu, or cuda[:N]");
-  options.option("--workloads", set, "a workload set of the task (default: cpu_quick or quick)");
+  options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
   options.each("--contender", contenders,
                "timed beside, interleaved: a name below the task's contenders/, or a file");
   options.option("--stop-after", stop_after,

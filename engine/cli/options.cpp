@@ -1,9 +1,12 @@
 #include "engine/cli/options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <type_traits>
 
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -17,15 +20,23 @@ struct Options::State {
   State(std::string_view name, std::string_view about, std::string_view example)
       : command(name), app(std::string(about), "cultivar " + std::string(name)) {
     app.footer("Example:\n  " + std::string(example));
-    app.get_formatter()->column_width(34);
+    app.get_formatter()->column_width(30);
+    app.get_formatter()->label("REQUIRED", "");
   }
 
   template <class T>
-  CLI::Option* add(const std::string& name, T& value, const std::string& about, bool has_default) {
-    if (name.starts_with("--")) flags.push_back(name);
-    CLI::Option* option = app.add_option(name, value, about);
-    if (has_default) option->capture_default_str();
-    return option;
+  CLI::Option* add(const std::string& name, T& value, const std::string& about) {
+    const bool flag = name.starts_with("--");
+    if (flag) flags.push_back(name);
+    return app.add_option(name, value, about)->type_name(flag ? "VALUE" : "");
+  }
+
+  template <class T>
+  static std::string with_default(const std::string& about, const T& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (value.empty()) return about;
+    }
+    return fmt::format("{} (default: {})", about, value);
   }
 };
 
@@ -34,38 +45,38 @@ Options::Options(std::string_view command, std::string_view about, std::string_v
 Options::~Options() = default;
 
 Options& Options::argument(const std::string& name, std::string& value, const std::string& about) {
-  state_->add(name, value, about, false)->required();
+  state_->add(name, value, about)->required();
   return *this;
 }
 
 Options& Options::optional_argument(const std::string& name, std::string& value, const std::string& about) {
-  state_->add(name, value, about, !value.empty());
+  state_->add(name, value, about);
   return *this;
 }
 
 Options& Options::arguments(const std::string& name, std::vector<std::string>& values,
                             const std::string& about) {
-  state_->add(name, values, about, false)->required();
+  state_->add(name, values, about)->required();
   return *this;
 }
 
 Options& Options::option(const std::string& flag, std::string& value, const std::string& about) {
-  state_->add(flag, value, about, !value.empty());
+  state_->add(flag, value, State::with_default(about, value));
   return *this;
 }
 
 Options& Options::option(const std::string& flag, int& value, const std::string& about) {
-  state_->add(flag, value, about, true);
+  state_->add(flag, value, State::with_default(about, value));
   return *this;
 }
 
 Options& Options::option(const std::string& flag, double& value, const std::string& about) {
-  state_->add(flag, value, about, true);
+  state_->add(flag, value, State::with_default(about, value));
   return *this;
 }
 
 Options& Options::each(const std::string& flag, std::vector<std::string>& values, const std::string& about) {
-  state_->add(flag, values, about + " (may be repeated)", false)->allow_extra_args(false);
+  state_->add(flag, values, about + " (may be repeated)")->allow_extra_args(false);
   return *this;
 }
 

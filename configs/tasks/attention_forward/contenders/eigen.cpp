@@ -25,7 +25,7 @@ launch:
 #define EIGEN_NO_DEBUG
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_IO
-#include <Eigen/Core>
+#include <eigen3/Eigen/Core>
 #include <cmath>
 
 namespace {
