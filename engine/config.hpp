@@ -1,5 +1,5 @@
-// A search's configuration, as the user wrote it and with every default filled in. Unknown and duplicate keys,
-// values out of range and names that do not exist are InputErrors: "file:line: what is wrong (remedy)".
+// A search's configuration, as the user wrote it and with every default filled in. Unknown and duplicate
+// keys, values out of range and names that do not exist are InputErrors: "file:line: what is wrong (remedy)".
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 namespace cultivar {
 
 struct Budget {
-  double wall_s = 0.0;             // over all sessions of the run; 0: no limit
-  std::int64_t evaluations = 0;    // individuals judged; 0: no limit
+  double wall_s = 0.0;           // over all sessions of the run; 0: no limit
+  std::int64_t evaluations = 0;  // individuals judged; 0: no limit
 };
 
 struct OperatorShare {
@@ -26,14 +26,14 @@ struct OperatorShare {
 };
 
 struct EvaluationConfig {
-  int depth = 4;                   // proposals in flight
-  int compile_workers = 0;         // 0: one a core
-  std::vector<int> devices{0};     // one measuring worker for each
+  int depth = 4;                // proposals in flight
+  int compile_workers = 0;      // 0: one a core
+  std::vector<int> devices{0};  // one measuring worker for each
   std::vector<std::string> launcher;
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;
-  double max_seconds = 20.0;       // of timed work for one workload
+  double max_seconds = 20.0;  // of timed work for one workload
   int oracle_rows = 24;
 };
 
@@ -54,7 +54,7 @@ struct Config {
   std::vector<OperatorShare> operators;
   EvaluationConfig evaluation;
   GateOptions gate;
-  double gate_alpha = 0.01;        // the chance that any promotion of the whole run was noise
+  double gate_alpha = 0.01;  // the chance that any promotion of the whole run was noise
   CheckpointConfig checkpoint;
   std::uint64_t seed = 1;
 };

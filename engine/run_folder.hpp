@@ -11,11 +11,11 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   const std::filesystem::path& path() const { return folder_; }
-  std::filesystem::path database() const { return folder_ / "run.db"; }      // with -wal and -shm beside it
-  std::filesystem::path lock() const { return folder_ / "run.lock"; }        // held by the one process that writes
+  std::filesystem::path database() const { return folder_ / "run.db"; }  // with -wal and -shm beside it
+  std::filesystem::path lock() const { return folder_ / "run.lock"; }  // held by the one process that writes
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   std::filesystem::path submissions() const { return folder_ / "submissions"; }  // the inbox of `submit`
-  std::filesystem::path damaged() const { return folder_ / "damaged"; }      // what a recovery put aside
+  std::filesystem::path damaged() const { return folder_ / "damaged"; }          // what a recovery put aside
 
  private:
   std::filesystem::path folder_;

@@ -1,23 +1,21 @@
-// An operator makes a proposal from individuals, the task and knowledge. One file pair in this folder for each, and
-// one line in registry.cpp.
+// An operator makes a proposal from individuals, the task and knowledge. One file pair in this folder for
+// each, and one line in registry.cpp.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "evaluators/task/task.hpp"
+#include "population/archive.hpp"
 #include "population/individual.hpp"
+#include "population/random.hpp"
 
 namespace cultivar {
 
-using RandomStream = std::mt19937_64;
-
 struct Proposal {
-  std::string source;          // whole file
+  std::string source;  // whole file
   Configuration configuration;
   Descent descent;
 };
@@ -27,23 +25,24 @@ struct Surroundings {
   const Task& task;
   const std::vector<Workload>& workloads;
   const Facts& facts;
-  const std::vector<Individual>& individuals;                       // all recorded so far, by id - 1
-  const std::vector<IndividualId>& in_flight;                       // proposed, not judged yet (also in `individuals`)
-  std::function<std::string(IndividualId)> source_of;               // from the record
+  const Archive& archive;                                           // everybody, those in flight too
+  const std::function<std::string(const std::string&)>& source_of;  // source id -> text, from the record
   int island = 0;
-  std::vector<IndividualId> parents;                                // chosen by selection, best first
+  std::vector<IndividualId> parents;  // chosen by selection, fittest first
 };
 
-// Called from one thread only, by the search's serial step.
+// Called from one thread only, by the search's serial step. A proposal must be a pure function of what was
+// observed, the surroundings and the stream: the replay of a record makes it again.
 class Operator {
  public:
   virtual ~Operator() = default;
   virtual std::string name() const = 0;
   virtual int parents_wanted() const = 0;
-  // nullopt: nothing new to propose from these parents (the space is exhausted); the search asks another operator.
+  // nullopt: nothing new to propose (the space is exhausted, the parents have nothing in common); the search
+  // asks another operator.
   virtual std::optional<Proposal> propose(const Surroundings&, RandomStream&) = 0;
-  // Every result, in the order of the record, so that an operator's state can be rebuilt from it.
-  virtual void observe(const Individual&) {}
+  // Every judged individual, in the order of the record, so that an operator's state can be rebuilt from it.
+  virtual void observe(IndividualId, const Archive&) {}
 };
 
 }  // namespace cultivar

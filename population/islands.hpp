@@ -10,11 +10,11 @@ namespace cultivar {
 
 struct IslandOptions {
   int islands = 3;
-  int elites = 8;            // of one island
-  int migrate_every = 24;    // judged individuals between two migrations; 0: never
-  int immigrants = 2;        // at most so many elites of one island were born elsewhere
-  int tournament = 2;        // elites drawn for one parent, the fittest of which is taken
-  double explore = 0.2;      // chance that a parent comes from all of the island's measured individuals
+  int elites = 8;          // of one island
+  int migrate_every = 24;  // judged individuals between two migrations; 0: never
+  int immigrants = 2;      // at most so many elites of one island were born elsewhere
+  int tournament = 2;      // elites drawn for one parent, the fittest of which is taken
+  double explore = 0.2;    // chance that a parent comes from all of the island's measured individuals
 
   friend bool operator==(const IslandOptions&, const IslandOptions&) = default;
 };
@@ -42,12 +42,13 @@ class Islands {
   void settle_everywhere(IndividualId, double fitness);
   // It turned out to be wrong after all (a failed confirmation): it breeds no more.
   void expel(IndividualId);
-  // Counts one judged individual; when it is time, the best native of each island is copied to the next in a ring.
+  // Counts one judged individual; when it is time, the best native of each island is copied to the next in a
+  // ring.
   std::vector<Migration> judged();
 
   int count() const { return static_cast<int>(islands_.size()); }
-  const std::vector<Elite>& elites(int island) const;            // fittest first
-  const std::vector<IndividualId>& members(int island) const;    // every measured one, in order of judgement
+  const std::vector<Elite>& elites(int island) const;          // fittest first
+  const std::vector<IndividualId>& members(int island) const;  // every measured one, in order of judgement
 
  private:
   struct Island {

@@ -23,11 +23,11 @@ namespace cultivar {
 // What was fixed when the run began.
 struct RunFacts {
   std::string name, config_yaml, task_name, target, unit_of_fitness;
-  std::string task_folder;          // absolute; the snapshot below is what counts if it has changed since
-  nlohmann::json task_files;        // {"task.yaml": text, "reference.cpp": text}
-  nlohmann::json environment;       // compiler, device, isolation, device facts and ceilings, versions
+  std::string task_folder;     // absolute; the snapshot below is what counts if it has changed since
+  nlohmann::json task_files;   // {"task.yaml": text, "reference.cpp": text}
+  nlohmann::json environment;  // compiler, device, isolation, device facts and ceilings, versions
   std::vector<std::string> workloads;
-  double created_at = 0.0;          // seconds since 1970
+  double created_at = 0.0;  // seconds since 1970
 };
 
 enum class IndividualState { proposed, measured, rejected };
@@ -35,7 +35,7 @@ enum class IndividualState { proposed, measured, rejected };
 struct IndividualRow {
   Individual individual;
   IndividualState state = IndividualState::proposed;
-  std::string stage, reason;        // of its evaluation
+  std::string stage, reason;  // of its evaluation
   double proposed_at = 0.0, judged_at = 0.0;
 };
 
@@ -43,15 +43,15 @@ struct IndividualRow {
 struct DuelRow {
   std::int64_t id = 0;
   IndividualId challenger = 0, incumbent = 0;
-  std::string verdict;              // "better", "worse", "undecided"
-  nlohmann::json report;            // decision with bounds, medians by workload, trouble
+  std::string verdict;    // "better", "worse", "undecided"
+  nlohmann::json report;  // decision with bounds, medians by workload, trouble
   double at = 0.0;
 };
 
 struct PromotionRow {
   IndividualId individual = 0;
-  std::int64_t evaluations = 0;     // how many individuals had been judged by then
-  double elapsed_s = 0.0;           // of search time
+  std::int64_t evaluations = 0;  // how many individuals had been judged by then
+  double elapsed_s = 0.0;        // of search time
   double fitness = 0.0;
 };
 
@@ -66,8 +66,8 @@ struct Best {
   IndividualId id = 0;
   double fitness = 0.0;
   std::string unit;
-  std::optional<double> ratio_to_seed;  // fitness over that of the first seed that was measured
-  std::map<std::string, double> ratios; // contender -> geometric mean, interleaved, from its confirmation
+  std::optional<double> ratio_to_seed;   // fitness over that of the first seed that was measured
+  std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
 };
 
 struct BudgetUse {
@@ -77,13 +77,13 @@ struct BudgetUse {
 
 struct Summary {
   std::string run, task, target;
-  std::string state;                // running, stopped, finished, failed
-  std::string stop_reason;          // empty while running
+  std::string state;        // running, stopped, finished, failed
+  std::string stop_reason;  // empty while running
   double elapsed_s = 0.0;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<std::string, std::int64_t> rejected;  // by stage
   std::optional<Best> best;
-  std::map<std::string, BudgetUse> budget;       // wall (seconds), evaluations
+  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations
   std::vector<std::string> devices;
 };
 void to_json(nlohmann::json&, const Summary&);  // the shape of `status --json`
@@ -110,11 +110,11 @@ class Record {
   std::optional<Evaluation> confirmation(IndividualId) const;  // fresh process, holdout shapes, contenders
 
   std::optional<IndividualId> best() const;
-  std::optional<IndividualId> first_seed() const;              // the first seed that was measured
-  std::vector<PromotionRow> promotions() const;                // in order: how the best came to be
+  std::optional<IndividualId> first_seed() const;                 // the first seed that was measured
+  std::vector<PromotionRow> promotions() const;                   // in order: how the best came to be
   std::vector<DuelRow> duels(IndividualId challenger = 0) const;  // 0: all
-  std::vector<IndividualRow> lineage(IndividualId) const;      // from the seed (first parents) to it
-  std::vector<IndividualId> descendants(IndividualId) const;   // direct children
+  std::vector<IndividualRow> lineage(IndividualId) const;         // from the seed (first parents) to it
+  std::vector<IndividualId> descendants(IndividualId) const;      // direct children
   enum class Order { newest, fittest };
   std::vector<IndividualRow> list(Order, std::int64_t limit, std::int64_t offset = 0) const;
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;

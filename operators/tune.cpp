@@ -1,0 +1,140 @@
+#include "operators/tune.hpp"
+
+#include <algorithm>
+
+#include "operators/feasibility.hpp"
+#include "operators/tune/tuner.hpp"
+
+namespace cultivar {
+
+namespace {
+
+std::vector<Knob> knobs_of(const std::vector<Tunable>& tunables) {
+  std::vector<Knob> knobs;
+  for (const Tunable& tunable : tunables) {
+    Knob knob{tunable.name, {}, !tunable.categorical()};
+    for (std::size_t i = 0; i < tunable.values.size(); ++i)
+      knob.values.push_back(tunable.categorical()
+                                ? static_cast<double>(i)
+                                : static_cast<double>(std::get<std::int64_t>(tunable.values[i])));
+    knobs.push_back(std::move(knob));
+  }
+  return knobs;
+}
+
+Configuration configuration_at(const std::vector<Tunable>& tunables, std::span<const int> point) {
+  Configuration configuration;
+  for (std::size_t i = 0; i < tunables.size(); ++i)
+    configuration.emplace(tunables[i].name, tunables[i].values[static_cast<std::size_t>(point[i])]);
+  return configuration;
+}
+
+// nullopt: a value that is not on the grid (a hand-written variant may carry one that its manifest allows no
+// more).
+std::optional<Point> point_of(const std::vector<Tunable>& tunables, const Configuration& configuration) {
+  Point point;
+  for (const Tunable& tunable : tunables) {
+    const auto setting = configuration.find(tunable.name);
+    if (setting == configuration.end()) return std::nullopt;
+    const auto place = std::ranges::find(tunable.values, setting->second);
+    if (place == tunable.values.end()) return std::nullopt;
+    point.push_back(static_cast<int>(place - tunable.values.begin()));
+  }
+  return point;
+}
+
+}  // namespace
+
+struct TuneOperator::Study {
+  std::string source;
+  std::shared_ptr<Feasibility> feasible;  // shared with the tuner's predicate
+  std::unique_ptr<Tuner> tuner;           // none: the source has no tunables, or does not parse any more
+};
+
+TuneOperator::TuneOperator(std::uint64_t run_seed) : run_seed_(run_seed) {}
+TuneOperator::~TuneOperator() = default;
+
+void TuneOperator::observe(IndividualId id, const Archive& archive) {
+  const std::string& source = archive.source_id(id);
+  unread_[source].push_back(id);
+  if (archive.state(id) != Member::State::measured) return;
+  auto [place, first] = fittest_.try_emplace(source, id);
+  if (!first && archive.fitness(id) > archive.fitness(place->second)) place->second = id;
+}
+
+TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const Surroundings& s) {
+  auto& study = studies_[source_id];
+  if (!study) {
+    study = std::make_unique<Study>();
+    study->source = s.source_of(source_id);
+    const auto variant = make_variant(study->source, s.task);
+    if (variant && !variant->manifest.tunables.empty()) {
+      study->feasible = std::make_shared<Feasibility>(*variant, s.task, s.workloads, s.facts);
+      Space space{knobs_of(variant->manifest.tunables),
+                  [feasible = study->feasible](std::span<const int> point) {
+                    return (*feasible)(configuration_at(feasible->tunables(), point));
+                  }};
+      study->tuner = std::make_unique<Tuner>(std::move(space), run_seed_ ^ name_hash(source_id));
+    }
+  }
+  if (!study->tuner) return *study;
+  std::vector<IndividualId> undecided;
+  for (const IndividualId id : unread_[source_id]) {
+    // A duplicate is its twin: the same kernel has the same speed, and the twin may still be in flight.
+    const IndividualId twin = s.archive.duplicate_of(id) ? s.archive.duplicate_of(id) : id;
+    if (s.archive.state(twin) == Member::State::in_flight) {
+      undecided.push_back(id);
+      continue;
+    }
+    const auto point = point_of(study->feasible->tunables(), s.archive.member(id).configuration);
+    if (!point) continue;
+    const bool measured = s.archive.state(twin) == Member::State::measured;
+    study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt);
+  }
+  unread_[source_id] = std::move(undecided);
+  return *study;
+}
+
+std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Surroundings& s) {
+  const std::string source_id = s.archive.source_id(parent);
+  Study& study = study_of(source_id, s);
+  if (!study.tuner) return std::nullopt;
+  const auto& tunables = study.feasible->tunables();
+  std::vector<Point> pending;
+  const auto add_pending = [&](IndividualId id) {
+    if (const auto point = point_of(tunables, s.archive.member(id).configuration)) pending.push_back(*point);
+  };
+  for (const IndividualId id : s.archive.in_flight())
+    if (s.archive.source_id(id) == source_id) add_pending(id);
+  for (const IndividualId id : unread_[source_id]) add_pending(id);  // duplicates whose twin is in flight
+
+  const auto point = study.tuner->propose(pending);
+  if (!point) return std::nullopt;
+  Proposal proposal{study.source, configuration_at(tunables, *point), {}};
+  proposal.descent.parents = {parent};
+  proposal.descent.op = name();
+  proposal.descent.island = s.island;
+  proposal.descent.note = to_string(tunables, proposal.configuration);
+  return proposal;
+}
+
+std::optional<Proposal> TuneOperator::propose(const Surroundings& s, RandomStream&) {
+  std::vector<IndividualId> parents = s.parents;
+  std::vector<IndividualId> others;
+  for (const auto& [source, id] : fittest_)
+    if (s.archive.state(id) == Member::State::measured) others.push_back(id);
+  std::ranges::sort(others, [&](IndividualId a, IndividualId b) {
+    return s.archive.fitness(a) != s.archive.fitness(b) ? s.archive.fitness(a) > s.archive.fitness(b) : a < b;
+  });
+  parents.insert(parents.end(), others.begin(), others.end());
+  std::vector<std::string> tried;
+  for (const IndividualId parent : parents) {
+    const std::string& source = s.archive.source_id(parent);
+    if (std::ranges::find(tried, source) != tried.end()) continue;
+    tried.push_back(source);
+    if (auto proposal = propose_from(parent, s)) return proposal;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cultivar

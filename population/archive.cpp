@@ -1,0 +1,87 @@
+#include "population/archive.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace cultivar {
+
+std::uint32_t Archive::interned(const std::string& text, std::vector<std::string>& texts,
+                                std::unordered_map<std::string, std::uint32_t>& index) {
+  const auto [place, added] = index.try_emplace(text, static_cast<std::uint32_t>(texts.size()));
+  if (added) texts.push_back(text);
+  return place->second;
+}
+
+const Archive::Row& Archive::row(IndividualId id) const {
+  if (id < 1 || id > size()) throw std::out_of_range("no individual " + std::to_string(id));
+  return rows_[static_cast<std::size_t>(id - 1)];
+}
+
+Archive::Row& Archive::row_of(IndividualId id) {
+  row(id);  // checks the id
+  return rows_[static_cast<std::size_t>(id - 1)];
+}
+
+void Archive::add(const Individual& individual) {
+  if (individual.id != size() + 1)
+    throw std::logic_error("individuals must be added in the order of their ids");
+  if (individual.descent.parents.size() > 255 || individual.configuration.size() > 255)
+    throw std::logic_error("an individual has at most 255 parents and 255 tunables");
+  Row row;
+  row.source = interned(individual.source_id, sources_, source_index_);
+  row.op = static_cast<std::uint16_t>(interned(individual.descent.op, ops_, op_index_));
+  row.island = static_cast<std::uint16_t>(individual.descent.island);
+  row.pool_at = static_cast<std::uint32_t>(pool_.size());
+  row.parents = static_cast<std::uint8_t>(individual.descent.parents.size());
+  row.settings = static_cast<std::uint8_t>(individual.configuration.size());
+  for (const IndividualId parent : individual.descent.parents)
+    pool_.push_back(static_cast<std::uint32_t>(parent));
+  for (const auto& [name, value] : individual.configuration) {
+    const auto [place, added] =
+        setting_index_.try_emplace({name, value}, static_cast<std::uint32_t>(settings_.size()));
+    if (added) settings_.emplace_back(name, value);
+    pool_.push_back(place->second);
+  }
+  rows_.push_back(row);
+  in_flight_.push_back(individual.id);
+}
+
+void Archive::judge(IndividualId id, bool measured, double fitness, IndividualId duplicate_of) {
+  Row& judged = row_of(id);
+  judged.state = measured ? Member::State::measured : Member::State::rejected;
+  judged.fitness = measured ? fitness : 0.0;
+  judged.duplicate_of = static_cast<std::uint32_t>(duplicate_of);
+  std::erase(in_flight_, id);
+}
+
+void Archive::expel(IndividualId id) {
+  Row& judged = row_of(id);
+  judged.state = Member::State::rejected;
+  judged.fitness = 0.0;
+}
+
+std::vector<IndividualId> Archive::parents(IndividualId id) const {
+  const Row& r = row(id);
+  const auto from = pool_.begin() + r.pool_at;
+  return {from, from + r.parents};
+}
+
+Member Archive::member(IndividualId id) const {
+  const Row& r = row(id);
+  Member member;
+  member.id = id;
+  member.state = r.state;
+  member.fitness = r.fitness;
+  member.duplicate_of = r.duplicate_of;
+  member.island = r.island;
+  member.op = ops_[r.op];
+  member.source_id = sources_[r.source];
+  member.parents = parents(id);
+  for (std::size_t i = 0; i < r.settings; ++i) {
+    const auto& [name, value] = settings_[pool_[r.pool_at + r.parents + i]];
+    member.configuration.emplace(name, value);
+  }
+  return member;
+}
+
+}  // namespace cultivar

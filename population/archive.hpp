@@ -1,0 +1,70 @@
+// Every individual of the run, kept small (about 100 bytes each): what breeding asks again and again.
+// Sources, notes, evaluations and samples stay in the record.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "population/individual.hpp"
+
+namespace cultivar {
+
+// An individual as the archive keeps it.
+struct Member {
+  enum class State : std::uint8_t { in_flight, measured, rejected };
+
+  IndividualId id = 0;
+  State state = State::in_flight;
+  double fitness = 0.0;
+  IndividualId duplicate_of = 0;
+  int island = 0;
+  std::string op, source_id;
+  std::vector<IndividualId> parents;
+  Configuration configuration;
+};
+
+// A value; not thread-safe. Ids are 1, 2, 3, ... in the order of add().
+class Archive {
+ public:
+  // Throws std::logic_error unless its id is the next one.
+  void add(const Individual&);
+  void judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of = 0);
+  // A measured one that turned out to be wrong counts as rejected from now on.
+  void expel(IndividualId);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  const std::vector<IndividualId>& in_flight() const { return in_flight_; }  // in order of proposal
+
+  Member member(IndividualId) const;  // throws std::out_of_range
+  Member::State state(IndividualId id) const { return row(id).state; }
+  double fitness(IndividualId id) const { return row(id).fitness; }
+  IndividualId duplicate_of(IndividualId id) const { return row(id).duplicate_of; }
+  const std::string& source_id(IndividualId id) const { return sources_[row(id).source]; }
+  std::vector<IndividualId> parents(IndividualId) const;
+
+ private:
+  struct Row {
+    double fitness = 0.0;
+    std::uint32_t source = 0, pool_at = 0, duplicate_of = 0;
+    std::uint16_t op = 0, island = 0;
+    std::uint8_t parents = 0, settings = 0;
+    Member::State state = Member::State::in_flight;
+  };
+  const Row& row(IndividualId) const;
+  Row& row_of(IndividualId);
+  std::uint32_t interned(const std::string&, std::vector<std::string>&,
+                         std::unordered_map<std::string, std::uint32_t>&);
+
+  std::vector<Row> rows_;
+  std::vector<std::uint32_t> pool_;  // a row's parents, then its settings
+  std::vector<IndividualId> in_flight_;
+  std::vector<std::string> sources_, ops_;
+  std::unordered_map<std::string, std::uint32_t> source_index_, op_index_;
+  std::vector<std::pair<std::string, TunableValue>> settings_;
+  std::map<std::pair<std::string, TunableValue>, std::uint32_t> setting_index_;
+};
+
+}  // namespace cultivar
