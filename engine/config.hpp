@@ -70,7 +70,7 @@ Config load_config(const std::filesystem::path& file, const std::vector<std::str
 // The same from text that a record holds; `origin` is named in messages, relative paths start at `base`.
 Config parse_config(const std::string& text, const std::string& origin, const std::filesystem::path& base,
                     const std::vector<std::string>& overrides, const Installation&);
-// Complete, with absolute paths: parse_config of it gives an equal Config.
+// Complete: parse_config of it gives an equal Config.
 std::string to_yaml(const Config&);
 
 // "90s", "3m", "2h", "7d", "1h30m" or a plain number of seconds.

@@ -1,8 +1,10 @@
-// Reading a run's record. Any number of processes may read while one writes; nothing here changes the run.
+// Reading a run's record. Any number of processes may read while one writes; nothing here changes the run. A
+// query on a database that turns out to be damaged throws SQLite::Exception, which says so.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,8 +24,7 @@ namespace cultivar {
 
 // What was fixed when the run began.
 struct RunFacts {
-  std::string name, config_yaml, task_name, target, unit_of_fitness;
-  std::string task_folder;     // absolute; the snapshot below is what counts if it has changed since
+  std::string name, config_yaml, task_name, target;
   nlohmann::json task_files;   // {"task.yaml": text, "reference.cpp": text}
   nlohmann::json environment;  // compiler, device, isolation, device facts and ceilings, versions
   std::vector<std::string> workloads;
@@ -62,6 +63,15 @@ struct EventRow {
   IndividualId individual = 0;
 };
 
+// One thing that changed the population: session, propose, judge, duel, confirm, promote, expel, migrate.
+struct DecisionRow {
+  std::int64_t seq = 0;
+  std::string kind;
+  IndividualId individual = 0;
+  std::string stream, body;
+  double elapsed_s = 0.0;
+};
+
 struct Best {
   IndividualId id = 0;
   double fitness = 0.0;
@@ -92,7 +102,7 @@ class Record {
  public:
   // Fails, with what to do, when the folder holds no run, a newer schema, or a damaged database.
   static Expected<Record> open(const std::filesystem::path& run_folder);
-  explicit Record(std::shared_ptr<SQLite::Database>);
+  Record(std::shared_ptr<SQLite::Database>, std::filesystem::path run_folder);
   Record(Record&&) noexcept;
   Record& operator=(Record&&) noexcept;
   ~Record();
@@ -118,6 +128,9 @@ class Record {
   enum class Order { newest, fittest };
   std::vector<IndividualRow> list(Order, std::int64_t limit, std::int64_t offset = 0) const;
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;
+
+  void each_individual(const std::function<void(const IndividualRow&)>&) const;  // by id
+  void each_decision(const std::function<void(const DecisionRow&)>&) const;      // by seq
 
   SQLite::Database& database() const { return *database_; }
 

@@ -1,0 +1,84 @@
+// Writing a run's record: one process, one thread, one transaction a step.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/run_folder.hpp"
+#include "engine/store/record.hpp"
+#include "engine/store/run_lock.hpp"
+#include "evaluators/error.hpp"
+#include "evaluators/evaluation.hpp"
+#include "population/islands.hpp"
+
+namespace SQLite {
+class Database;
+class Statement;
+}  // namespace SQLite
+
+namespace cultivar {
+
+class Journal;
+
+// What can be recorded within one step. Lives as long as the call of Journal::step. Throws SQLite::Exception,
+// which step() turns into an Error.
+class Step {
+ public:
+  void propose(const Individual&, const std::string& source, const std::string& stream);
+  // `individual` carries machine_code, duplicate_of, fitness and workload_values.
+  void judge(const Individual&, const Evaluation&);
+  void duel(IndividualId challenger, IndividualId incumbent, const std::string& verdict, double alpha,
+            const nlohmann::json& report);
+  void confirm(IndividualId, const Evaluation&);
+  void promote(IndividualId, double fitness);
+  void expel(IndividualId);
+  void migrate(const Migration&);
+  void session(const std::string& what);  // operators were rebuilt from the record here
+  void event(const std::string& kind, IndividualId, const std::string& text);
+  void set(const std::string& key, const std::string& value);  // of meta
+
+ private:
+  friend class Journal;
+  Step(Journal& journal, double elapsed_s) : journal_(journal), elapsed_s_(elapsed_s) {}
+  void decide(const std::string& kind, IndividualId, const std::string& stream, const std::string& body);
+  void count(const std::string& what, std::int64_t by = 1);
+  void evaluation(IndividualId, const char* kind, const Evaluation&);
+
+  Journal& journal_;
+  double elapsed_s_;
+};
+
+// Holds the run's lock. Not thread-safe.
+class Journal {
+ public:
+  // Makes the folder if need be; an Error when it already holds a run.
+  static Expected<Journal> create(const RunFolder&, const RunFacts&);
+  // Recovers a damaged database from its checkpoints and salvages what is newer.
+  static Expected<Journal> open(const RunFolder&);
+  Journal(Journal&&) noexcept;
+  Journal& operator=(Journal&&) noexcept;
+  ~Journal();
+
+  const std::string& recovery() const { return recovery_; }  // what open() had to do; empty: nothing
+  const Record& record() const { return *record_; }
+
+  // All of `write` or nothing; it is on the disk when this returns. After an Error the record is as it was.
+  Expected<void> step(double elapsed_s, const std::function<void(Step&)>& write);
+
+ private:
+  friend class Step;
+  Journal(RunFolder, RunLock, std::shared_ptr<SQLite::Database>);
+  SQLite::Statement& statement(const char* sql);  // prepared once, reset
+
+  RunFolder folder_;
+  RunLock lock_;
+  std::shared_ptr<SQLite::Database> database_;
+  std::unique_ptr<Record> record_;
+  std::map<const char*, std::unique_ptr<SQLite::Statement>> statements_;
+  std::string recovery_;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,76 @@
+#include "engine/store/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace cultivar {
+
+namespace {
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+std::string written_pid(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string pid;
+  in >> pid;
+  return pid;
+}
+
+}  // namespace
+
+// Open-file-description locks: unlike flock they can be asked about, unlike POSIX locks they also keep out a
+// second search in the same process.
+Expected<RunLock> RunLock::take(const RunFolder& folder) {
+  const int descriptor = open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0)
+    return failure("lock run",
+                   fmt::format("{}: {} (is the folder writable?)", folder.lock().string(), strerror(errno)));
+  RunLock lock(descriptor);
+  struct flock want = whole_file(F_WRLCK);
+  if (fcntl(descriptor, F_OFD_SETLK, &want) != 0) {
+    if (errno != EAGAIN && errno != EACCES)
+      return failure("lock run", fmt::format("{}: {}", folder.lock().string(), strerror(errno)));
+    return failure("lock run",
+                   fmt::format("{} is in use by process {}: wait for it, or stop it with Ctrl-C (SIGINT)",
+                               folder.path().string(), written_pid(folder.lock())));
+  }
+  const std::string pid = std::to_string(getpid()) + "\n";
+  if (ftruncate(descriptor, 0) != 0 ||
+      pwrite(descriptor, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
+    return failure("lock run", fmt::format("{}: {}", folder.lock().string(), strerror(errno)));
+  return lock;
+}
+
+std::optional<int> RunLock::holder(const RunFolder& folder) {
+  const int descriptor = open(folder.lock().c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  struct flock probe = whole_file(F_RDLCK);
+  const bool held = fcntl(descriptor, F_OFD_GETLK, &probe) == 0 && probe.l_type != F_UNLCK;
+  close(descriptor);
+  if (!held) return std::nullopt;
+  const std::string pid = written_pid(folder.lock());
+  return pid.empty() ? 0 : std::atoi(pid.c_str());
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RunLock& RunLock::operator=(RunLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+RunLock::~RunLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,78 @@
+#include "engine/store/schema.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+namespace cultivar {
+
+namespace {
+
+// STRICT makes SQLite refuse a value of the wrong type instead of keeping it.
+constexpr const char* kSchema = R"sql(
+-- What was fixed at the start (config, task, environment), and where the run stands (state, stop_reason, elapsed_s).
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Counters, kept up in the same transaction as what they count: status reads these and no other rows.
+CREATE TABLE tallies (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Each text once, however many configurations of it were tried.
+CREATE TABLE sources (number INTEGER PRIMARY KEY, source_id TEXT NOT NULL UNIQUE, text TEXT NOT NULL) STRICT;
+
+-- state: 0 proposed, 1 measured, 2 rejected. expelled: measured, but wrong at its confirmation.
+CREATE TABLE individuals (
+  id INTEGER PRIMARY KEY, variant_id TEXT NOT NULL, source INTEGER NOT NULL REFERENCES sources(number),
+  configuration TEXT NOT NULL, parents TEXT NOT NULL, op TEXT NOT NULL, model TEXT NOT NULL, usd REAL NOT NULL,
+  tokens INTEGER NOT NULL, island INTEGER NOT NULL, note TEXT NOT NULL, proposed_at REAL NOT NULL,
+  state INTEGER NOT NULL DEFAULT 0, expelled INTEGER NOT NULL DEFAULT 0, stage TEXT NOT NULL DEFAULT '',
+  reason TEXT NOT NULL DEFAULT '', machine_code TEXT NOT NULL DEFAULT '', duplicate_of INTEGER NOT NULL DEFAULT 0,
+  fitness REAL NOT NULL DEFAULT 0, workload_values TEXT NOT NULL DEFAULT '[]', judged_at REAL NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX individuals_by_variant ON individuals(variant_id);
+CREATE INDEX individuals_by_fitness ON individuals(fitness) WHERE state = 1;
+CREATE INDEX individuals_in_flight ON individuals(id) WHERE state = 0;
+
+-- kind: 'search' or 'confirm'. body: the evaluation as JSON without its samples, which samples holds (samples.hpp).
+CREATE TABLE evaluations (
+  number INTEGER PRIMARY KEY, individual INTEGER NOT NULL REFERENCES individuals(id), kind TEXT NOT NULL,
+  body TEXT NOT NULL, samples BLOB NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE INDEX evaluations_by_individual ON evaluations(individual);
+
+CREATE TABLE duels (
+  number INTEGER PRIMARY KEY, challenger INTEGER NOT NULL, incumbent INTEGER NOT NULL, verdict TEXT NOT NULL,
+  alpha REAL NOT NULL, report TEXT NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE INDEX duels_by_challenger ON duels(challenger);
+
+-- Everything that changed the population, in the order in which it happened; `replay` makes each again.
+-- kind: session, propose, judge, duel, promote, expel, migrate. stream: the name of the random stream it drew from.
+CREATE TABLE decisions (
+  seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, individual INTEGER NOT NULL, stream TEXT NOT NULL, body TEXT NOT NULL,
+  elapsed_s REAL NOT NULL
+) STRICT;
+CREATE INDEX decisions_of_promotion ON decisions(seq) WHERE kind = 'promote';
+
+-- The log for people.
+CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, individual INTEGER NOT NULL,
+  text TEXT NOT NULL) STRICT;
+)sql";
+
+}  // namespace
+
+void create_schema(SQLite::Database& db) {
+  db.exec(kSchema);
+  db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+}
+
+int schema_version(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA user_version").getInt();
+}
+
+const std::vector<GrowingTable>& growing_tables() {
+  static const std::vector<GrowingTable> tables{{"sources", "number"},     {"individuals", "id"},
+                                                {"evaluations", "number"}, {"duels", "number"},
+                                                {"decisions", "seq"},      {"events", "number"}};
+  return tables;
+}
+
+}  // namespace cultivar

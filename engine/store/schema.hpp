@@ -1,0 +1,27 @@
+// The tables of run.db. What each holds is said here; how they are written is journal.cpp, how they are read
+// record.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace SQLite {
+class Database;
+}
+
+namespace cultivar {
+
+inline constexpr int kSchemaVersion = 1;
+
+// Makes all tables in an empty database.
+void create_schema(SQLite::Database&);
+// The version a database has; 0: it is empty or no run at all.
+int schema_version(SQLite::Database&);
+
+// The tables that grow by appending, with the column that orders them: what a salvage copies.
+struct GrowingTable {
+  std::string name, key;
+};
+const std::vector<GrowingTable>& growing_tables();
+
+}  // namespace cultivar
