@@ -56,7 +56,8 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
   std::string text = fmt::format(
       "| id | made by | from | {} | gain | configuration | note |\n|---|---|---|---|---|---|---|\n", unit);
   double previous = 0.0;
-  for (const auto& [individual, state, stage, reason, proposed_at, judged_at] : lineage) {
+  for (const IndividualRow& row : lineage) {
+    const Individual& individual = row.individual;
     const auto gain = previous > 0 && individual.fitness > 0
                           ? fmt::format("{:+.1f} %", 100.0 * (individual.fitness / previous - 1.0))
                           : "-";
@@ -64,7 +65,7 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
         "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, individual.descent.op,
         individual.descent.parents.empty() ? "-"
                                            : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
-        individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + stage, gain,
+        individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage, gain,
         step_text(individual), individual.descent.note);
     if (individual.fitness > 0) previous = individual.fitness;
   }

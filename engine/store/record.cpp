@@ -115,6 +115,8 @@ RunFacts Record::facts() const {
   facts.config_yaml = meta(*database_, "config");
   facts.task_name = meta(*database_, "task");
   facts.target = meta(*database_, "target");
+  facts.unit_of_fitness = meta(*database_, "unit");
+  facts.task_folder = std::filesystem::absolute(RunFolder(folder_).tasks() / facts.task_name).string();
   facts.task_files = json::parse(meta(*database_, "task_files"));
   facts.environment = json::parse(meta(*database_, "environment"));
   facts.workloads = json::parse(meta(*database_, "workloads")).get<std::vector<std::string>>();

@@ -24,7 +24,8 @@ namespace cultivar {
 
 // What was fixed when the run began.
 struct RunFacts {
-  std::string name, config_yaml, task_name, target;
+  std::string name, config_yaml, task_name, target, unit_of_fitness;
+  std::string task_folder;  // the run's own copy of the task, as it was at the start; rebuilt from task_files
   nlohmann::json task_files;   // {"task.yaml": text, "reference.cpp": text}
   nlohmann::json environment;  // compiler, device, isolation, device facts and ceilings, versions
   std::vector<std::string> workloads;
@@ -36,6 +37,7 @@ enum class IndividualState { proposed, measured, rejected };
 struct IndividualRow {
   Individual individual;
   IndividualState state = IndividualState::proposed;
+  bool expelled = false;      // measured, but wrong at its confirmation
   std::string stage, reason;  // of its evaluation
   double proposed_at = 0.0, judged_at = 0.0;
 };

@@ -1,0 +1,162 @@
+#include "engine/breeding.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "operators/registry.hpp"
+#include "population/selection.hpp"
+
+namespace cultivar {
+
+Breeding::Breeding(const Config& config, Task task, std::vector<Workload> workloads, Facts facts,
+                   SourceOf source_of)
+    : config_(config),
+      task_(std::move(task)),
+      workloads_(std::move(workloads)),
+      facts_(std::move(facts)),
+      source_of_(std::move(source_of)),
+      islands_(config.population),
+      portfolio_(make_portfolio()) {}
+
+Portfolio Breeding::make_portfolio() const {
+  std::vector<Portfolio::Share> shares;
+  for (const OperatorShare& share : config_.operators)
+    shares.push_back({make_operator(share.name, config_.seed), share.weight});
+  return Portfolio(std::move(shares));
+}
+
+std::optional<Bred> Breeding::breed() {
+  const int first_island = static_cast<int>(bred_ % islands_.count());
+  const std::string stream_name = fmt::format("proposal/island-{}", first_island);
+  RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id()));
+  // A proposal that was made before is not made again. How often to try is a bound, not a promise: an
+  // operator that draws at random may still know something new when all tries met old acquaintances.
+  constexpr int kTries = 12;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    const int island = (first_island + attempt / 4) % islands_.count();
+    bool any = false;
+    for (Operator* op : portfolio_.order(stream)) {
+      Surroundings surroundings{
+          task_,
+          workloads_,
+          facts_,
+          archive_,
+          source_of_,
+          island,
+          choose_parents(islands_, archive_, config_.population, island, op->parents_wanted(), stream)};
+      auto proposal = op->propose(surroundings, stream);
+      if (!proposal) continue;
+      any = true;
+      auto variant = make_variant(proposal->source, task_, proposal->configuration);
+      if (variant && novelty_.with_variant(variant->id)) continue;
+      return Bred{std::move(*proposal), std::move(variant), stream_name};
+    }
+    if (!any && attempt / 4 + 1 >= islands_.count()) break;
+  }
+  return std::nullopt;
+}
+
+bool Breeding::looks_better(double fitness) const {
+  // Fitness is one noisy measurement; the gate decides. Half its gain keeps most of what cannot win off the
+  // device.
+  return incumbent_ == 0 || fitness > archive_.fitness(incumbent_) * (1.0 + 0.5 * config_.gate.min_gain);
+}
+
+std::optional<IndividualId> Breeding::challenger() const {
+  if (!seeds_judged() || waiting_.empty()) return std::nullopt;
+  return *std::ranges::max_element(waiting_, [&](IndividualId a, IndividualId b) {
+    return archive_.fitness(a) != archive_.fitness(b) ? archive_.fitness(a) < archive_.fitness(b) : a > b;
+  });
+}
+
+std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant_id) const {
+  return novelty_.with_variant(variant_id);
+}
+
+std::optional<IndividualId> Breeding::twin_by_machine_code(const std::string& hash) const {
+  return novelty_.with_machine_code(hash);
+}
+
+void Breeding::admit(const Individual& individual) {
+  archive_.add(individual);
+  novelty_.add_variant(individual.variant_id, individual.id);
+  if (individual.descent.op == "seed")
+    ++seeds_in_flight_;
+  else if (individual.descent.op != "submit")
+    ++bred_;
+}
+
+void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
+  novelty_.add_machine_code(hash, id);
+}
+
+std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fitness,
+                                       IndividualId duplicate_of) {
+  archive_.judge(id, measured, fitness, duplicate_of);
+  const Member member = archive_.member(id);
+  if (member.op == "seed") --seeds_in_flight_;
+  if (measured) {
+    ++measured_;
+    if (member.op == "seed" || member.op == "submit")
+      islands_.settle_everywhere(id, fitness);
+    else
+      islands_.settle(id, fitness, member.island);
+    if (looks_better(fitness)) waiting_.insert(id);
+  }
+  judged_.push_back(static_cast<std::int32_t>(id));
+  portfolio_.observe(id, archive_);
+  return islands_.judged();
+}
+
+void Breeding::compared(IndividualId challenger, bool better) {
+  waiting_.erase(challenger);
+  if (better) winner_ = challenger;
+}
+
+void Breeding::promote(IndividualId id) {
+  incumbent_ = id;
+  winner_ = 0;
+  if (control_ == 0) control_ = id;
+  std::erase_if(waiting_,
+                [&](IndividualId other) { return other == id || !looks_better(archive_.fitness(other)); });
+}
+
+void Breeding::expel(IndividualId id) {
+  if (archive_.state(id) == Member::State::measured) --measured_;
+  archive_.expel(id);
+  islands_.expel(id);
+  waiting_.erase(id);
+  if (winner_ == id) winner_ = 0;
+}
+
+void Breeding::rebuild_operators() {
+  portfolio_ = make_portfolio();
+  for (const std::int32_t id : judged_) portfolio_.observe(id, archive_);
+}
+
+std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant& variant,
+                        const Task& task, const std::vector<Workload>& workloads, const Facts& facts) {
+  std::string all;
+  for (const std::string& code : machine_code) all += code + '\n';
+  for (const Workload& workload : workloads) {
+    const auto plan = make_plan(variant, task, workload, facts);
+    if (!plan) continue;
+    all += workload.name;
+    for (const PlannedBuffer& b : plan->buffers) all += fmt::format(" {}:{}:{}", b.name, b.bytes, b.zero);
+    for (const PlannedTensorMap& m : plan->tensor_maps)
+      all += fmt::format(" {}:{}:{}:{}:{}:{}:{}:{}", m.buffer, fmt::join(m.sizes, ","),
+                         fmt::join(m.stride_bytes, ","), fmt::join(m.box, ","), m.swizzle, m.interleave,
+                         m.l2_promotion, m.out_of_bounds);
+    for (const PlannedKernel& k : plan->kernels) {
+      all += fmt::format(" {}:{}:{}:{}:{}:{}:{}:{}", k.kernel, k.threads, fmt::join(k.grid, ","),
+                         fmt::join(k.block, ","), fmt::join(k.cluster, ","), k.shared_bytes, k.cooperative,
+                         k.programmatic_dependent);
+      for (const PlannedArgument& a : k.args)
+        all += fmt::format(" {}/{}/{}", static_cast<int>(a.kind), a.index, a.value);
+    }
+    all += '\n';
+  }
+  return sha256_hex(all);
+}
+
+}  // namespace cultivar

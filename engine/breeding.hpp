@@ -1,0 +1,96 @@
+// Every decision of a search that is not a measurement: who is proposed, who lives where, who challenges
+// whom. The same history makes the same decisions, in a search, when it is resumed, and when its record is
+// replayed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/config.hpp"
+#include "operators/operator.hpp"
+#include "operators/portfolio.hpp"
+#include "population/archive.hpp"
+#include "population/islands.hpp"
+#include "population/novelty.hpp"
+
+namespace cultivar {
+
+// A proposal that nobody made before.
+struct Bred {
+  Proposal proposal;
+  tl::expected<Variant, ManifestError> variant;  // an error is a proposal to record as rejected by lint
+  std::string stream;                            // the name of the random stream it was drawn from
+};
+
+// Not thread-safe. Holds no sources and no samples.
+class Breeding {
+ public:
+  using SourceOf = std::function<std::string(const std::string& source_id)>;
+  Breeding(const Config&, Task, std::vector<Workload>, Facts, SourceOf);
+
+  // --- Decisions, which change nothing. ---
+
+  // The next proposal. nullopt: no operator has anything new, given who is in flight.
+  std::optional<Bred> breed();
+  // May proposals be made? Only when every seed has been judged and somebody was measured.
+  bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
+  bool seeds_judged() const { return seeds_in_flight_ == 0; }
+  // Who should be compared with the incumbent next: the fittest of those that look better by half the gate's
+  // gain and were not compared before. The fittest seed founds the line of incumbents without a comparison.
+  std::optional<IndividualId> challenger() const;
+  // An earlier individual that is the same kernel.
+  std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
+  std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;
+
+  // --- History, in the order of the record. ---
+
+  void admit(const Individual&);  // proposed; its id is next_id()
+  // A kernel that goes on to the device: later ones with equal machine code are its duplicates.
+  void claim_machine_code(IndividualId, const std::string& hash);
+  std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of);
+  void compared(IndividualId challenger, bool better);  // by the gate
+  void promote(IndividualId);
+  void expel(IndividualId);  // wrong at its confirmation
+  // Operators forget and learn again from the archive, as they do when a search is resumed.
+  void rebuild_operators();
+
+  // Won its comparison, and its confirmation is still owed; 0: nobody.
+  IndividualId winner() const { return winner_; }
+  IndividualId next_id() const { return archive_.size() + 1; }
+  IndividualId incumbent() const { return incumbent_; }
+  IndividualId control() const { return control_; }  // the first incumbent, for ever
+  const Archive& archive() const { return archive_; }
+  const Islands& islands() const { return islands_; }
+  const Task& task() const { return task_; }
+  const std::vector<Workload>& workloads() const { return workloads_; }
+  const Facts& facts() const { return facts_; }
+  std::int64_t judged() const { return static_cast<std::int64_t>(judged_.size()); }
+
+ private:
+  bool looks_better(double fitness) const;
+  Portfolio make_portfolio() const;
+
+  Config config_;
+  Task task_;
+  std::vector<Workload> workloads_;
+  Facts facts_;
+  SourceOf source_of_;
+  Archive archive_;
+  Islands islands_;
+  Novelty novelty_;
+  Portfolio portfolio_;
+  std::vector<std::int32_t> judged_;  // in the order of judgement
+  std::set<IndividualId> waiting_;    // may challenge
+  IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
+  std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0;
+};
+
+// What makes two compiled variants the same kernel: their machine code and their launch plans.
+std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant&, const Task&,
+                        const std::vector<Workload>&, const Facts&);
+
+}  // namespace cultivar

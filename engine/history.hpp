@@ -1,0 +1,27 @@
+// A record told again, decision by decision, to a fresh Breeding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/breeding.hpp"
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+// Called just before each thing happens to the Breeding. All do nothing unless overridden.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void session() {}
+  virtual void proposing(const Individual&, const std::string& /*stream*/) {}
+  virtual void judging(IndividualId, IndividualId /*duplicate_of*/) {}
+  virtual void migrated(const std::vector<Migration>& /*made*/, const std::vector<Migration>& /*recorded*/) {}
+  virtual void compared(IndividualId, const std::string& /*verdict*/) {}
+  virtual void promoting(IndividualId) {}
+};
+
+// Throws SQLite::Exception when the record is damaged, std::exception when it contradicts itself.
+void retell(const Record&, Breeding&, Listener&);
+
+}  // namespace cultivar

@@ -1,0 +1,218 @@
+#include "engine/pipeline.hpp"
+
+#include <fmt/format.h>
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/global_control.h>
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+namespace cultivar {
+
+namespace flow = oneapi::tbb::flow;
+
+namespace {
+
+// Threads that may wait for other processes, which TBB's own must not.
+class Lane {
+ public:
+  using Done = std::function<void(JobPtr)>;
+
+  Lane(int threads, std::function<void(Job&, int)> work) : work_(std::move(work)) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
+  }
+  ~Lane() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  void push(JobPtr job, bool urgent, Done done) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (urgent)
+        waiting_.emplace_front(std::move(job), std::move(done));
+      else
+        waiting_.emplace_back(std::move(job), std::move(done));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run(int index) {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      auto [job, done] = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      try {
+        work_(*job, index);
+      } catch (const std::exception& e) {
+        job->trouble = Error{"missing", e.what()};
+      }
+      done(std::move(job));
+    }
+  }
+
+  std::function<void(Job&, int)> work_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<JobPtr, Done>> waiting_;
+  bool closed_ = false;
+  std::vector<std::jthread> threads_;  // last: joined before the rest goes
+};
+
+bool is_urgent(const Job& job) {
+  return job.kind != Job::Kind::evaluate;
+}
+
+}  // namespace
+
+void WorkBoard::put(IndividualId id, std::string doing) {
+  const std::lock_guard lock(mutex_);
+  const auto place = std::ranges::find(doing_, id, &std::pair<IndividualId, std::string>::first);
+  if (place != doing_.end())
+    place->second = std::move(doing);
+  else
+    doing_.emplace_back(id, std::move(doing));
+}
+
+void WorkBoard::note(std::string text) {
+  const std::lock_guard lock(mutex_);
+  note_ = std::move(text);
+}
+
+std::vector<std::pair<IndividualId, std::string>> WorkBoard::doing() const {
+  const std::lock_guard lock(mutex_);
+  return doing_;
+}
+
+std::string WorkBoard::device_note() const {
+  const std::lock_guard lock(mutex_);
+  return note_;
+}
+
+void WorkBoard::remove(IndividualId id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(doing_, [&](const auto& entry) { return entry.first == id; });
+}
+
+struct Pipeline::Graph {
+  using Steward = flow::multifunction_node<JobPtr, std::tuple<JobPtr, JobPtr>>;
+  using Station = flow::async_node<JobPtr, JobPtr>;
+
+  Graph(Pipeline& pipeline, int compilers, int devices, std::function<void(JobPtr)> handler)
+      : threads(oneapi::tbb::global_control::max_allowed_parallelism,
+                std::max<std::size_t>(2, oneapi::tbb::global_control::active_value(
+                                             oneapi::tbb::global_control::max_allowed_parallelism))),
+        compile_lane(compilers, [&pipeline](Job& job, int) { pipeline.compile_now(job); }),
+        measure_lane(devices, [&pipeline](Job& job, int device) { pipeline.measure_now(job, device); }),
+        steward(graph, flow::serial,
+                [this, handler = std::move(handler)](JobPtr job, Steward::output_ports_type& out) {
+                  ports = &out;
+                  handler(std::move(job));
+                  ports = nullptr;
+                }),
+        compile(graph, flow::unlimited, station(compile_lane)),
+        measure(graph, flow::unlimited, station(measure_lane)) {
+    flow::make_edge(flow::output_port<0>(steward), compile);
+    flow::make_edge(flow::output_port<1>(steward), measure);
+    flow::make_edge(compile, steward);
+    flow::make_edge(measure, steward);
+  }
+
+  static std::function<void(const JobPtr&, Station::gateway_type&)> station(Lane& lane) {
+    return [&lane](const JobPtr& job, Station::gateway_type& gateway) {
+      gateway.reserve_wait();
+      lane.push(job, is_urgent(*job), [&gateway](JobPtr done) {
+        gateway.try_put(done);
+        gateway.release_wait();
+      });
+    };
+  }
+
+  // The steward needs a thread while the caller sleeps, on a machine with one core too.
+  oneapi::tbb::global_control threads;
+  flow::graph graph;
+  Lane compile_lane, measure_lane;
+  Steward steward;
+  Station compile, measure;
+  Steward::output_ports_type* ports = nullptr;  // of the steward's present call
+};
+
+Pipeline::Pipeline(Evaluator& evaluator, int devices, std::function<void(JobPtr)> steward)
+    : evaluator_(evaluator),
+      lease_(evaluator.timing_needs_quiet()),
+      graph_(std::make_unique<Graph>(*this, std::max(1, evaluator.compile_workers()), devices,
+                                     std::move(steward))) {}
+
+Pipeline::~Pipeline() {
+  wait();
+}
+
+void Pipeline::compile(JobPtr job) {
+  lease_.expect_compile();
+  board_.put(job->id, "waiting to be compiled");
+  std::get<0>(*graph_->ports).try_put(std::move(job));
+}
+
+void Pipeline::measure(JobPtr job) {
+  lease_.expect_measure();
+  board_.put(job->id, "waiting for the device");
+  std::get<1>(*graph_->ports).try_put(std::move(job));
+}
+
+void Pipeline::wake() {
+  graph_->steward.try_put(nullptr);
+}
+void Pipeline::abandon_waiting() {
+  abandoning_ = true;
+}
+void Pipeline::wait() {
+  graph_->graph.wait_for_all();
+}
+
+void Pipeline::compile_now(Job& job) {
+  lease_.begin_compile();
+  const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
+  if (abandoning_ && !is_urgent(job)) {
+    job.abandoned = true;
+    return;
+  }
+  board_.put(job.id, "compiling");
+  for (const Variant& variant : job.variants)
+    job.compiled.push_back(evaluator_.compile(variant, job.workloads, job.breadth));
+}
+
+void Pipeline::measure_now(Job& job, int device) {
+  lease_.begin_measure();
+  const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
+  if (abandoning_ && !is_urgent(job)) {
+    job.abandoned = true;
+    return;
+  }
+  const auto note = [this](const std::string& text) { board_.note(text); };
+  if (job.duel) {
+    board_.put(job.id, "duel");
+    auto report = evaluator_.gate(device, *job.duel, note);
+    if (report)
+      job.report = std::move(*report);
+    else
+      job.trouble = report.error();
+  } else {
+    board_.put(job.id, job.kind == Job::Kind::confirm ? "confirm" : "evaluating");
+    auto evaluation = evaluator_.evaluate(device, *job.evaluate, note);
+    if (evaluation)
+      job.evaluation = std::move(*evaluation);
+    else
+      job.trouble = evaluation.error();
+  }
+  board_.note("");
+}
+
+}  // namespace cultivar

@@ -1,0 +1,85 @@
+// How work flows: the steward hands out jobs, compilers and devices work on them side by side, and every
+// result comes back to the steward, one at a time.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/evaluator.hpp"
+#include "engine/quiet_lease.hpp"
+
+namespace cultivar {
+
+struct Job {
+  enum class Kind { evaluate, duel, confirm } kind = Kind::evaluate;
+  IndividualId id = 0;
+
+  // To be compiled: the individual itself, and then the others that the job needs.
+  std::vector<Variant> variants;
+  std::vector<Workload> workloads;
+  Breadth breadth = Breadth::searching;
+
+  // To be measured, one of them; the steward makes it from what was compiled.
+  std::optional<EvaluateRequest> evaluate;
+  std::optional<GateRequest> duel;
+
+  // What came back.
+  std::vector<tl::expected<Compiled, Evaluation>> compiled;
+  std::optional<Evaluation> evaluation;
+  std::optional<GateReport> report;
+  std::optional<Error> trouble;  // no worker could be had, whatever the candidate is
+  bool abandoned = false;        // not worked on, because the search is about to stop
+  std::string kernel;            // hash of machine code and plans, once compiled
+};
+using JobPtr = std::shared_ptr<Job>;
+
+// What the devices and compilers are at, for the progress line. Thread-safe.
+class WorkBoard {
+ public:
+  void put(IndividualId, std::string doing);
+  void note(std::string text);
+  std::vector<std::pair<IndividualId, std::string>> doing() const;
+  std::string device_note() const;
+  void remove(IndividualId);
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<IndividualId, std::string>> doing_;
+  std::string note_;
+};
+
+class Pipeline {
+ public:
+  // `steward` is called with each job that comes back, and with nullptr for each wake(); never twice at a
+  // time, from changing threads. It must not throw. The evaluator outlives the pipeline.
+  Pipeline(Evaluator&, int devices, std::function<void(JobPtr)> steward);
+  ~Pipeline();  // waits for everything in flight
+
+  // Only from within the steward.
+  void compile(JobPtr);
+  void measure(JobPtr);  // duels and confirmations before evaluations
+  // From any thread.
+  void wake();
+  void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned
+  void wait();             // until nothing is in flight
+
+  WorkBoard& board() { return board_; }
+
+ private:
+  void compile_now(Job&);
+  void measure_now(Job&, int device);
+
+  struct Graph;
+  Evaluator& evaluator_;
+  QuietLease lease_;
+  WorkBoard board_;
+  std::atomic<bool> abandoning_{false};
+  std::unique_ptr<Graph> graph_;
+};
+
+}  // namespace cultivar
