@@ -84,6 +84,7 @@ EvaluationConfig read_evaluation(const YamlNode& node) {
   if (auto n = map.optional("screening_samples"))
     e.screening_samples = static_cast<int>(n->integer(3, 100'000));
   if (auto n = map.optional("max_samples")) e.max_samples = static_cast<int>(n->integer(3, 100'000));
+  if (auto d = map.optional("screening_seconds")) e.screening_seconds = read_duration(*d);
   if (auto d = map.optional("max_seconds")) e.max_seconds = read_duration(*d);
   if (auto n = map.optional("oracle_rows")) e.oracle_rows = static_cast<int>(n->integer(1, 1'000'000));
   map.finish();
@@ -296,11 +297,13 @@ std::string to_yaml(const Config& c) {
   yaml += fmt::format(
       "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  launcher: {}\n  compile_deadline: "
       "{}s\n"
-      "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  max_seconds: "
+      "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  "
+      "screening_seconds: {}s\n  max_seconds: "
       "{}s\n"
       "  oracle_rows: {}\n",
       e.depth, e.compile_workers, fmt::join(e.devices, ", "), quoted_list(e.launcher), e.compile_deadline_s,
-      e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples, e.max_seconds, e.oracle_rows);
+      e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples, e.screening_seconds,
+      e.max_seconds, e.oracle_rows);
   yaml += fmt::format(
       "gate:\n  min_gain: {}\n  max_workload_loss: {}\n  alpha: {}\n  futility: {}\n  guard: {}\n  "
       "min_blocks: {}\n"

@@ -33,7 +33,8 @@ struct EvaluationConfig {
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;
-  double max_seconds = 20.0;  // of timed work for one workload
+  double screening_seconds = 1.5;  // wall time for one workload
+  double max_seconds = 20.0;       // of timed work for one workload
   int oracle_rows = 24;
 };
 

@@ -81,6 +81,8 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
       if (fate.duplicate_of == 0) breeding.claim_machine_code(id, fate.machine_code);
       fate.machine_code = {};
       due = breeding.judge(id, fate.measured, fate.fitness, fate.duplicate_of);
+    } else if (decision.kind == "challenge") {
+      listener.challenging(id);
     } else if (decision.kind == "duel") {
       listener.compared(id, decision.body);
       breeding.compared(id, decision.body == "better");

@@ -17,6 +17,7 @@ class Listener {
   virtual void proposing(const Individual&, const std::string& /*stream*/) {}
   virtual void judging(IndividualId, IndividualId /*duplicate_of*/) {}
   virtual void migrated(const std::vector<Migration>& /*made*/, const std::vector<Migration>& /*recorded*/) {}
+  virtual void challenging(IndividualId) {}
   virtual void compared(IndividualId, const std::string& /*verdict*/) {}
   virtual void promoting(IndividualId) {}
 };

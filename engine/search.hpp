@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,10 +53,14 @@ struct Faces {
 };
 
 // Where the programs and caches are.
+class Evaluator;
 struct Surface {
   std::filesystem::path programs;  // folder of cultivar-worker-*; empty: beside the running program
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
+  // What compiles and measures; empty: the workers of this machine. Tests put recorded results here.
+  std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
+      evaluator;
 };
 
 struct Outcome {

@@ -30,6 +30,8 @@ struct Elite {
 struct Migration {
   IndividualId id = 0;
   int from = 0, to = 0;
+
+  friend bool operator==(const Migration&, const Migration&) = default;
 };
 
 // A value: equal histories give equal islands. Not thread-safe.

@@ -111,7 +111,7 @@ Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts
   }
 }
 
-Expected<Journal> Journal::open(const RunFolder& folder) {
+Expected<Journal> Journal::open(const RunFolder& folder, std::string damage) {
   std::error_code ec;
   if (!fs::exists(folder.database(), ec) && checkpoints_newest_first(folder).empty())
     return failure("open run",
@@ -119,7 +119,8 @@ Expected<Journal> Journal::open(const RunFolder& folder) {
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
   std::string recovery;
-  if (const std::string damage = damage_of(folder.database(), false); !damage.empty()) {
+  if (damage.empty()) damage = damage_of(folder.database(), false);
+  if (!damage.empty()) {
     auto recovered = recover(folder, damage);
     if (!recovered) return tl::make_unexpected(recovered.error());
     recovery = *recovered;
@@ -244,6 +245,10 @@ void Step::judge(const Individual& individual, const Evaluation& result) {
   count(result.measured() ? "measured" : "rejected " + std::string(name_of(result.stage)));
   if (!result.unit.empty()) set("unit", result.unit);
   decide("judge", individual.id, "", "");
+}
+
+void Step::challenge(IndividualId id) {
+  decide("challenge", id, "", "");
 }
 
 void Step::duel(IndividualId challenger, IndividualId incumbent, const std::string& verdict, double alpha,

@@ -30,6 +30,7 @@ class Step {
   void propose(const Individual&, const std::string& source, const std::string& stream);
   // `individual` carries machine_code, duplicate_of, fitness and workload_values.
   void judge(const Individual&, const Evaluation&);
+  void challenge(IndividualId);  // its comparison with the incumbent begins
   void duel(IndividualId challenger, IndividualId incumbent, const std::string& verdict, double alpha,
             const nlohmann::json& report);
   void confirm(IndividualId, const Evaluation&);
@@ -57,7 +58,8 @@ class Journal {
   // Makes the folder if need be; an Error when it already holds a run.
   static Expected<Journal> create(const RunFolder&, const RunFacts&);
   // Recovers a damaged database from its checkpoints and salvages what is newer.
-  static Expected<Journal> open(const RunFolder&);
+  // `damage`: what is known to be wrong with it already.
+  static Expected<Journal> open(const RunFolder&, std::string damage = {});
   Journal(Journal&&) noexcept;
   Journal& operator=(Journal&&) noexcept;
   ~Journal();

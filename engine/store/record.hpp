@@ -65,7 +65,8 @@ struct EventRow {
   IndividualId individual = 0;
 };
 
-// One thing that changed the population: session, propose, judge, duel, confirm, promote, expel, migrate.
+// One thing that changed the population: session, propose, judge, migrate, challenge, duel, confirm, promote,
+// expel.
 struct DecisionRow {
   std::int64_t seq = 0;
   std::string kind;

@@ -1,0 +1,176 @@
+#include "engine/search.hpp"
+
+#include <SQLiteCpp/Exception.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/history.hpp"
+#include "engine/recorded_run.hpp"
+#include "engine/search_loop.hpp"
+#include "engine/snapshot.hpp"
+#include "engine/store/trouble.hpp"
+#include "engine/submissions.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
+  json list = json::array();
+  for (const DeviceInfo& d : devices)
+    list.push_back({{"description", d.description},
+                    {"isolation", d.isolation},
+                    {"facts", json(d.facts)},
+                    {"ceilings",
+                     {{"flops", d.ceilings.flops},
+                      {"bytes_per_second", d.ceilings.bytes_per_second},
+                      {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
+                      {"handshake_s", d.ceilings.handshake_s}}}});
+  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}};
+}
+
+std::unique_ptr<Evaluator> evaluator_for(const Config& config, const fs::path& task_folder,
+                                         const Surface& surface) {
+  return surface.evaluator ? surface.evaluator(config, task_folder)
+                           : make_worker_evaluator(config, task_folder, surface);
+}
+
+// A configuration as it is recorded: paths relative to the run folder, which may be moved.
+Config relative_to(const RunFolder& folder, Config config) {
+  const auto relative = [&](fs::path& path) { path = path.lexically_relative(fs::absolute(folder.path())); };
+  relative(config.task_folder);
+  for (auto& seed : config.seeds) relative(seed);
+  for (auto& contender : config.contenders) relative(contender);
+  return config;
+}
+
+// Candidates, a user's machine or a full disk may all stop a search from beginning; each says so in its own
+// words.
+Outcome run_session(const Config& config, const RunFolder& folder, Journal& journal, Breeding& breeding,
+                    Evaluator& evaluator, const Faces& faces, const std::atomic<bool>& stop,
+                    const std::string& what) {
+  const double elapsed = journal.record().summary().elapsed_s;
+  auto opened = journal.step(elapsed, [&](Step& step) {
+    step.session(what);
+    step.set("state", "running");
+    step.set("stop_reason", "");
+    step.set("budget",
+             json{{"wall", config.budget.wall_s}, {"evaluations", config.budget.evaluations}}.dump());
+    step.set("config", to_yaml(relative_to(folder, config)));
+    step.event("session", 0, what);
+    if (!journal.recovery().empty()) step.event("trouble", 0, journal.recovery());
+  });
+  if (!opened) return {Outcome::Stop::failed, opened.error().message, 0};
+  if (faces.event) {
+    faces.event({elapsed, "session", what, 0});
+    if (!journal.recovery().empty()) faces.event({elapsed, "trouble", journal.recovery(), 0});
+  }
+  try {
+    return SearchLoop(config, folder, journal, breeding, evaluator, faces, stop).run();
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& e) {
+    return {Outcome::Stop::failed, e.what(), breeding.incumbent()};
+  }
+}
+
+}  // namespace
+
+Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Surface& surface,
+                               const Faces& faces, const std::atomic<bool>& stop) {
+  const RunFolder folder(fs::absolute(run_folder).lexically_normal());
+  const Task task = load_task(config.task_folder);
+  for (const auto* sources :
+       {&config.seeds, &config.contenders})  // a bad one is said before anything is made
+    for (const fs::path& file : *sources) load_variant(file, task);
+  std::error_code ec;
+  if (fs::exists(folder.database(), ec))
+    return failure("create run",
+                   fmt::format("{} already holds a run: go on with `cultivar resume`, or choose another "
+                               "folder with --run-dir",
+                               folder.path().string()));
+  RunFacts facts;
+  auto relative = take_snapshot(config, task.name, folder, facts.task_files);
+  if (!relative) return tl::make_unexpected(relative.error());
+  facts.name = config.name;
+  facts.config_yaml = to_yaml(*relative);
+  facts.task_name = task.name;
+  facts.target = std::string(name_of(config.target));
+  const Config own = recorded_config(facts.config_yaml, folder, {}, surface);
+  const Task own_task = load_task(own.task_folder);
+  const auto workloads = own_task.workloads(own.workloads)->workloads;
+  for (const Workload& workload : workloads) facts.workloads.push_back(workload.name);
+
+  const auto evaluator = evaluator_for(own, own.task_folder, surface);
+  const auto devices = evaluator->devices();
+  if (!devices) return tl::make_unexpected(devices.error());
+  facts.environment = environment_of(*evaluator, *devices);
+
+  auto journal = Journal::create(folder, facts);
+  if (!journal) return tl::make_unexpected(journal.error());
+  Breeding breeding(own, own_task, workloads, facts_in(facts.environment),
+                    [&](const std::string& source_id) { return journal->record().source_named(source_id); });
+  return run_session(own, folder, *journal, breeding, *evaluator, faces, stop, "begun");
+}
+
+Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
+                                const Surface& surface, const Faces& faces, const std::atomic<bool>& stop) {
+  for (const std::string& text : overrides)
+    if (!text.starts_with("budget.") && !text.starts_with("checkpoint."))
+      throw InputError("--set " + text +
+                       ": a resumed search may change its budget and its checkpoints and nothing else; "
+                       "begin a new run for other settings");
+  const RunFolder folder(fs::absolute(run_folder).lexically_normal());
+  std::string damage;
+  for (int attempt = 0;; ++attempt) {
+    auto journal = Journal::open(folder, damage);
+    if (!journal) return tl::make_unexpected(journal.error());
+    try {
+      const RunFacts facts = journal->record().facts();
+      if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
+        return tl::make_unexpected(restored.error());
+      const Config config = recorded_config(facts.config_yaml, folder, overrides, surface);
+      const Task task = load_task(config.task_folder);
+      const auto evaluator = evaluator_for(config, config.task_folder, surface);
+      const auto devices = evaluator->devices();
+      if (!devices) return tl::make_unexpected(devices.error());
+      const json now = environment_of(*evaluator, *devices);
+      if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
+        return failure(
+            "resume",
+            fmt::format("this run was measured on '{}' and this machine is '{}'; their times cannot be "
+                        "compared. Begin a new run here, and `cultivar submit` the best kernel to it",
+                        facts.environment.at("devices").at(0).at("description").get<std::string>(),
+                        devices->front().description));
+      Breeding breeding(
+          config, task, task.workloads(config.workloads)->workloads, facts_in(facts.environment),
+          [&](const std::string& source_id) { return journal->record().source_named(source_id); });
+      Listener nobody;
+      retell(journal->record(), breeding, nobody);
+      breeding.rebuild_operators();
+      return run_session(config, folder, *journal, breeding, *evaluator, faces, stop, "resumed");
+    } catch (const SQLite::Exception& e) {
+      if (!means_damage(e) || attempt > 0)
+        return tl::make_unexpected(trouble(e, "resume", folder.database()));
+      damage = e.what();
+    }
+  }
+}
+
+Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string& source,
+                                  const Configuration& configuration, const std::string& note) {
+  const auto record = Record::open(run_folder);
+  if (!record) return tl::make_unexpected(record.error());
+  const RunFolder folder(run_folder);
+  const RunFacts facts = record->facts();
+  if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
+    return tl::make_unexpected(restored.error());
+  const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
+  if (!variant) throw InputError(fmt::format("line {}: {}", variant.error().line, variant.error().message));
+  return put_submission(folder, {{}, source, note, variant->configuration});
+}
+
+}  // namespace cultivar

@@ -1,0 +1,190 @@
+// What comes back to the steward: compiled variants, evaluations, verdicts, trouble.
+#include <fmt/format.h>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/search_loop.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+void SearchLoop::compiled(const JobPtr& job) {
+  if (job->kind == Job::Kind::evaluate) {
+    auto& result = job->compiled.front();
+    if (!result) {
+      leave(*job);
+      return judge(job->id, result.error(), "", 0);
+    }
+    std::vector<std::string> codes;
+    for (const Binary& binary : result->binaries) codes.push_back(binary.machine_code);
+    job->kernel =
+        kernel_hash(codes, result->variant, breeding_.task(), breeding_.workloads(), breeding_.facts());
+    if (const auto twin = breeding_.twin_by_machine_code(job->kernel); twin && *twin != job->id) {
+      leave(*job);
+      Evaluation duplicate =
+          rejection(Stage::screen, fmt::format("the same kernel as individual {}", *twin),
+                    "Its machine code and launch plan are equal; it was not measured again.");
+      return judge(job->id, duplicate, job->kernel, *twin);
+    }
+    breeding_.claim_machine_code(job->id, job->kernel);
+    const EvaluationConfig& e = config_.evaluation;
+    job->evaluate = EvaluateRequest{};
+    job->evaluate->variant = std::move(*result);
+    job->evaluate->workloads = breeding_.workloads();
+    job->evaluate->sampling = sampling_of(e);
+    job->evaluate->incumbent_us = incumbent_us_;
+    return pipeline_->measure(job);
+  }
+
+  // A side that was compiled before and is not now: the machine is in trouble, not the candidate.
+  const std::size_t needed = job->kind == Job::Kind::duel ? 3 : 1;
+  for (std::size_t i = 0; i < needed; ++i)
+    if (!job->compiled[i]) {
+      job->trouble =
+          Error{"compile", fmt::format("individual {} was compiled before and cannot be any more: {}",
+                                       job->id, job->compiled[i].error().reason)};
+      return had_trouble(job);
+    }
+  if (job->kind == Job::Kind::duel) {
+    alpha_ = ledger_.share(ledger_.comparisons() + 1);
+    job->duel = GateRequest{};
+    job->duel->challenger = std::move(*job->compiled[0]);
+    job->duel->incumbent = std::move(*job->compiled[1]);
+    job->duel->control = std::move(*job->compiled[2]);
+    job->duel->workloads = breeding_.workloads();
+    job->duel->options = config_.gate;
+    job->duel->options.alpha = alpha_;
+    job->duel->seed = stream_of(config_.seed, "gate", ledger_.comparisons())();
+    job->duel->oracle_rows = config_.evaluation.oracle_rows;
+  } else {
+    job->evaluate = EvaluateRequest{};
+    job->evaluate->variant = std::move(*job->compiled[0]);
+    job->evaluate->workloads = breeding_.workloads();
+    job->evaluate->stop_after = Stage::confirm;
+    job->evaluate->holdout = holdout_;
+    job->evaluate->sampling = sampling_of(config_.evaluation);
+    for (std::size_t i = 1; i < job->compiled.size(); ++i) {
+      const Variant& contender = job->variants[i];
+      if (job->compiled[i])
+        job->evaluate->contenders.emplace_back(contender.manifest.name, std::move(*job->compiled[i]));
+      else
+        record([&](Step& step) {
+          tell(step, "trouble", 0,
+               fmt::format("contender {} does not compile: {}", contender.manifest.name,
+                           job->compiled[i].error().reason));
+        });
+    }
+  }
+  pipeline_->measure(job);
+}
+
+void SearchLoop::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
+                       IndividualId duplicate_of) {
+  Individual individual;
+  individual.id = id;
+  individual.machine_code = kernel;
+  individual.duplicate_of = duplicate_of;
+  individual.measured = evaluation.measured();
+  individual.fitness = evaluation.measured() ? evaluation.fitness : 0.0;
+  for (const Workload& workload : breeding_.workloads())
+    for (const WorkloadResult& result : evaluation.workloads)
+      if (result.workload == workload.name) individual.workload_values.push_back(result.value);
+
+  const auto migrations = breeding_.judge(id, individual.measured, individual.fitness, duplicate_of);
+  exhausted_ = false;
+  ops_.erase(id);
+  if (individual.measured) {
+    ++measured_;
+    unit_ = evaluation.unit;
+    if (first_seed_fitness_ == 0.0 && breeding_.archive().member(id).op == "seed")
+      first_seed_fitness_ = individual.fitness;
+  } else {
+    ++rejected_[std::string(name_of(evaluation.stage))];
+  }
+  record([&](Step& step) {
+    step.judge(individual, evaluation);
+    for (const Migration& migration : migrations) step.migrate(migration);
+    if (individual.measured)
+      tell(step, "measured", id, fmt::format("{:.4g} {}", evaluation.fitness, evaluation.unit));
+    else
+      tell(step, "rejected", id, fmt::format("{}: {}", name_of(evaluation.stage), evaluation.reason));
+    if (evaluation.worker_lost)
+      tell(step, "worker", id, "the worker was lost with this individual and replaced by a fresh one");
+  });
+}
+
+void SearchLoop::judged_duel(const JobPtr& job) {
+  const GateReport& report = *job->report;
+  const Decision& decision = report.decision;
+  json body = {{"decision", decision},
+               {"trouble", report.trouble},
+               {"challenger_seconds", report.challenger_seconds},
+               {"incumbent_seconds", report.incumbent_seconds},
+               {"seconds", report.seconds},
+               {"input_seed", report.input_seed},
+               {"control", breeding_.control()}};
+  ledger_.next();
+  const IndividualId incumbent = breeding_.incumbent();
+  breeding_.compared(job->id, decision.verdict == Verdict::better);
+  record([&](Step& step) {
+    step.duel(job->id, incumbent, std::string(name_of(decision.verdict)), alpha_, body);
+    tell(step, "duel", job->id,
+         fmt::format("{} than {}: {}", name_of(decision.verdict), incumbent, decision.reason));
+    if (report.worker_lost)
+      tell(step, "worker", job->id, "the worker was lost in a duel and replaced by a fresh one");
+  });
+}
+
+void SearchLoop::judged_confirmation(const JobPtr& job) {
+  const Evaluation& evaluation = *job->evaluation;
+  const IndividualId before = breeding_.incumbent();
+  const double fitness = breeding_.archive().fitness(job->id);
+  if (evaluation.measured()) {
+    breeding_.promote(job->id);
+    const auto searched = journal_.record().evaluation(job->id);
+    incumbent_us_.clear();
+    for (const WorkloadResult& workload : searched->workloads)
+      incumbent_us_[workload.workload] = workload.median_us;
+  } else {
+    breeding_.expel(job->id);
+  }
+  record([&](Step& step) {
+    step.confirm(job->id, evaluation);
+    if (evaluation.measured()) {
+      step.promote(job->id, fitness);
+      tell(step, "promoted", job->id,
+           before ? fmt::format("{:.4g} {}, replaces {}", fitness, unit_, before)
+                  : fmt::format("{:.4g} {}, the first incumbent", fitness, unit_));
+    } else {
+      step.expel(job->id);
+      tell(step, "refused", job->id,
+           fmt::format("failed its confirmation at {}: {}", name_of(evaluation.stage), evaluation.reason));
+    }
+  });
+}
+
+void SearchLoop::had_trouble(const JobPtr& job) {
+  constexpr int kPatience = 3;
+  const Error trouble = *job->trouble;
+  leave(*job);
+  if (++troubles_ >= kPatience || trouble.stage == "missing")
+    return stop(Outcome::Stop::failed, fmt::format("{}: {}", trouble.stage, trouble.message));
+  record([&](Step& step) {
+    tell(step, "trouble", job->id, fmt::format("{}: {} (will try again)", trouble.stage, trouble.message));
+  });
+  if (job->kind == Job::Kind::evaluate)
+    owed_.push_back(job->id);  // duels and confirmations come again by themselves
+}
+
+Sampling SearchLoop::sampling_of(const EvaluationConfig& e) {
+  Sampling sampling;
+  sampling.screening_samples = e.screening_samples;
+  sampling.screening_seconds = e.screening_seconds;
+  sampling.max_samples = e.max_samples;
+  sampling.max_seconds = e.max_seconds;
+  sampling.oracle_rows = e.oracle_rows;
+  return sampling;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,287 @@
+// What goes out from the steward: seeds, submissions, proposals, comparisons; and when to stop.
+#include <fmt/format.h>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/search_loop.hpp"
+#include "engine/store/checkpoint.hpp"
+#include "engine/submissions.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+
+void SearchLoop::propose_seeds() {
+  std::vector<std::pair<Individual, std::string>> seeds;
+  for (const fs::path& file : config_.seeds) {
+    const Variant variant = load_variant(file, breeding_.task());
+    Individual seed;
+    seed.id = breeding_.next_id();
+    seed.variant_id = variant.id;
+    seed.source_id = variant.source_id;
+    seed.configuration = variant.configuration;
+    seed.descent.op = "seed";
+    seed.descent.note = file.filename().string();
+    breeding_.admit(seed);
+    owed_.push_back(seed.id);
+    seeds.emplace_back(std::move(seed), variant.source);
+  }
+  record([&](Step& step) {
+    for (const auto& [seed, source] : seeds) step.propose(seed, source, "");
+  });
+}
+
+void SearchLoop::advance() {
+  if (phase_ == Phase::leaving) return;
+  start_comparison();
+  if (phase_ != Phase::running || outcome_) return;
+  const int depth = config_.evaluation.depth;
+  while (evaluating_ < depth && !owed_.empty()) {
+    const IndividualId id = owed_.front();
+    owed_.pop_front();
+    reevaluate(id);
+  }
+  while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() && !exhausted_)
+    if (!breed_one()) exhausted_ = true;
+}
+
+bool SearchLoop::budget_allows_another() const {
+  if (config_.budget.evaluations == 0) return true;
+  return breeding_.archive().size() < config_.budget.evaluations;
+}
+
+std::optional<Variant> SearchLoop::variant_of(IndividualId id) const {
+  const Member member = breeding_.archive().member(id);
+  auto variant =
+      make_variant(journal_.record().source_named(member.source_id), breeding_.task(), member.configuration);
+  if (!variant) return std::nullopt;
+  return std::move(*variant);
+}
+
+// Recorded before, to be evaluated now: a seed, a submission, or what was in flight when the process went.
+void SearchLoop::reevaluate(IndividualId id) {
+  const auto row = journal_.record().individual(id);
+  auto variant = make_variant(journal_.record().source(id), breeding_.task(), row->individual.configuration);
+  if (!variant) {
+    const std::string reason = fmt::format("line {}: {}", variant.error().line, variant.error().message);
+    return judge(id, rejection(Stage::lint, reason, reason), "", 0);
+  }
+  if (const auto twin = breeding_.twin_by_variant(variant->id); twin && *twin != id)
+    return judge(id,
+                 rejection(Stage::lint, fmt::format("the same source and values as individual {}", *twin),
+                           "It was proposed before."),
+                 "", *twin);
+  dispatch(id, *variant);
+}
+
+std::optional<Evaluation> SearchLoop::lint(const Variant& variant) const {
+  for (const Workload& workload : breeding_.workloads()) {
+    if (!claims(variant, breeding_.task(), workload)) {
+      const std::string why = fmt::format("does not claim workload {}", workload.name);
+      return rejection(
+          Stage::lint, why,
+          why + ": its `requires` is " +
+              (variant.manifest.requires_ ? "\"" + variant.manifest.requires_->text() + "\"" : "empty") +
+              ", and a search needs variants that run all of its workloads");
+    }
+    if (auto holds = check_constraints(variant, breeding_.task(), workload, breeding_.facts()); !holds)
+      return rejection(Stage::lint, holds.error().message, holds.error().message);
+    if (auto plan = make_plan(variant, breeding_.task(), workload, breeding_.facts()); !plan)
+      return rejection(Stage::lint, plan.error().message, plan.error().message);
+  }
+  return std::nullopt;
+}
+
+void SearchLoop::dispatch(IndividualId id, const Variant& variant) {
+  if (const auto rejected = lint(variant)) return judge(id, *rejected, "", 0);
+  auto job = std::make_shared<Job>();
+  job->id = id;
+  job->variants = {variant};
+  job->workloads = breeding_.workloads();
+  ops_[id] = breeding_.archive().member(id).op;
+  ++evaluating_;
+  pipeline_->compile(std::move(job));
+}
+
+bool SearchLoop::breed_one() {
+  auto bred = breeding_.breed();
+  if (!bred) return false;
+  Individual child;
+  child.id = breeding_.next_id();
+  child.descent = bred->proposal.descent;
+  child.configuration = bred->variant ? bred->variant->configuration : bred->proposal.configuration;
+  child.variant_id = bred->variant ? bred->variant->id : sha256_hex(bred->proposal.source);
+  child.source_id = bred->variant ? bred->variant->source_id : sha256_hex(normalised(bred->proposal.source));
+  breeding_.admit(child);
+  record([&](Step& step) { step.propose(child, bred->proposal.source, bred->stream); });
+  if (bred->variant) {
+    dispatch(child.id, *bred->variant);
+  } else {
+    const std::string reason =
+        fmt::format("line {}: {}", bred->variant.error().line, bred->variant.error().message);
+    judge(child.id, rejection(Stage::lint, reason, reason), "", 0);
+  }
+  return true;
+}
+
+JobPtr SearchLoop::comparison_job(Job::Kind kind, IndividualId id) const {
+  auto job = std::make_shared<Job>();
+  job->kind = kind;
+  job->id = id;
+  job->workloads = breeding_.workloads();
+  job->variants.push_back(variant_of(id).value());
+  if (kind == Job::Kind::duel) {
+    job->variants.push_back(variant_of(breeding_.incumbent()).value());
+    job->variants.push_back(variant_of(breeding_.control()).value());
+  } else {
+    job->breadth = Breadth::everything;
+    job->workloads.insert(job->workloads.end(), holdout_.begin(), holdout_.end());
+    job->variants.insert(job->variants.end(), contenders_.begin(), contenders_.end());
+  }
+  return job;
+}
+
+void SearchLoop::start_comparison() {
+  if (comparing_) return;
+  if (troubles_ > 0 && (evaluating_ > 0 || !owed_.empty())) return;  // after trouble, an evaluation goes first
+  JobPtr job;
+  if (breeding_.winner() != 0) {
+    job = comparison_job(Job::Kind::confirm, breeding_.winner());
+  } else if (const auto challenger = breeding_.challenger()) {
+    // Nothing is replaced by the first incumbent, so it needs no duel; that it is right must be confirmed all
+    // the same.
+    job = comparison_job(breeding_.incumbent() ? Job::Kind::duel : Job::Kind::confirm, *challenger);
+  } else {
+    return;
+  }
+  record([&](Step& step) { step.challenge(job->id); });
+  comparing_ = true;
+  pipeline_->compile(std::move(job));
+}
+
+void SearchLoop::watch_budgets() {
+  const double limit = config_.budget.wall_s;
+  if (limit <= 0 || phase_ == Phase::leaving) return;
+  // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
+  // long.
+  const double grace = std::clamp(0.1 * limit, 5.0, 60.0);
+  if (phase_ == Phase::running && elapsed() >= limit) {
+    phase_ = Phase::closing;
+    stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is spent", duration_text(limit)));
+    pipeline_->abandon_waiting();
+  }
+  if (phase_ == Phase::closing && elapsed() >= limit + grace) {
+    phase_ = Phase::leaving;
+    evaluator_.interrupt();
+  }
+}
+
+void SearchLoop::take_submissions() {
+  if (elapsed() - last_inbox_ < 0.5) return;
+  last_inbox_ = elapsed();
+  for (const Submission& submission : waiting_submissions(folder_)) {
+    auto variant = make_variant(submission.source, breeding_.task(), submission.configuration);
+    if (!variant) {  // checked when it was submitted, so it was put here by hand
+      record([&](Step& step) {
+        tell(step, "trouble", 0,
+             fmt::format("{} is refused: line {}: {}", submission.file.filename().string(),
+                         variant.error().line, variant.error().message));
+      });
+    } else {
+      Individual individual;
+      individual.id = breeding_.next_id();
+      individual.variant_id = variant->id;
+      individual.source_id = variant->source_id;
+      individual.configuration = variant->configuration;
+      individual.descent.op = "submit";
+      individual.descent.note = submission.note;
+      breeding_.admit(individual);
+      record([&](Step& step) {
+        step.propose(individual, variant->source, "");
+        tell(step, "submitted", individual.id, submission.note);
+      });
+      owed_.push_front(individual.id);
+    }
+    // Recorded first and removed then: a kill in between makes it come twice, and the second is a duplicate.
+    std::error_code ignored;
+    fs::remove(submission.file, ignored);
+  }
+}
+
+void SearchLoop::take_checkpoint(bool last) {
+  if (checkpoint_.valid() &&
+      (last || checkpoint_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)) {
+    const auto made = checkpoint_.get();
+    const std::string text = made ? made->filename().string() : made.error().message;
+    if (!last) record([&](Step& step) { tell(step, made ? "checkpoint" : "trouble", 0, text); });
+  }
+  if (last) {
+    if (auto made = make_checkpoint(folder_, config_.checkpoint.keep); !made && faces_.event)
+      faces_.event({elapsed(), "trouble", made.error().message, 0});
+    return;
+  }
+  if (checkpoint_.valid() || elapsed() - last_checkpoint_ < config_.checkpoint.every_s) return;
+  last_checkpoint_ = elapsed();
+  checkpoint_ = std::async(std::launch::async, [folder = folder_, keep = config_.checkpoint.keep] {
+    return make_checkpoint(folder, keep);
+  });
+}
+
+void SearchLoop::finish_if_idle() {
+  if (evaluating_ > 0 || comparing_) return;
+  if (phase_ == Phase::running && !outcome_) {
+    const bool comparison_due = breeding_.winner() != 0 || breeding_.challenger().has_value();
+    if (!owed_.empty() || comparison_due) return;
+    if (!breeding_.ready())
+      stop(Outcome::Stop::failed,
+           "no seed passed every check, so there is nothing to breed from; `cultivar show` tells why each "
+           "was rejected");
+    else if (!budget_allows_another())
+      stop(Outcome::Stop::evaluations,
+           fmt::format("the budget of {} evaluations is spent", config_.budget.evaluations));
+    else if (exhausted_)
+      stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
+    else
+      return;
+  }
+  if (phase_ == Phase::closing && (breeding_.winner() != 0 || breeding_.challenger()))
+    return;  // until the grace ends
+  if (outcome_) done_ = true;
+}
+
+void SearchLoop::show_progress() {
+  if (elapsed() - last_heartbeat_ > 5.0 && !outcome_) {  // so that a kill does not give the budget back
+    last_heartbeat_ = elapsed();
+    record([](Step&) {});
+  }
+  if (!faces_.progress) return;
+  Progress p;
+  p.elapsed_s = elapsed();
+  p.evaluations = breeding_.judged();
+  p.measured = measured_;
+  p.rejected = rejected_;
+  for (const auto& [id, doing] : pipeline_->board().doing()) {
+    const auto op = ops_.find(id);
+    p.in_flight.push_back({id, op == ops_.end() ? "" : op->second, doing});
+  }
+  p.best = breeding_.incumbent();
+  if (p.best) p.best_fitness = breeding_.archive().fitness(p.best);
+  p.unit = unit_;
+  if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
+  const double session = p.elapsed_s - elapsed_before_;
+  const auto judged_here = static_cast<double>(p.evaluations - judged_before_);
+  if (session > 1.0) p.evaluations_per_hour = judged_here / session * 3600.0;
+  p.wall_limit_s = config_.budget.wall_s;
+  p.evaluation_limit = config_.budget.evaluations;
+  if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
+  if (p.evaluation_limit > 0 && p.evaluations_per_hour > 0) {
+    const double by_count =
+        static_cast<double>(std::max<std::int64_t>(0, p.evaluation_limit - p.evaluations)) /
+        p.evaluations_per_hour * 3600.0;
+    p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
+  }
+  p.device_stage = pipeline_->board().device_note();
+  faces_.progress(p);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,57 @@
+#include "engine/submissions.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/configuration_json.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::vector<Submission> waiting_submissions(const RunFolder& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder.submissions(), none))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::vector<Submission> submissions;
+  for (const fs::path& file : files) {
+    std::ifstream in(file);
+    std::stringstream text;
+    text << in.rdbuf();
+    try {
+      const json body = json::parse(text.str());
+      submissions.push_back({file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
+                             configuration_from_json(body.at("configuration"))});
+    } catch (const json::exception&) {
+      continue;
+    }
+  }
+  return submissions;
+}
+
+Expected<fs::path> put_submission(const RunFolder& folder, const Submission& submission) {
+  std::error_code ec;
+  fs::create_directories(folder.submissions(), ec);
+  if (ec) return failure("submit", folder.submissions().string() + ": " + ec.message());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const fs::path file =
+      folder.submissions() / fmt::format("{:020}-{}.json",
+                                         std::chrono::duration_cast<std::chrono::microseconds>(now).count(),
+                                         getpid());
+  const json body = {{"source", submission.source},
+                     {"note", submission.note},
+                     {"configuration", configuration_to_json(submission.configuration)}};
+  auto written = write_atomically(file, body.dump());
+  if (!written) return tl::make_unexpected(written.error());
+  return file;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,239 @@
+// The record on its own: what is written is read back, steps are whole, damage is found and repaired.
+#include "engine/store/record.hpp"
+
+#include <SQLiteCpp/Exception.h>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <unistd.h>
+
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/journal.hpp"
+#include "engine/store/samples.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+RunFacts some_facts() {
+  RunFacts facts;
+  facts.name = "test";
+  facts.config_yaml = "name: test\n";
+  facts.task_name = "softmax";
+  facts.target = "cpu";
+  facts.task_files = {{"task.yaml", "name: softmax\n"}};
+  facts.environment = {{"compiler", "c"}, {"devices", {{{"description", "d"}, {"facts", {{"num_cores", 2.0}}}}}}};
+  facts.workloads = {"a", "b"};
+  return facts;
+}
+
+Individual proposal(IndividualId id) {
+  Individual i;
+  i.id = id;
+  i.variant_id = sha256_hex(std::to_string(id));
+  i.source_id = id % 3 == 0 ? "source-b" : "source-a";
+  i.configuration = {{"BLOCK", std::int64_t{16}}, {"LAYOUT", std::string("packed")}};
+  i.descent = {id > 1 ? std::vector<IndividualId>{id - 1} : std::vector<IndividualId>{}, id > 1 ? "tune" : "seed", "", 0.0, 0,
+               1, "note"};
+  return i;
+}
+
+Evaluation measured(double fitness) {
+  Evaluation e;
+  e.verdict = Evaluation::Verdict::measured;
+  e.stage = Stage::measure;
+  e.fitness = fitness;
+  e.unit = "GFLOPS";
+  e.diagnostics = "bytes that are no UTF-8: \xff\xfe";
+  for (const char* name : {"a", "b"}) {
+    WorkloadResult w;
+    w.workload = name;
+    w.samples = {{0.1, 0, 0, 0, 0}, {1.0 / 3.0, 0, 0, 0, 0}};
+    w.value = fitness;
+    e.workloads.push_back(w);
+  }
+  e.workloads[1].samples[0] = {0.25, 1980.0, 61.5, 700.0, 0x8000000000000001U};
+  return e;
+}
+
+// A run of `n` individuals, all judged.
+void write_run(const RunFolder& folder, IndividualId n, IndividualId checkpoint_after = 0) {
+  auto journal = Journal::create(folder, some_facts());
+  BOOST_REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message));
+  for (IndividualId id = 1; id <= n; ++id) {
+    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) { step.propose(proposal(id), "text " + proposal(id).source_id, "s"); }));
+    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) {
+      Individual i = proposal(id);
+      i.fitness = static_cast<double>(id);
+      i.measured = true;
+      i.machine_code = "code" + std::to_string(id);
+      step.judge(i, measured(i.fitness));
+      if (id == n) step.promote(id, i.fitness);
+    }));
+    if (id == checkpoint_after) BOOST_REQUIRE(make_checkpoint(folder, 3));
+  }
+}
+
+void overwrite(const fs::path& file, std::uintmax_t at, const std::string& bytes) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekp(static_cast<std::streamoff>(at));
+  f.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(record, ScratchFolder)
+
+BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 7);
+  const auto record = Record::open(folder.path());
+  BOOST_REQUIRE(record);
+  BOOST_TEST(record->count() == 7);
+  const auto row = record->individual(5);
+  BOOST_REQUIRE(row);
+  BOOST_TEST((row->individual.configuration == proposal(5).configuration));
+  BOOST_TEST((row->individual.descent.parents == std::vector<IndividualId>{4}));
+  BOOST_TEST(row->individual.fitness == 5.0);
+  BOOST_TEST(row->individual.machine_code == "code5");
+  BOOST_TEST(record->source(5) == "text source-a");
+  BOOST_TEST(record->source(6) == "text source-b");
+  BOOST_TEST(record->best().value() == 7);
+  BOOST_TEST(record->first_seed().value() == 1);
+  BOOST_TEST(record->lineage(7).size() == 7);
+  BOOST_TEST((record->descendants(3) == std::vector<IndividualId>{4}));
+  BOOST_TEST(record->find("3").value() == 3);
+  BOOST_TEST(record->find(proposal(3).variant_id.substr(0, 12)).value() == 3);
+  BOOST_TEST(!record->find("zzz"));
+  BOOST_TEST(!record->individual(8));
+  BOOST_TEST(record->list(Record::Order::fittest, 2).front().individual.id == 7);
+  BOOST_TEST(record->facts().workloads.size() == 2);
+  BOOST_TEST(record->facts().unit_of_fitness == "GFLOPS");
+}
+
+BOOST_AUTO_TEST_CASE(samples_come_back_bit_for_bit) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 1);
+  const Evaluation back = Record::open(folder.path())->evaluation(1).value(), there = measured(1);
+  for (std::size_t w = 0; w < 2; ++w)
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Sample &a = back.workloads[w].samples[i], &b = there.workloads[w].samples[i];
+      BOOST_TEST((a.seconds == b.seconds && a.clock_mhz == b.clock_mhz && a.temperature_c == b.temperature_c &&
+                  a.power_w == b.power_w && a.throttle == b.throttle));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(packed_samples_that_were_cut_are_refused) {
+  const Evaluation e = measured(1);
+  const std::string bytes = pack_samples(e);
+  Evaluation bare = e;
+  for (std::size_t n = 0; n < bytes.size(); ++n) BOOST_TEST(!unpack_samples(bytes.substr(0, n), bare), n);
+  BOOST_TEST(unpack_samples(bytes, bare));
+  BOOST_TEST(!unpack_samples(bytes + "x", bare));
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_nothing) {
+  const RunFolder folder(path() / "run");
+  auto journal = Journal::create(folder, some_facts());
+  BOOST_REQUIRE(journal);
+  BOOST_REQUIRE(journal->step(1, [](Step& step) { step.propose(proposal(1), "text", "s"); }));
+  const auto again = journal->step(2, [](Step& step) {
+    step.event("trouble", 0, "half a step");
+    step.propose(proposal(1), "text", "s");  // the id is taken
+  });
+  BOOST_TEST(!again);
+  BOOST_TEST(journal->record().events(10).empty());
+  BOOST_TEST(journal->record().summary().in_flight == 1);
+  BOOST_REQUIRE(journal->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
+  BOOST_TEST(journal->record().count() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_without_a_run_and_a_newer_format_are_said) {
+  BOOST_TEST(Record::open(path()).error().message.find("no run") != std::string::npos);
+  BOOST_TEST(Journal::open(RunFolder(path() / "nowhere")).error().message.find("no run") != std::string::npos);
+  const RunFolder folder(path() / "run");
+  write_run(folder, 1);
+  overwrite(folder.database(), 60, std::string("\0\0\0\x63", 4));  // user_version, in the header
+  BOOST_TEST(Record::open(folder.path()).error().message.find("99") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_checkpoints_are_kept) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 1);
+  auto journal = Journal::open(folder);
+  BOOST_REQUIRE(journal);
+  for (int i = 0; i < 5; ++i) {
+    BOOST_REQUIRE(journal->step(1, [](Step& step) { step.session("again"); }));
+    BOOST_REQUIRE(make_checkpoint(folder, 2));
+  }
+  const auto files = checkpoints_newest_first(folder);
+  BOOST_REQUIRE_EQUAL(files.size(), 2);
+  BOOST_TEST(damage_of(files[0], true).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_checkpoint) {
+  const RunFolder original(path() / "run");
+  write_run(original, 60, 40);
+  const auto size = fs::file_size(original.database());
+  int recovered = 0, unharmed = 0, salvaged = 0;
+  for (int cut = 0; cut < 2; ++cut)
+    for (std::uintmax_t at = 0; at < size; at += size / 17 + 1) {
+      const RunFolder folder(path() / "copy");
+      fs::remove_all(folder.path());
+      fs::copy(original.path(), folder.path(), fs::copy_options::recursive);
+      if (cut)
+        fs::resize_file(folder.database(), at);
+      else
+        overwrite(folder.database(), at, std::string(2000, '\x5a'));
+      const auto journal = Journal::open(folder);
+      BOOST_REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message));
+      const std::int64_t count = journal->record().count();
+      BOOST_TEST((count == 40 || count == 60));
+      if (journal->recovery().empty()) {
+        ++unharmed;  // the damage is in a page that holds old evaluations or nothing
+        BOOST_TEST(count == 60);
+      } else {
+        ++recovered;
+        salvaged += count == 60;
+        BOOST_TEST(journal->recovery().find("checkpoint") != std::string::npos);
+        BOOST_TEST(journal->recovery().find(count == 60 ? "nothing that was recorded was lost" : "lost: ") != std::string::npos,
+                   journal->recovery());
+        BOOST_TEST(!fs::is_empty(folder.damaged()));
+      }
+      std::int64_t read = 0;
+      journal->record().each_individual([&](const IndividualRow&) { ++read; });
+      BOOST_TEST(read == count);
+    }
+  BOOST_TEST(recovered >= 17);
+  BOOST_TEST_MESSAGE("recovered " << recovered << ", of which without loss " << salvaged << "; unharmed " << unharmed);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_database_is_restored_and_none_to_restore_is_said) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 5, 3);
+  fs::remove(folder.database());
+  {
+    const auto journal = Journal::open(folder);
+    BOOST_REQUIRE(journal);
+    BOOST_TEST(journal->record().count() == 3);
+  }
+  fs::remove_all(folder.checkpoints());
+  fs::resize_file(folder.database(), 100);
+  const auto hopeless = Journal::open(folder);
+  BOOST_REQUIRE(!hopeless);
+  BOOST_TEST(hopeless.error().message.find("no good checkpoint") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_a_damaged_record_is_refused_and_the_older_one_kept) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 40, 30);
+  const auto before = checkpoints_newest_first(folder);
+  overwrite(folder.database(), fs::file_size(folder.database()) / 2, std::string(9000, '\x5a'));
+  BOOST_TEST(!make_checkpoint(folder, 1));
+  BOOST_TEST((checkpoints_newest_first(folder) == before));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,202 @@
+// The operators that search without a model, on the knobs of a softmax source.
+#include <boost/test/unit_test.hpp>
+#include <set>
+
+#include "operators/crossover_knobs.hpp"
+#include "operators/portfolio.hpp"
+#include "operators/registry.hpp"
+#include "operators/tune.hpp"
+
+using namespace cultivar;
+
+namespace {
+
+std::string source(const std::string& name, const std::string& tunables) {
+  return "/*--- cultivar\nname: " + name +
+         "\ntask: softmax\ntarget: cpu\nrequires: \"dtype == f32\"\ntunables:\n" + tunables +
+         "constraints: [\"A * B <= 32\"]\nlaunch:\n  - kernel: softmax\n    threads: 1\n    args: [x, y, R, C]\n---*/\n"
+         "extern \"C\" void softmax(const float*, float*, int, int) {}\n";
+}
+
+const std::string kFirst = source("first", "  A: {values: [1, 2, 4, 8, 16], default: 1}\n"
+                                           "  B: {values: [1, 2, 4, 8], default: 1}\n"
+                                           "  L: {values: [x, y], default: x}\n");
+const std::string kSecond = source("second", "  A: {values: [2, 4, 32], default: 2}\n  B: {values: [1, 8], default: 1}\n");
+
+struct Scene {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
+  Facts facts{{"num_cores", 4.0}};
+  Archive archive;
+  std::map<std::string, std::string> sources;
+  std::function<std::string(const std::string&)> source_of = [this](const std::string& id) { return sources.at(id); };
+
+  IndividualId add(const std::string& text, Configuration configuration) {
+    const Variant variant = make_variant(text, task, std::move(configuration)).value();
+    sources[variant.source_id] = text;
+    Individual individual;
+    individual.id = archive.size() + 1;
+    individual.variant_id = variant.id;
+    individual.source_id = variant.source_id;
+    individual.configuration = variant.configuration;
+    individual.descent.op = "seed";
+    archive.add(individual);
+    return individual.id;
+  }
+  IndividualId add_measured(const std::string& text, Configuration configuration, double fitness) {
+    const IndividualId id = add(text, std::move(configuration));
+    archive.judge(id, true, fitness);
+    return id;
+  }
+  Surroundings around(std::vector<IndividualId> parents) {
+    return {task, workloads, facts, archive, source_of, 0, std::move(parents)};
+  }
+};
+
+std::int64_t number(const Configuration& configuration, const char* name) {
+  return std::get<std::int64_t>(configuration.find(name)->second);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(knob_operators)
+
+BOOST_AUTO_TEST_CASE(tuning_walks_the_whole_space_once_and_then_says_that_it_is_exhausted) {
+  Scene scene;
+  TuneOperator tune(1);
+  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
+  tune.observe(seed, scene.archive);
+  std::set<Configuration> seen{scene.archive.member(seed).configuration};
+  RandomStream stream = stream_of(1, "test", 0);
+  while (const auto proposal = tune.propose(scene.around({seed}), stream)) {
+    BOOST_TEST(number(proposal->configuration, "A") * number(proposal->configuration, "B") <= 32);
+    BOOST_REQUIRE(seen.insert(proposal->configuration).second);
+    BOOST_TEST((proposal->descent.parents == std::vector<IndividualId>{seed}));
+    const IndividualId id = scene.add(proposal->source, proposal->configuration);
+    // Every third fails; every other one stays in flight for a while.
+    if (id % 3 == 0)
+      scene.archive.judge(id, false, 0.0);
+    else
+      scene.archive.judge(id, true, static_cast<double>(number(proposal->configuration, "A")));
+    tune.observe(id, scene.archive);
+    BOOST_REQUIRE_LE(seen.size(), 40);
+  }
+  // 5 x 4 x 2 points less those with A * B > 32: (8, 8), (16, 4), (16, 8), each with two layouts.
+  BOOST_TEST(seen.size() == 34);
+}
+
+BOOST_AUTO_TEST_CASE(tuning_never_proposes_what_is_in_flight) {
+  Scene scene;
+  TuneOperator tune(1);
+  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
+  tune.observe(seed, scene.archive);
+  std::set<Configuration> seen{scene.archive.member(seed).configuration};
+  RandomStream stream = stream_of(1, "test", 0);
+  for (int i = 0; i < 20; ++i) {
+    const auto proposal = tune.propose(scene.around({seed}), stream);
+    BOOST_REQUIRE(proposal);
+    BOOST_REQUIRE(seen.insert(proposal->configuration).second);
+    scene.add(proposal->source, proposal->configuration);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tuning_goes_on_with_another_source_when_the_parent_has_no_knobs) {
+  Scene scene;
+  TuneOperator tune(1);
+  std::string plain = source("plain", "  A: {values: [1], default: 1}\n  B: {values: [1], default: 1}\n");
+  const IndividualId stiff = scene.add_measured(plain, {}, 5.0), soft = scene.add_measured(kFirst, {}, 1.0);
+  tune.observe(stiff, scene.archive);
+  tune.observe(soft, scene.archive);
+  RandomStream stream = stream_of(1, "test", 0);
+  const auto proposal = tune.propose(scene.around({stiff}), stream);
+  BOOST_REQUIRE(proposal);
+  BOOST_TEST((proposal->descent.parents == std::vector<IndividualId>{soft}));
+}
+
+BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_proposes_the_same) {
+  Scene scene;
+  TuneOperator live(1);
+  RandomStream stream = stream_of(1, "test", 0);
+  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
+  live.observe(seed, scene.archive);
+  for (int i = 0; i < 15; ++i) {
+    const auto proposal = live.propose(scene.around({seed}), stream);
+    BOOST_REQUIRE(proposal);
+    const IndividualId id =
+        scene.add_measured(proposal->source, proposal->configuration, 1.0 + static_cast<double>(number(proposal->configuration, "B")));
+    live.observe(id, scene.archive);
+  }
+  TuneOperator rebuilt(1);
+  for (IndividualId id = 1; id <= scene.archive.size(); ++id) rebuilt.observe(id, scene.archive);
+  const auto a = live.propose(scene.around({seed}), stream), b = rebuilt.propose(scene.around({seed}), stream);
+  BOOST_REQUIRE(a);
+  BOOST_REQUIRE(b);
+  BOOST_TEST((a->configuration == b->configuration));
+}
+
+BOOST_AUTO_TEST_CASE(a_child_has_values_of_both_parents_and_keeps_the_constraints) {
+  Scene scene;
+  CrossoverKnobs crossover;
+  const IndividualId a = scene.add_measured(kFirst, {{"A", std::int64_t{16}}, {"B", std::int64_t{2}}}, 3.0);
+  const IndividualId b = scene.add_measured(
+      kFirst, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}, {"L", std::string("y")}}, 2.0);
+  std::set<Configuration> children;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    RandomStream stream = stream_of(1, "test", step);
+    const auto child = crossover.propose(scene.around({a, b}), stream);
+    if (!child) continue;  // (16, 8) breaks the constraint and may be repaired back to the parent
+    const std::int64_t A = number(child->configuration, "A"), B = number(child->configuration, "B");
+    BOOST_TEST((A == 16 || A == 4));
+    BOOST_TEST((B == 2 || B == 8));
+    BOOST_TEST(A * B <= 32);
+    BOOST_TEST((child->configuration != scene.archive.member(a).configuration));
+    children.insert(child->configuration);
+  }
+  BOOST_TEST(children.size() >= 4);
+}
+
+BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
+  Scene scene;
+  CrossoverKnobs crossover;
+  const IndividualId a = scene.add_measured(kFirst, {}, 3.0);
+  const IndividualId b = scene.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
+  bool mixed = false;
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    RandomStream stream = stream_of(1, "test", step);
+    const auto child = crossover.propose(scene.around({a, b}), stream);
+    BOOST_REQUIRE(child);
+    BOOST_TEST(child->source == kFirst);
+    BOOST_TEST(child->configuration.contains("L"));
+    mixed = mixed || (number(child->configuration, "A") == 4 && number(child->configuration, "B") == 8);
+  }
+  BOOST_TEST(mixed);
+}
+
+BOOST_AUTO_TEST_CASE(parents_that_agree_in_everything_have_no_child) {
+  Scene scene;
+  CrossoverKnobs crossover;
+  const IndividualId a = scene.add_measured(kFirst, {{"A", std::int64_t{2}}}, 3.0);
+  const IndividualId b = scene.add_measured(kSecond, {{"A", std::int64_t{2}}}, 2.0);
+  RandomStream stream = stream_of(1, "test", 0);
+  BOOST_TEST(!crossover.propose(scene.around({a, b}), stream));
+}
+
+BOOST_AUTO_TEST_CASE(the_portfolio_asks_by_weight_and_everybody_once) {
+  std::vector<Portfolio::Share> shares;
+  shares.push_back({make_operator("tune", 1), 3.0});
+  shares.push_back({make_operator("crossover_knobs", 1), 1.0});
+  const Portfolio portfolio(std::move(shares));
+  int tune_first = 0;
+  for (std::uint64_t step = 0; step < 1000; ++step) {
+    RandomStream stream = stream_of(1, "test", step);
+    const auto order = portfolio.order(stream);
+    BOOST_REQUIRE_EQUAL(order.size(), 2);
+    BOOST_TEST(order[0] != order[1]);
+    tune_first += order[0]->name() == "tune";
+  }
+  BOOST_TEST(tune_first > 700);
+  BOOST_TEST(tune_first < 800);
+  BOOST_CHECK_THROW(make_operator("tone", 1), InputError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,106 @@
+#include "population/archive.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "population/lineage.hpp"
+#include "population/novelty.hpp"
+#include "population/selection.hpp"
+
+using namespace cultivar;
+
+namespace {
+
+Individual individual(IndividualId id, std::vector<IndividualId> parents = {}) {
+  Individual i;
+  i.id = id;
+  i.source_id = id % 2 ? "odd" : "even";
+  i.descent.op = parents.empty() ? "seed" : "tune";
+  i.descent.parents = std::move(parents);
+  i.descent.island = static_cast<int>(id % 3);
+  i.configuration = {{"BLOCK", std::int64_t{16 * id}}, {"LAYOUT", std::string("packed")}};
+  return i;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(archive)
+
+BOOST_AUTO_TEST_CASE(gives_back_what_it_was_given) {
+  Archive archive;
+  for (IndividualId id = 1; id <= 5; ++id)
+    archive.add(individual(id, id > 2 ? std::vector<IndividualId>{1, 2} : std::vector<IndividualId>{}));
+  archive.judge(3, true, 7.5);
+  archive.judge(4, false, 0.0, 3);
+  const Member third = archive.member(3);
+  BOOST_TEST((third.configuration == individual(3).configuration));
+  BOOST_TEST((third.parents == std::vector<IndividualId>{1, 2}));
+  BOOST_TEST(third.source_id == "odd");
+  BOOST_TEST(third.op == "tune");
+  BOOST_TEST(third.fitness == 7.5);
+  BOOST_TEST(archive.duplicate_of(4) == 3);
+  BOOST_TEST((archive.in_flight() == std::vector<IndividualId>{1, 2, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(refuses_an_id_out_of_order) {
+  Archive archive;
+  BOOST_CHECK_THROW(archive.add(individual(2)), std::logic_error);
+  BOOST_CHECK_THROW(archive.member(1), std::out_of_range);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_of_equal_kernels_is_the_one_that_counts) {
+  Novelty novelty;
+  BOOST_TEST(!novelty.with_variant("abc"));
+  novelty.add_variant("abc", 1);
+  novelty.add_variant("abc", 2);
+  BOOST_TEST(novelty.with_variant("abc").value() == 1);
+  novelty.add_machine_code("", 3);
+  BOOST_TEST(!novelty.with_machine_code(""));
+  novelty.add_machine_code("code", 4);
+  BOOST_TEST(novelty.with_machine_code("code").value() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(lineage_leads_from_the_seed_and_to_every_descendant) {
+  // 1 -> 2 -> 4 -> 5,  3 -> 4 (second parent), 6 alone
+  const std::vector<std::vector<IndividualId>> parents{{}, {1}, {}, {2, 3}, {4}, {}};
+  const ParentsOf parents_of = [&](IndividualId id) { return parents[static_cast<std::size_t>(id - 1)]; };
+  BOOST_TEST((chain_to_seed(5, parents_of) == std::vector<IndividualId>{1, 2, 4, 5}));
+  BOOST_TEST((ancestors(5, parents_of) == std::vector<IndividualId>{1, 2, 3, 4}));
+  BOOST_TEST((descendants(1, 6, parents_of) == std::vector<IndividualId>{2, 4, 5}));
+  BOOST_CHECK_THROW(chain_to_seed(1, [](IndividualId) { return std::vector<IndividualId>{1}; }), std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(selection_prefers_the_fit_and_gives_different_parents) {
+  IslandOptions options{.islands = 1, .elites = 10, .migrate_every = 0, .tournament = 3, .explore = 0.0};
+  Archive archive;
+  Islands islands(options);
+  for (IndividualId id = 1; id <= 10; ++id) {
+    archive.add(individual(id));
+    archive.judge(id, true, static_cast<double>(id));
+    islands.settle(id, static_cast<double>(id), 0);
+  }
+  int best_half = 0;
+  for (std::uint64_t step = 0; step < 500; ++step) {
+    RandomStream stream = stream_of(1, "selection", step);
+    const auto parents = choose_parents(islands, archive, options, 0, 2, stream);
+    BOOST_REQUIRE_EQUAL(parents.size(), 2);
+    BOOST_TEST(parents[0] > parents[1]);  // fitness is the id: fittest first, and never the same
+    best_half += parents[0] > 5;
+  }
+  BOOST_TEST(best_half > 450);
+  RandomStream a = stream_of(1, "selection", 9), b = stream_of(1, "selection", 9);
+  BOOST_TEST((choose_parents(islands, archive, options, 0, 2, a) == choose_parents(islands, archive, options, 0, 2, b)));
+}
+
+BOOST_AUTO_TEST_CASE(an_island_with_one_individual_gives_one_parent) {
+  IslandOptions options{.islands = 2};
+  Archive archive;
+  Islands islands(options);
+  archive.add(individual(1));
+  archive.judge(1, true, 1.0);
+  islands.settle(1, 1.0, 0);
+  RandomStream stream = stream_of(1, "selection", 0);
+  BOOST_TEST(choose_parents(islands, archive, options, 0, 2, stream).size() == 1);
+  BOOST_TEST(choose_parents(islands, archive, options, 1, 2, stream).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

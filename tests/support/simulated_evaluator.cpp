@@ -1,0 +1,179 @@
+#include "support/simulated_evaluator.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+#include "engine/search.hpp"
+#include "population/random.hpp"
+
+namespace cultivar::testing {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::int64_t number(const Variant& variant, const char* knob) {
+  const auto place = variant.configuration.find(knob);
+  return place == variant.configuration.end() ? 0 : std::get<std::int64_t>(place->second);
+}
+
+std::string word(const Variant& variant, const char* knob) {
+  const auto place = variant.configuration.find(knob);
+  return place == variant.configuration.end() ? "" : std::get<std::string>(place->second);
+}
+
+}  // namespace
+
+double true_fitness(const Variant& variant) {
+  if (number(variant, "BLOCK") == 0) return 1.0;
+  const double block = std::log2(static_cast<double>(number(variant, "BLOCK"))) - 6.5;
+  const double unroll = std::log2(static_cast<double>(number(variant, "UNROLL"))) - 2.0;
+  const double scale = variant.manifest.name.find("fast") != std::string::npos ? 1.5 : 1.0;
+  return scale * 10.0 * std::exp(-0.08 * block * block - 0.15 * unroll * unroll) *
+         (word(variant, "LAYOUT") == "packed" ? 1.2 : 1.0) *
+         (1.0 + 0.1 * std::log2(static_cast<double>(number(variant, "THREADS"))));
+}
+
+void SimulatedEvaluator::sleep(double seconds) const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!interrupted_ && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
+  DeviceInfo info;
+  info.description = "simulated device";
+  info.isolation = "nothing is run";
+  info.facts = {{"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
+  return std::vector<DeviceInfo>{info};
+}
+
+tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& variant, const std::vector<Workload>&,
+                                                               Breadth) {
+  sleep(simulation_.compile_s);
+  if (interrupted_) return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
+  if (number(variant, "UNROLL") == 16)
+    return tl::make_unexpected(rejection(Stage::compile, "error: too much unrolling", "line 3: error"));
+  Compiled compiled;
+  compiled.variant = variant;
+  Binary binary;
+  Configuration used = variant.configuration;
+  used.erase("UNUSED");
+  std::string code = variant.manifest.name;
+  for (const auto& [name, value] : used) code += " " + name + "=" + to_string(value);
+  binary.machine_code = sha256_hex(code);
+  compiled.binaries.push_back(std::move(binary));
+  return compiled;
+}
+
+Expected<Evaluation> SimulatedEvaluator::evaluate(int, const EvaluateRequest& request, const Note& note) {
+  const Variant& variant = request.variant.variant;
+  if (simulation_.on_evaluate) simulation_.on_evaluate(variant);
+  if (simulation_.evaluate_instead) return simulation_.evaluate_instead(variant);
+  note("measuring");
+  sleep(simulation_.evaluate_s);
+  if (interrupted_) return failure("interrupted", "interrupted");
+  if (number(variant, "BLOCK") == 96) {
+    Evaluation crash = rejection(Stage::smoke, "crashed: segmentation fault", "signal 11");
+    crash.worker_lost = true;
+    return crash;
+  }
+  const bool confirming = request.stop_after == Stage::confirm;
+  if (confirming && simulation_.refuse_confirmation) return rejection(Stage::confirm, "wrong on holdout shapes", "");
+  RandomStream stream = stream_of(1, variant.id, confirming ? 1 : 0);
+  Evaluation evaluation;
+  evaluation.verdict = Evaluation::Verdict::measured;
+  evaluation.stage = request.stop_after;
+  evaluation.unit = "GB/s";
+  evaluation.fitness = true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
+  for (const Workload& workload : request.workloads) {
+    WorkloadResult result;
+    result.workload = workload.name;
+    for (int i = 0; i < simulation_.samples; ++i)
+      result.samples.push_back({1e-3 / evaluation.fitness * (1.0 + 0.01 * uniform(stream)), 0, 0, 0, 0});
+    result.median_us = 1e3 / evaluation.fitness;
+    result.q1_us = result.median_us * 0.99;
+    result.q3_us = result.median_us * 1.01;
+    result.value = evaluation.fitness;
+    result.unit = evaluation.unit;
+    for (const auto& [name, contender] : request.contenders) result.ratios[name] = evaluation.fitness / 5.0;
+    evaluation.workloads.push_back(std::move(result));
+  }
+  return evaluation;
+}
+
+Expected<GateReport> SimulatedEvaluator::gate(int, const GateRequest& request, const Note& note) {
+  note("comparing");
+  sleep(simulation_.gate_s);
+  if (interrupted_) return failure("interrupted", "interrupted");
+  std::vector<std::string> names;
+  for (const Workload& workload : request.workloads) names.push_back(workload.name);
+  Gate gate(names, request.options, request.seed);
+  RandomStream stream = stream_of(2, request.challenger.variant.id, request.seed);
+  const double speeds[3] = {true_fitness(request.challenger.variant), true_fitness(request.incumbent.variant),
+                            true_fitness(request.control.variant)};
+  while (!gate.done()) {
+    std::vector<double> seconds;
+    for (const Slot& slot : gate.next_order())
+      seconds.push_back(1e-3 / speeds[static_cast<int>(slot.side)] *
+                        std::exp(simulation_.noise * (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
+    gate.add(seconds, 0.01);
+  }
+  GateReport report;
+  report.decision = gate.decision();
+  return report;
+}
+
+std::string softmax_source(const std::string& name) {
+  return fmt::format(R"(/*--- cultivar
+name: {}
+task: softmax
+target: cpu
+requires: "dtype == f32"
+tunables:
+  BLOCK: {{values: [16, 32, 48, 64, 96, 128, 192, 256], default: 16}}
+  UNROLL: {{values: [1, 2, 4, 8, 16], default: 1}}
+  THREADS: {{values: [1, 2, 4, 8], default: 1}}
+  LAYOUT: {{values: [plain, packed], default: plain}}
+  UNUSED: {{values: [0, 1], default: 0}}
+constraints: ["BLOCK * UNROLL <= 2048"]
+launch:
+  - kernel: softmax
+    threads: THREADS
+    args: [x, y, R, C, thread, threads]
+---*/
+extern "C" void softmax(const float*, float*, int, int, int, int) {{}}
+)",
+                     name);
+}
+
+ScratchFolder::ScratchFolder() {
+  std::string pattern = (fs::temp_directory_path() / "cultivar-test-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+  path_ = pattern;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Config softmax_config(const fs::path& folder, const std::vector<std::string>& overrides) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "plain.cpp") << softmax_source("softmax_plain");
+  std::ofstream(folder / "fast.cpp") << softmax_source("softmax_fast");
+  std::ofstream(folder / "search.yaml") << "name: simulated\n"
+                                           "task: softmax\n"
+                                           "workloads: cpu_quick\n"
+                                           "holdout: cpu_holdout\n"
+                                           "seeds: [plain.cpp, fast.cpp]\n"
+                                           "budget: {evaluations: 60}\n"
+                                           "seed: 7\n";
+  return load_config(folder / "search.yaml", overrides, {fs::path(CULTIVAR_SOURCE_DIR) / "configs" / "tasks"});
+}
+
+}  // namespace cultivar::testing

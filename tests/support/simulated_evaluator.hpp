@@ -1,0 +1,71 @@
+// An evaluator that measures nothing: a variant's speed is a fixed function of its knobs, with noise drawn from its
+// identity, so that equal variants always get equal results. Compile failures, crashes, duplicates and lost workers are
+// asked for by knob values. The duels run through the real gate.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/evaluator.hpp"
+
+namespace cultivar::testing {
+
+struct Simulation {
+  double noise = 0.01;           // relative, of fitness
+  double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
+  int samples = 3;               // raw samples of a workload
+  bool quiet = false;            // timing_needs_quiet
+  int compile_workers = 2;
+  // Called at the start of each evaluation; may throw, count or ask for a stop.
+  std::function<void(const Variant&)> on_evaluate;
+  std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // when it is set
+  bool refuse_confirmation = false;
+};
+
+// The true speed of softmax_source()'s knobs.
+double true_fitness(const Variant&);
+
+class SimulatedEvaluator : public Evaluator {
+ public:
+  explicit SimulatedEvaluator(Simulation simulation) : simulation_(std::move(simulation)) {}
+
+  Expected<std::vector<DeviceInfo>> devices() override;
+  std::string compiler_identity() override { return "simulated compiler 1"; }
+  bool timing_needs_quiet() const override { return simulation_.quiet; }
+  int compile_workers() const override { return simulation_.compile_workers; }
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&, Breadth) override;
+  Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) override;
+  Expected<GateReport> gate(int device, const GateRequest&, const Note&) override;
+  void interrupt() override { interrupted_ = true; }
+
+ private:
+  void sleep(double seconds) const;
+  Simulation simulation_;
+  std::atomic<bool> interrupted_{false};
+};
+
+// A variant source of the softmax task with knobs. `name` makes different sources; one with "fast" in it is faster.
+//   UNROLL 16 does not compile; BLOCK 96 crashes; UNUSED changes the source's knobs but not its machine code.
+std::string softmax_source(const std::string& name);
+
+// A folder that is removed at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A configuration for the softmax task with the sources as seeds, which are written below `folder`.
+Config softmax_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides = {});
+
+}  // namespace cultivar::testing
