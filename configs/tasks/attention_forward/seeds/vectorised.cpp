@@ -10,9 +10,9 @@ tunables:
   KEY_ROWS: {values: [2, 4, 6, 8, 12, 16], default: 4} # keys of a micro-tile of Q K^T
   VALUE_COLUMNS: {values: [2, 4, 8, 16], default: 4}   # features of a micro-tile of P V
   QUERY_BLOCKS: {values: [1, 2, 3, 4, 6, 8], default: 2} # micro-tiles of queries that share a tile of keys
-  TILE_K: {values: [16, 32, 48, 64, 96, 128, 192, 256], default: 32}
+  TILE_K: {values: [16, 24, 32, 48, 64, 96, 128, 192], default: 32}
   LAYOUT: {values: [row, packed], default: row}        # keys and values where they lie, or copied tile by tile
-  UNROLL: {values: [1, 2, 4], default: 1}              # of the loops along D and along the keys
+  UNROLL: {values: [1, 2, 4, 8], default: 1}           # of the loops along D and along the keys
   EXP_DEGREE: {values: [5, 6, 7], default: 7}
   SCHEDULE: {values: [fixed, ticket], default: fixed}  # how blocks of queries are dealt out to the threads
   CORES_PER_THREAD: {values: [1, 2], default: 1}
