@@ -39,6 +39,15 @@ std::string in_words(double log_ratio) {
   return fmt::format("{:.2f} % {}", percent, log_ratio >= 0.0 ? "faster" : "slower");
 }
 
+// The mean without the extremes: the median of three, the middle three of five.
+double middle(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = values.size() < 3 ? 0 : std::max<std::size_t>(1, values.size() / 5);
+  double sum = 0.0;
+  for (std::size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - 2 * cut);
+}
+
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
@@ -68,15 +77,17 @@ std::string_view name_of(Side side) {
 // What is known of one workload: its log ratios, and the two tests of the guard.
 struct Guarded {
   std::string name;
-  SymmetricSeries ratios;
   SequentialTest loss_ruled_out, loss_shown;
+  SymmetricSeries ratios = SymmetricSeries(1);  // one a block
+  std::vector<double> pairs = {};               // the log ratios of the last block
+  double pair_seconds = 0.0;                    // of the last pair
 };
 
 struct Gate::State {
   GateOptions options;
   std::mt19937_64 random;
   std::vector<Guarded> workloads;
-  SymmetricSeries means;  // of the workloads' log ratios, one a block
+  SymmetricSeries all;  // a row for each block: the workloads' log ratios
   SequentialTest gain_shown, gain_ruled_out;
   std::vector<double> control;  // log seconds, one a block
   std::vector<Slot> order;
@@ -87,19 +98,18 @@ struct Gate::State {
   State(std::vector<std::string> names, const GateOptions& given, std::uint64_t seed)
       : options(given),
         random(seed),
+        all(names.size()),
         gain_shown(Claim::above, std::log1p(given.min_gain), given.alpha),
         gain_ruled_out(Claim::below, std::log1p(given.min_gain), given.futility) {
     const double loss = std::log1p(-given.max_workload_loss);
     for (std::string& name : names)
       workloads.push_back(
-          {std::move(name),
-           {},
-           SequentialTest(Claim::above, loss, given.guard),
+          {std::move(name), SequentialTest(Claim::above, loss, given.guard),
            SequentialTest(Claim::below, loss, given.guard / static_cast<double>(names.size()))});
     draw_order();
   }
 
-  int blocks() const { return static_cast<int>(means.values().size()); }
+  int blocks() const { return static_cast<int>(all.rows()); }
 
   // Own shuffle: std::shuffle may differ between standard libraries, and a record must replay anywhere.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random() % n); }
@@ -119,28 +129,38 @@ struct Gate::State {
     }
   }
 
-  void add(std::span<const double> seconds) {
-    std::vector<double> ratios(workloads.size(), 0.0);
+  // The log ratio of each workload: of its pairs, the mean without the extremes (symmetric if they are).
+  std::vector<double> ratios_of(std::span<const double> seconds) {
+    for (Guarded& workload : workloads) workload.pairs.clear();
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const double log_seconds = std::log(seconds[i]);
-      if (order[i].side == Side::control)
-        control.push_back(log_seconds);
-      else
-        ratios[order[i].workload] += order[i].side == Side::incumbent ? log_seconds : -log_seconds;
+      const auto [workload, side] = order[i];
+      if (side == Side::control) {
+        control.push_back(std::log(seconds[i]));
+        continue;
+      }
+      const double ratio =
+          std::log(seconds[i + 1] / seconds[i]);  // of a pair, which is two neighbouring slots
+      workloads[workload].pairs.push_back(side == Side::challenger ? ratio : -ratio);
+      workloads[workload].pair_seconds = seconds[i] + seconds[i + 1];
+      ++i;
     }
-    double sum = 0.0;
+    std::vector<double> ratios;
+    for (Guarded& workload : workloads) ratios.push_back(middle(workload.pairs));
+    return ratios;
+  }
+
+  void add(std::span<const double> seconds) {
+    const std::vector<double> ratios = ratios_of(seconds);
     for (std::size_t w = 0; w < workloads.size(); ++w) {
       Guarded& workload = workloads[w];
-      const double deviation = workload.ratios.deviation();
-      workload.loss_ruled_out.add(ratios[w], deviation);
-      workload.loss_shown.add(ratios[w], deviation);
-      workload.ratios.add(ratios[w]);
-      sum += ratios[w];
+      const std::span<const double> own(&ratios[w], 1);
+      workload.loss_ruled_out.bet(workload.ratios, own);
+      workload.loss_shown.bet(workload.ratios, own);
+      workload.ratios.add(own);
     }
-    const double mean = sum / static_cast<double>(workloads.size());
-    gain_shown.add(mean, means.deviation());
-    gain_ruled_out.add(mean, means.deviation());
-    means.add(mean);
+    gain_shown.bet(all, ratios);
+    gain_ruled_out.bet(all, ratios);
+    all.add(ratios);
   }
 
   const Guarded* broken_guard() const {
@@ -176,7 +196,7 @@ struct Gate::State {
                          loss);
     if (const Guarded* broken = broken_guard())
       return fmt::format("{}, but {} loses more than {:.2g} % ({})", measured, broken->name, loss,
-                         in_words(robust_location(broken->ratios.values())));
+                         in_words(broken->ratios.centre()));
     if (verdict == Verdict::worse)
       return fmt::format("{}, at most {}: a gain of {:.2g} % is ruled out", measured,
                          in_words(decision.upper), gain);
@@ -192,8 +212,8 @@ struct Gate::State {
   double drift() const {
     const std::size_t half = control.size() / 2;
     if (half < 2) return 0.0;
-    const std::span<const double> all(control);
-    return robust_location(all.last(half)) - robust_location(all.first(half));
+    const std::span<const double> times(control);
+    return robust_location(times.last(half)) - robust_location(times.first(half));
   }
 };
 
@@ -239,13 +259,13 @@ Decision Gate::decision() const {
   decision.blocks = state.blocks();
   decision.device_seconds = state.device_seconds;
   decision.control_drift = state.drift();
-  decision.log_ratio = state.blocks() > 0 ? robust_location(state.means.values()) : 0.0;
-  decision.lower = state.means.lower_bound(state.options.alpha);
-  decision.upper = state.means.upper_bound(state.options.futility);
+  decision.log_ratio = state.blocks() > 0 ? state.all.centre() : 0.0;
+  decision.lower = state.all.lower_bound(state.options.alpha);
+  decision.upper = state.all.upper_bound(state.options.futility);
   const double shared = state.options.guard / static_cast<double>(state.workloads.size());
   for (const Guarded& workload : state.workloads) {
     const SymmetricSeries& ratios = workload.ratios;
-    decision.workloads.push_back({workload.name, state.blocks() > 0 ? robust_location(ratios.values()) : 0.0,
+    decision.workloads.push_back({workload.name, state.blocks() > 0 ? ratios.centre() : 0.0,
                                   ratios.lower_bound(state.options.guard), ratios.upper_bound(shared)});
   }
   decision.reason = state.reason(decision);

@@ -10,11 +10,17 @@
 namespace cultivar {
 namespace {
 
+// The m of each game, and its share of the stake: most for effects that a few dozen to a few hundred values
+// show.
+constexpr std::array<double, 6> boldness = {1.0 / 32, 1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1.0};
+constexpr std::array<double, 6> share = {0.05, 0.10, 0.20, 0.25, 0.25, 0.15};
+
 // No bet risks more than this share of the wealth: a wild value on the wrong side costs a factor of four, one
 // on the right side gains 1.75.
 constexpr double largest_stake = 0.75;
 constexpr double plenty = 1e200;           // keeps a product of factors finite
 constexpr double finest_deviation = 1e-6;  // a log ratio below one in a million is not timing
+constexpr double wild = 2.5;               // deviations; beyond them a column's value counts as if at them
 
 }  // namespace
 
@@ -22,30 +28,78 @@ SequentialTest::SequentialTest(Claim claim, double bound, double alpha)
     : sign_(claim == Claim::above ? 1.0 : -1.0), bound_(bound), threshold_(1.0 / alpha) {
   if (!(alpha > 0.0 && alpha < 1.0)) throw std::invalid_argument("a test's alpha lies between 0 and 1");
   if (!std::isfinite(bound)) throw std::invalid_argument("a test's bound is finite");
-  wealth_.fill(1.0);
+  wealth_ = share;
 }
 
-void SequentialTest::add(double value, double deviation) {
+void SequentialTest::bet(const SymmetricSeries& earlier, std::span<const double> row) {
+  if (earlier.deviation() > 0.0) bet(earlier.residual(row, bound_), earlier.deviation());
+}
+
+void SequentialTest::bet(double residual, double deviation) {
   if (!(deviation > 0.0)) return;
-  const double z = sign_ * (value - bound_) / deviation;
+  const double z = sign_ * residual / deviation;
   double sum = 0.0;
-  for (std::size_t i = 0; i < boldness.size(); ++i) {
+  for (std::size_t i = 0; i < games; ++i) {
     const double stake = std::clamp(boldness[i] * z, -largest_stake, largest_stake);
     wealth_[i] = std::min(wealth_[i] * (1.0 + stake), plenty);
     sum += wealth_[i];
   }
-  evidence_ = std::max(evidence_, sum / static_cast<double>(boldness.size()));
+  evidence_ = std::max(evidence_, sum);
 }
 
-void SymmetricSeries::add(double value) {
-  values_.push_back(value);
-  deviations_.push_back(deviation_);
-  if (values_.size() < refresh_at_) return;
+SymmetricSeries::SymmetricSeries(std::size_t columns) : columns_(columns) {
+  if (columns < 1) throw std::invalid_argument("a series has at least one column");
+  epochs_.push_back({std::vector<double>(columns, 0.0), std::vector<double>(columns, 0.0), 0.0});
+}
+
+void SymmetricSeries::add(std::span<const double> row) {
+  if (row.size() != columns_) throw std::invalid_argument("a row of a series has one value for each column");
+  values_.insert(values_.end(), row.begin(), row.end());
+  epoch_of_row_.push_back(epochs_.size() - 1);
+  if (rows() >= refresh_at_) refresh();
+}
+
+std::span<const double> SymmetricSeries::row(std::size_t index) const {
+  return std::span(values_).subspan(index * columns_, columns_);
+}
+
+std::vector<double> SymmetricSeries::column(std::size_t index) const {
+  std::vector<double> values(rows());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = row(i)[index];
+  return values;
+}
+
+double SymmetricSeries::centre() const {
+  double sum = 0.0;
+  for (std::size_t c = 0; c < columns_; ++c) sum += robust_location(column(c));
+  return sum / static_cast<double>(columns_);
+}
+
+double SymmetricSeries::residual(std::span<const double> row, double centre, const Epoch& epoch) const {
+  double sum = 0.0;
+  for (std::size_t c = 0; c < columns_; ++c)
+    sum += std::clamp(row[c] - centre - epoch.offsets[c], -epoch.limits[c], epoch.limits[c]);
+  return sum / static_cast<double>(columns_);
+}
+
+void SymmetricSeries::refresh() {
+  Epoch epoch;
+  double mean = 0.0;
+  for (std::size_t c = 0; c < columns_; ++c) {
+    const std::vector<double> values = column(c);
+    epoch.offsets.push_back(robust_location(values));
+    epoch.limits.push_back(wild * std::max(robust_deviation(values), finest_deviation));
+    mean += epoch.offsets.back() / static_cast<double>(columns_);
+  }
+  for (double& offset : epoch.offsets) offset -= mean;
+  std::vector<double> residuals(rows());
+  for (std::size_t i = 0; i < residuals.size(); ++i) residuals[i] = residual(row(i), mean, epoch);
   // The deviation of few values is uncertain, and a bet sized by one that is too small loses most: lean to
   // large.
-  const double n = static_cast<double>(values_.size());
-  deviation_ = std::max(robust_deviation(values_) * (1.0 + 2.0 / n), finest_deviation);
-  refresh_at_ = values_.size() + 1 + values_.size() / 8;
+  const double n = static_cast<double>(rows());
+  epoch.deviation = std::max(robust_deviation(residuals) * (1.0 + 2.0 / n), finest_deviation);
+  epochs_.push_back(std::move(epoch));
+  refresh_at_ = rows() + 1 + rows() / 8;
 }
 
 double SymmetricSeries::lower_bound(double alpha) const {
@@ -56,23 +110,25 @@ double SymmetricSeries::upper_bound(double alpha) const {
 }
 
 double SymmetricSeries::bound(Claim claim, double alpha) const {
-  const double infinity = std::numeric_limits<double>::infinity();
   const double sign = claim == Claim::above ? 1.0 : -1.0;
   const auto shown = [&](double centre) {
     SequentialTest test(claim, centre, alpha);
-    for (std::size_t i = 0; i < values_.size(); ++i) test.add(values_[i], deviations_[i]);
+    for (std::size_t i = 0; i < rows(); ++i) {
+      const Epoch& epoch = epochs_[epoch_of_row_[i]];
+      test.bet(residual(row(i), centre, epoch), epoch.deviation);
+    }
     return test.shown();
   };
-  if (values_.empty()) return -sign * infinity;
+  if (rows() == 0) return -sign * std::numeric_limits<double>::infinity();
   // The wealth of every game falls as the centre that it refutes moves towards the claim, so the refuted
   // centres are a half-line and its end is found by bisection. Beyond `easy` every bet is already at its
   // largest.
   const auto [least, greatest] = std::minmax_element(values_.begin(), values_.end());
-  const double reach = 100.0 * (*std::max_element(deviations_.begin(), deviations_.end()) + finest_deviation);
+  const double reach = 10.0 * (*greatest - *least + 1.0);
   double easy = claim == Claim::above ? *least - reach : *greatest + reach;
-  double hard = claim == Claim::above ? *greatest : *least;
-  if (!shown(easy)) return -sign * infinity;
-  for (int i = 0; i < 60 && easy != hard; ++i) {
+  double hard = claim == Claim::above ? *greatest + reach : *least - reach;
+  if (!shown(easy)) return -sign * std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 60; ++i) {
     const double middle = 0.5 * (easy + hard);
     (shown(middle) ? easy : hard) = middle;
   }

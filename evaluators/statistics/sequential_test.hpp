@@ -6,8 +6,8 @@
 // true centre is below c. Wealth of 1/alpha is thus reached with a probability of at most alpha at any time
 // (Ville's inequality), which makes "stop as soon as it is reached" honest. Here h(z) = clamp(m z / s, -0.75,
 // 0.75): s is the robust deviation of the *earlier* values, and one game is played for each m of a small
-// grid, the stake being shared equally among them (m = effect / deviation is the best bet, and unknown). The
-// clamp is what bounds the say of a wild value.
+// grid, the stake being shared among them (m = effect / deviation is the best bet, and unknown). The clamp is
+// what bounds the say of a wild value.
 //
 // Why symmetry may be assumed of timings: two sides are run in an order drawn by a fair coin, so if they are
 // equal the log ratio has the same law as its negative, whatever the machine did meanwhile. See README.md.
@@ -15,52 +15,79 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace cultivar {
 
 enum class Claim { above, below };
 
-// Shows, or does not, that the centre is above (below) `bound`. A value.
+class SymmetricSeries;
+
+// Shows, or does not, that the centre of a series is above (below) `bound`. A value.
 class SequentialTest {
  public:
   // Throws std::invalid_argument unless 0 < alpha < 1 and the bound is finite.
   SequentialTest(Claim claim, double bound, double alpha);
 
-  // `deviation` must come from earlier values only; 0 = look, do not bet.
-  void add(double value, double deviation);
+  // Bets on the next row of the series, before the series gets it.
+  void bet(const SymmetricSeries& earlier, std::span<const double> row);
+
+  // The same for a bare residual (value - bound) and a deviation that comes from earlier values; 0 = do not
+  // bet.
+  void bet(double residual, double deviation);
 
   bool shown() const { return evidence_ >= threshold_; }  // once shown, always shown
   double evidence() const { return evidence_; }           // the greatest wealth so far; 1 = none
 
  private:
-  static constexpr std::array<double, 6> boldness = {1.0 / 32, 1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1.0};
-
-  std::array<double, boldness.size()> wealth_;
+  static constexpr std::size_t games = 6;
+  std::array<double, games> wealth_;
   double sign_, bound_, threshold_, evidence_ = 1.0;
 };
 
-// Values in the order in which they came, each with the deviation that was known before it.
+// Rows of values, one column a workload, in the order in which they came; its centre is the mean of the
+// columns' centres. The residual of a row about a centre t is the mean over the columns of clamp(value - t -
+// d, -l, l), where d (how far this column's centre lies from the mean of all, so the d sum to zero) and l
+// (2.5 deviations) come from earlier rows. A wild value in one column thus does not drown the others. With
+// one column the residual is an odd function of value - t, and the tests are exact. With several they are
+// exact to first order in the errors of d, which sum to zero; bench-gate-rates shows what is left of it.
 class SymmetricSeries {
  public:
-  void add(double value);
+  explicit SymmetricSeries(std::size_t columns = 1);
 
-  // The deviation to bet on the next value with: robust, from the values so far; 0 while there are fewer than
-  // four.
-  double deviation() const { return deviation_; }
-  const std::vector<double>& values() const { return values_; }
+  void add(std::span<const double> row);  // throws std::invalid_argument for a wrong number of columns
+
+  std::size_t rows() const { return epoch_of_row_.size(); }
+  std::vector<double> column(std::size_t index) const;
+
+  // Robust, from the rows so far. The deviation is that of one row, and 0 while there are fewer than four.
+  double centre() const;  // throws std::invalid_argument for no rows
+  double deviation() const { return epochs_.back().deviation; }
+  double residual(std::span<const double> row, double centre) const {
+    return residual(row, centre, epochs_.back());
+  }
 
   // Confidence bounds that hold at every look at once: all centres that a SequentialTest has not refuted at
-  // this alpha. Infinite while too few values have come to refute anything.
+  // this alpha. Infinite while too few rows have come to refute anything.
   double lower_bound(double alpha) const;
   double upper_bound(double alpha) const;
 
  private:
+  // What was known when a row came.
+  struct Epoch {
+    std::vector<double> offsets, limits;
+    double deviation = 0.0;
+  };
+  std::span<const double> row(std::size_t index) const;
+  double residual(std::span<const double> row, double centre, const Epoch& epoch) const;
   double bound(Claim claim, double alpha) const;
+  void refresh();
 
-  std::vector<double> values_, deviations_;
-  double deviation_ = 0.0;
-  std::size_t refresh_at_ = 4;
+  std::size_t columns_, refresh_at_ = 4;
+  std::vector<double> values_;  // row by row
+  std::vector<std::size_t> epoch_of_row_;
+  std::vector<Epoch> epochs_;
 };
 
 }  // namespace cultivar

@@ -1,0 +1,127 @@
+// Where bench-gate-rates takes its timing noise from. Each source says which part of it was measured and
+// which part is a model. Times are in seconds; `effect` is the log speed of a side against the incumbent
+// (0.01 = 1 % faster).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace cultivar::bench {
+
+// Reproducible on every standard library, unlike std::normal_distribution.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  double uniform() { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1.0p-53; }
+  bool chance(double p) { return uniform() < p; }
+  double exponential() { return -std::log(uniform()); }
+  double normal() {
+    if (spare_ready_) {
+      spare_ready_ = false;
+      return spare_;
+    }
+    const double radius = std::sqrt(2.0 * exponential()), angle = 6.283185307179586 * uniform();
+    spare_ = radius * std::sin(angle);
+    spare_ready_ = true;
+    return radius * std::cos(angle);
+  }
+  double student4() { return normal() / std::sqrt(0.5 * (exponential() + exponential())); }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+
+ private:
+  std::mt19937_64 engine_;
+  double spare_ = 0.0;
+  bool spare_ready_ = false;
+};
+
+// Measured, for each workload: median and quartiles of a row, its minimum, and the rate when run without
+// rest.
+struct RecordedRow {
+  std::string workload;
+  double median = 0.0, q1 = 0.0, q3 = 0.0, least = 0.0;
+};
+
+// A GPU as recorded. Measured: the medians, the quartiles, the minima. Modelled, since only summaries were
+// recorded: a two-piece normal through the quartiles, drawn anew for every sample (so interleaving gains
+// nothing from it: the pessimistic end); 1 % of the samples fast, anywhere down to the recorded minimum; 1 %
+// slow by 5 % on average (exponential, no bound); heat, an Ornstein-Uhlenbeck process with a deviation of 2.5
+// % and 4 s of memory (the recorded rested and sustained medians differ by 2-3 % in the median, 9 % at the
+// 90th percentile); a power limiter that flips between two clocks 2 % apart, every 40 ms on average. Heat and
+// limiter are shared by all sides.
+class GpuNoise {
+ public:
+  explicit GpuNoise(const std::vector<RecordedRow>& rows) : rows_(rows) {}
+
+  void start(Random& random) {
+    heat_ = 0.025 * random.normal();
+    limited_ = random.chance(0.5);
+  }
+
+  double sample(std::size_t workload, double effect, Random& random) {
+    const RecordedRow& row = rows_[workload];
+    const double u = random.normal();
+    double log_time = std::log(row.median) - effect + heat_ + (limited_ ? 0.02 : 0.0);
+    log_time += u * (u < 0.0 ? row.median - row.q1 : row.q3 - row.median) / (0.6745 * row.median);
+    const double rare = random.uniform();
+    if (rare < 0.01)
+      log_time += random.uniform() * std::log(row.least / row.median);
+    else if (rare < 0.02)
+      log_time += 0.05 * random.exponential();
+    const double seconds = std::exp(log_time);
+    pass(seconds + overhead, random);
+    return seconds;
+  }
+
+  // L2 flush, poisoning, launch gaps: not recorded, assumed.
+  static constexpr double overhead = 0.2e-3;
+  // Section 3 of the protocol: 10 launches and 25 ms for each side and workload.
+  double warm_up() const {
+    double total = 0.0;
+    for (const RecordedRow& row : rows_) total += 2.0 * std::max(0.025, 10.0 * row.median);
+    return total;
+  }
+  std::size_t workloads() const { return rows_.size(); }
+
+ private:
+  void pass(double seconds, Random& random) {
+    const double kept = std::exp(-seconds / 4.0);
+    heat_ = kept * heat_ + 0.025 * std::sqrt(1.0 - kept * kept) * random.normal();
+    if (random.chance(1.0 - std::exp(-seconds / 0.04))) limited_ = !limited_;
+  }
+
+  std::vector<RecordedRow> rows_;
+  double heat_ = 0.0;
+  bool limited_ = false;
+};
+
+// Cores of a shared machine. Measured: the same kernel timed twice gave single-pair ratios of 0.89-1.11 (10th
+// to 90th percentile, extremes 0.76-1.22) and median-of-15 ratios of 0.96-1.02 (extremes 0.91-1.21).
+// Modelled: a sample is the product of a Student-t factor with 4 degrees of freedom, scaled to give those
+// pairs, and of neighbours that come for 150 ms on average, one second in eight, and slow everything by 12 %.
+// Four workloads of 2, 3, 5 and 8 ms.
+class SharedCpuNoise {
+ public:
+  void start(Random& random) { neighbour_ = random.chance(0.125); }
+
+  double sample(std::size_t workload, double effect, Random& random) {
+    constexpr double medians[] = {0.002, 0.003, 0.005, 0.008};
+    const double log_time = 0.045 * random.student4() - effect + (neighbour_ ? 0.12 : 0.0);
+    const double seconds = medians[workload] * std::exp(log_time);
+    const double dwell = neighbour_ ? 0.15 : 1.05;
+    if (random.chance(1.0 - std::exp(-(seconds + overhead) / dwell))) neighbour_ = !neighbour_;
+    return seconds;
+  }
+
+  static constexpr double overhead = 0.5e-3;
+  double warm_up() const { return 4 * 2 * 0.05; }
+  std::size_t workloads() const { return 4; }
+
+ private:
+  bool neighbour_ = false;
+};
+
+}  // namespace cultivar::bench
