@@ -39,15 +39,6 @@ std::string in_words(double log_ratio) {
   return fmt::format("{:.2f} % {}", percent, log_ratio >= 0.0 ? "faster" : "slower");
 }
 
-// The mean without the extremes: the median of three, the middle three of five.
-double middle(std::vector<double>& values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t cut = values.size() < 3 ? 0 : std::max<std::size_t>(1, values.size() / 5);
-  double sum = 0.0;
-  for (std::size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
-  return sum / static_cast<double>(values.size() - 2 * cut);
-}
-
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
@@ -79,8 +70,6 @@ struct Guarded {
   std::string name;
   SequentialTest loss_ruled_out, loss_shown;
   SymmetricSeries ratios = SymmetricSeries(1);  // one a block
-  std::vector<double> pairs = {};               // the log ratios of the last block
-  double pair_seconds = 0.0;                    // of the last pair
 };
 
 struct Gate::State {
@@ -129,23 +118,22 @@ struct Gate::State {
     }
   }
 
-  // The log ratio of each workload: of its pairs, the mean without the extremes (symmetric if they are).
   std::vector<double> ratios_of(std::span<const double> seconds) {
-    for (Guarded& workload : workloads) workload.pairs.clear();
+    std::vector<double> ratios(workloads.size(), 0.0);
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto [workload, side] = order[i];
-      if (side == Side::control) {
-        control.push_back(std::log(seconds[i]));
-        continue;
+      const double log_seconds = std::log(seconds[i]);
+      switch (order[i].side) {
+        case Side::challenger:
+          ratios[order[i].workload] -= log_seconds;
+          break;
+        case Side::incumbent:
+          ratios[order[i].workload] += log_seconds;
+          break;
+        case Side::control:
+          control.push_back(log_seconds);
+          break;
       }
-      const double ratio =
-          std::log(seconds[i + 1] / seconds[i]);  // of a pair, which is two neighbouring slots
-      workloads[workload].pairs.push_back(side == Side::challenger ? ratio : -ratio);
-      workloads[workload].pair_seconds = seconds[i] + seconds[i + 1];
-      ++i;
     }
-    std::vector<double> ratios;
-    for (Guarded& workload : workloads) ratios.push_back(middle(workload.pairs));
     return ratios;
   }
 

@@ -46,25 +46,26 @@ struct RecordedRow {
 };
 
 // A GPU as recorded. Measured: the medians, the quartiles, the minima. Modelled, since only summaries were
-// recorded: a two-piece normal through the quartiles, drawn anew for every sample (so interleaving gains
-// nothing from it: the pessimistic end); 1 % of the samples fast, anywhere down to the recorded minimum; 1 %
-// slow by 5 % on average (exponential, no bound); heat, an Ornstein-Uhlenbeck process with a deviation of 2.5
-// % and 4 s of memory (the recorded rested and sustained medians differ by 2-3 % in the median, 9 % at the
-// 90th percentile); a power limiter that flips between two clocks 2 % apart, every 40 ms on average. Heat and
-// limiter are shared by all sides.
+// recorded: a two-piece normal through the quartiles, of whose variance `slow_share` is drift that
+// neighbouring samples share (0.3 s of memory) and the rest is drawn anew for every sample (0 = interleaving
+// gains nothing, the pessimistic end); beyond the quartiles 1 % of the samples fast, anywhere down to the
+// recorded minimum, and 1 % slow by 5 % on average (exponential, no bound); and heat, an Ornstein-Uhlenbeck
+// process with a deviation of 2.5 % and 4 s of memory (the recorded rested and sustained medians differ by
+// 2-3 % in the median, by 9 % at the 90th percentile).
 class GpuNoise {
  public:
-  explicit GpuNoise(const std::vector<RecordedRow>& rows) : rows_(rows) {}
+  explicit GpuNoise(const std::vector<RecordedRow>& rows, double slow_share)
+      : rows_(rows), slow_share_(slow_share) {}
 
   void start(Random& random) {
-    heat_ = 0.025 * random.normal();
-    limited_ = random.chance(0.5);
+    heat_ = random.normal();
+    slow_ = random.normal();
   }
 
   double sample(std::size_t workload, double effect, Random& random) {
     const RecordedRow& row = rows_[workload];
-    const double u = random.normal();
-    double log_time = std::log(row.median) - effect + heat_ + (limited_ ? 0.02 : 0.0);
+    const double u = std::sqrt(slow_share_) * slow_ + std::sqrt(1.0 - slow_share_) * random.normal();
+    double log_time = std::log(row.median) - effect + 0.025 * heat_;
     log_time += u * (u < 0.0 ? row.median - row.q1 : row.q3 - row.median) / (0.6745 * row.median);
     const double rare = random.uniform();
     if (rare < 0.01)
@@ -72,7 +73,8 @@ class GpuNoise {
     else if (rare < 0.02)
       log_time += 0.05 * random.exponential();
     const double seconds = std::exp(log_time);
-    pass(seconds + overhead, random);
+    forget(heat_, (seconds + overhead) / 4.0, random);
+    forget(slow_, (seconds + overhead) / 0.3, random);
     return seconds;
   }
 
@@ -87,15 +89,14 @@ class GpuNoise {
   std::size_t workloads() const { return rows_.size(); }
 
  private:
-  void pass(double seconds, Random& random) {
-    const double kept = std::exp(-seconds / 4.0);
-    heat_ = kept * heat_ + 0.025 * std::sqrt(1.0 - kept * kept) * random.normal();
-    if (random.chance(1.0 - std::exp(-seconds / 0.04))) limited_ = !limited_;
+  // A step of an Ornstein-Uhlenbeck process of unit variance.
+  static void forget(double& state, double memories, Random& random) {
+    const double kept = std::exp(-memories);
+    state = kept * state + std::sqrt(1.0 - kept * kept) * random.normal();
   }
 
   std::vector<RecordedRow> rows_;
-  double heat_ = 0.0;
-  bool limited_ = false;
+  double slow_share_, heat_ = 0.0, slow_ = 0.0;
 };
 
 // Cores of a shared machine. Measured: the same kernel timed twice gave single-pair ratios of 0.89-1.11 (10th

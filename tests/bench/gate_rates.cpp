@@ -226,7 +226,7 @@ std::map<std::string, std::vector<bench::RecordedRow>> read_noise(const std::str
 bool recorded(const std::string& path, int trials, std::uint64_t seed) {
   bool met = true;
   for (const auto& [set, rows] : read_noise(path)) {
-    const bench::GpuNoise noise(rows);
+    const bench::GpuNoise noise(rows, 0.5), pessimistic(rows, 0.0);
     print_head(fmt::format("recorded GPU noise, {}: {} workloads", set, rows.size()));
     std::vector<double> one_loses(rows.size(), std::log1p(0.03));
     one_loses.front() = -std::log1p(0.04);
@@ -241,6 +241,8 @@ bool recorded(const std::string& path, int trials, std::uint64_t seed) {
                                  {"gain of 2 %, 100th comparison", {std::log1p(0.02)}, 100, {}, {}}};
     for (const Truth& truth : truths)
       met &= print_row(truth, options_for(truth).alpha, simulate(truth, noise, trials, seed));
+    const Truth alone{"gain of 1 %, no noise shared by the sides", {std::log1p(0.01)}};
+    print_row(alone, options_for(alone).alpha, simulate(alone, pessimistic, trials, seed));
   }
   return met;
 }
