@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(each_block_times_both_sides_of_each_workload_next_to_each_o
     // A gain of exactly min_gain, so that it goes on.
     std::vector<double> seconds;
     for (const Slot& slot : order)
-      seconds.push_back((slot.side == Side::challenger ? 1.0 / 1.005 : 1.0) * (blocks % 2 ? 1.0 : 1.01));
+      seconds.push_back((slot.side == Side::challenger ? 1e-3 / 1.005 : 1e-3) * (blocks % 2 ? 1.0 : 1.01));
     gate.add(seconds);
   }
   BOOST_TEST(orders_differ);
