@@ -79,25 +79,40 @@ Word arrived{0};
   std::_Exit(code);
 }
 
-// Tells the worker what happened, for its diagnostics, and then lets it happen.
-void on_signal(int number, siginfo_t* info, void*) {
+std::uint64_t stack_pointer([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  return static_cast<std::uint64_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return static_cast<const ucontext_t*>(context)->uc_mcontext.sp;
+#else
+  return 0;
+#endif
+}
+
+// Tells the worker what happened, for its diagnostics, and ends the process. Of several threads that fault
+// the first tells.
+void on_signal(int number, siginfo_t* info, [[maybe_unused]] void* context) {
+  static std::atomic_flag told = ATOMIC_FLAG_INIT;
+  while (told.test_and_set()) pause_core();
   Hint& hint = control->hint;
-  hint.signal = static_cast<std::uint32_t>(number);
+  hint.code = info->si_code;
   if (number == SIGSYS) {
     hint.system_call = static_cast<std::uint32_t>(info->si_syscall);
-    fatal_call();
+  } else {
+    hint.address = reinterpret_cast<std::uint64_t>(info->si_addr);
+    hint.near_stack = hint.address - stack_pointer(context) + (64 << 10) < (128 << 10);
+    // A null pointer from malloc and one of the kernel's own look alike; is there memory left?
+    hint.memory_exhausted =
+        ::mmap(nullptr, std::size_t{64} << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
   }
-  hint.address = reinterpret_cast<std::uint64_t>(info->si_addr);
-  // A null pointer from malloc and one of the kernel's own look alike; is there memory left?
-  void* probe = ::mmap(nullptr, std::size_t{64} << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  hint.memory_exhausted = probe == MAP_FAILED;
-  // SA_RESETHAND: the fault repeats and now kills.
+  hint.signal = static_cast<std::uint32_t>(number);
+  fatal_call();
 }
 
 void handle_signals() {
   struct sigaction action {};
   action.sa_sigaction = on_signal;
-  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     ::sigaction(number, &action, nullptr);
 }

@@ -6,14 +6,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <initializer_list>
 
 namespace cultivar::cell {
 namespace {
 
-bool forbid(scmp_filter_ctx context, int number) {
+bool forbid(scmp_filter_ctx context, int number, std::uint32_t action) {
   // A call that this architecture does not have is forbidden already.
-  return number < 0 || seccomp_rule_add(context, SCMP_ACT_KILL_PROCESS, number, 0) == 0;
+  return number < 0 || seccomp_rule_add(context, action, number, 0) == 0;
 }
 
 bool allow(scmp_filter_ctx context, int number) {
@@ -69,7 +70,7 @@ bool lock_for_loading() {
                            SCMP_SYS(truncate),
                            SCMP_SYS(setsid),
                            SCMP_SYS(setpgid)})
-    good = good && forbid(context, number);
+    good = good && forbid(context, number, SCMP_ACT_TRAP);
   good = good && seccomp_load(context) == 0;
   seccomp_release(context);
   return good;
@@ -90,7 +91,7 @@ bool lock_for_running() {
                        SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS)) == 0 &&
       seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
                        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0;
-  good = good && forbid(context, SCMP_SYS(reboot)) && seccomp_load(context) == 0;
+  good = good && forbid(context, SCMP_SYS(reboot), SCMP_ACT_KILL_PROCESS) && seccomp_load(context) == 0;
   seccomp_release(context);
   return good;
 }

@@ -55,7 +55,8 @@ struct Job {
 enum class Command : std::uint32_t { nothing, run };
 
 struct Hint {  // written by the cell's signal handler; may be a lie
-  std::uint32_t signal = 0, system_call = 0, memory_exhausted = 0, reserved = 0;
+  std::uint32_t signal = 0, system_call = 0, memory_exhausted = 0, near_stack = 0;
+  std::int32_t code = 0;  // si_code
   std::uint64_t address = 0;
 };
 

@@ -60,6 +60,17 @@ std::string call_name(std::uint32_t number) {
   return result;
 }
 
+std::string place_of(const cell::Hint& hint) {
+  if (hint.signal == SIGSEGV && hint.code == SI_KERNEL)
+    return "no address: an instruction that reads the clock (rdtsc), an unaligned vector access, or a wild "
+           "pointer";
+  if (hint.signal == SIGSEGV && hint.address < 4096)
+    return fmt::format("address {:#x}: a null pointer", hint.address);
+  if (hint.signal == SIGSEGV && hint.near_stack)
+    return "the end of its stack (16 MiB): too large an array or too deep a recursion";
+  return fmt::format("address {:#x}", hint.address);
+}
+
 }  // namespace
 
 double raw_seconds() {
@@ -185,24 +196,23 @@ Fault CellProcess::died() {
     return fault(
         kind, fmt::format("the cell {} before its kernels ran: {}", status.describe(), process_.captured()));
   }
-  if (signal == SIGSYS)
+  // The handler in the cell ends it with a forbidden call, whatever the signal was that it tells of.
+  const bool told = signal == SIGSYS && hint.signal != 0;
+  const int first = told ? static_cast<int>(hint.signal) : signal;
+  if (first == SIGSYS)
     return fault(Fault::Kind::forbidden_call,
-                 hint.signal == SIGSYS
-                     ? fmt::format("it made the system call {}", call_name(hint.system_call))
-                     : std::string("it made a system call that kernels may not make"));
-  if (signal == SIGKILL)
+                 told ? fmt::format("it made the system call {}", call_name(hint.system_call))
+                      : std::string("it made a system call that kernels may not make"));
+  if (first == SIGKILL)
     return fault(Fault::Kind::out_of_memory, "the system killed it, most likely for lack of memory");
-  if (signal != 0) {
-    const bool told = hint.signal == static_cast<std::uint32_t>(signal);
+  if (first != 0) {
     if (told && hint.memory_exhausted)
       return fault(Fault::Kind::out_of_memory,
-                   fmt::format("{} after it had used up its memory", signal_name(signal)));
+                   fmt::format("{} after it had used up its memory", signal_name(first)));
     std::string where = told && explain_ ? explain_(hint.address) : std::string();
-    if (told && where.empty()) where = fmt::format("address {:#x}", hint.address);
-    if (told && signal == SIGSEGV && hint.address == 0)
-      where += ": a null pointer, an unaligned vector access, or an instruction that reads the clock (rdtsc)";
+    if (told && where.empty()) where = place_of(hint);
     return fault(Fault::Kind::crashed,
-                 fmt::format("{}{}{}", signal_name(signal), where.empty() ? "" : " at ", where));
+                 fmt::format("{}{}{}", signal_name(first), where.empty() ? "" : " at ", where));
   }
   return fault(Fault::Kind::crashed, fmt::format("it ended its own process (exit code {})", status.code));
 }
