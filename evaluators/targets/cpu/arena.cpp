@@ -78,6 +78,18 @@ Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
   if (plan.buffers.size() > cell::max_buffers)
     return failure("open session", fmt::format("a plan of {} buffers; {} are possible", plan.buffers.size(),
                                                cell::max_buffers));
+  // A workspace is as large as the candidate says.
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page();
+  std::size_t left = memory / 2;
+  for (const auto& buffer : plan.buffers) {
+    if (buffer.bytes > left)
+      return failure(
+          "open session",
+          fmt::format("its buffers take more than half of this machine's {:.1f} GiB of memory: '{}' "
+                      "alone takes {} bytes",
+                      static_cast<double>(memory) / (1 << 30), buffer.name, buffer.bytes));
+    left -= buffer.bytes;
+  }
   Arena arena;
   arena.buffers_ = plan.buffers;
   arena.seed_ = seed;

@@ -26,7 +26,8 @@ bool allow(scmp_filter_ctx context, int number) {
 bool lock_for_loading() {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   if (!context) return false;
-  bool good = true;
+  // Calls by another architecture's numbers (32-bit) are nobody's.
+  bool good = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
   for (const int number : {SCMP_SYS(socket),
                            SCMP_SYS(socketpair),
                            SCMP_SYS(connect),
@@ -79,7 +80,8 @@ bool lock_for_loading() {
 bool lock_for_running() {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_TRAP);
   if (!context) return false;
-  bool good = seccomp_attr_set(context, SCMP_FLTATR_CTL_TSYNC, 1) == 0;
+  bool good = seccomp_attr_set(context, SCMP_FLTATR_CTL_TSYNC, 1) == 0 &&
+              seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
   for (const int number : {SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn),
                            SCMP_SYS(restart_syscall), SCMP_SYS(sched_yield), SCMP_SYS(munmap),
                            SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk)})

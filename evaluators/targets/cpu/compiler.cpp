@@ -34,6 +34,7 @@ const std::vector<std::string>& fixed_flags() {
                                               "-fno-ident",
                                               "-fstack-usage",
                                               "-fdiagnostics-color=never",
+                                              "-fmax-errors=20",
                                               "-Wl,-z,now",
                                               "-Wl,-z,relro",
                                               "-Wl,-z,noexecstack",
@@ -85,6 +86,16 @@ class TemporaryFolder {
  private:
   fs::path path_;
 };
+
+// What compiles left behind whose process was killed.
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const auto written = fs::last_write_time(entry.path(), error);
+    if (!error && fs::file_time_type::clock::now() - written > std::chrono::hours(1))
+      fs::remove_all(entry.path(), error);
+  }
+}
 
 // The largest frame of any function, from gcc's .su file: "place:function<TAB>bytes<TAB>static".
 double stack_bytes(const fs::path& folder) {
@@ -188,6 +199,7 @@ CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<S
   State& s = *state_;
   s.options.cache = fs::absolute(s.options.cache);
   s.cache = BinaryCache(s.options.cache / "cpu");
+  remove_leftovers(s.options.cache / "tmp");
   s.program = find_compiler(s.options.program);
   s.flags = fixed_flags();
   s.flags.insert(s.flags.end(), s.options.flags.begin(), s.options.flags.end());

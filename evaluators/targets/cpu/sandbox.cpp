@@ -54,6 +54,10 @@ Sandbox::Sandbox() {
   }
 }
 
+Sandbox Sandbox::none(std::string obstacle) {
+  return Sandbox(std::move(obstacle));
+}
+
 std::vector<std::string> Sandbox::command(const std::vector<SandboxMount>& mounts,
                                           const std::vector<std::string>& flags) const {
   if (!usable()) return {};

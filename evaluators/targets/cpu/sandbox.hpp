@@ -16,6 +16,8 @@ struct SandboxMount {
 struct Sandbox {
   // Probes once whether namespaces can be made here (a container may forbid them).
   Sandbox();
+  // As on a machine without bubblewrap.
+  static Sandbox none(std::string obstacle);
   bool usable() const { return !program_.empty(); }
   // Why not, in words; empty when usable.
   const std::string& obstacle() const { return obstacle_; }
@@ -26,6 +28,7 @@ struct Sandbox {
                                    const std::vector<std::string>& flags = {}) const;
 
  private:
+  explicit Sandbox(std::string obstacle) : obstacle_(std::move(obstacle)) {}
   std::string program_, obstacle_;
 };
 

@@ -1,0 +1,173 @@
+// Real hostile kernels and cheats, and what the session makes of each.
+// runs alone
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "support/cpu_kernels.hpp"
+
+using namespace cultivar;
+using namespace cultivar::cpu_test;
+
+namespace {
+
+struct Expected_ {
+  const char* file;
+  Fault::Kind kind;
+  const char* words;
+};
+
+void check(const Expected_& expected, int rows = 64, int columns = 512) {
+  BOOST_TEST_CONTEXT(expected.file) {
+    SoftmaxRun run(expected.file, rows, columns);
+    // Both placements: beyond the end and before the start are caught in one of them each.
+    auto sample = run.run({.timed = false, .poison_seed = 0, .deadline_s = 3.0});
+    if (sample) sample = run.run({.timed = false, .poison_seed = 0, .deadline_s = 3.0});
+    BOOST_REQUIRE(!sample);
+    BOOST_TEST(name_of(sample.error().kind) == name_of(expected.kind), sample.error().detail);
+    BOOST_TEST(sample.error().detail.find(expected.words) != std::string::npos, sample.error().detail);
+    const auto again = run.run();
+    BOOST_REQUIRE(!again);
+    BOOST_TEST(again.error().detail == sample.error().detail);
+  }
+}
+
+std::size_t cells_alive() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream name(entry.path() / "comm");
+    std::string text;
+    if (std::getline(name, text) && text == "cell") ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cpu_cell)
+
+BOOST_AUTO_TEST_CASE(an_honest_kernel_passes_and_is_right_in_checks_and_in_timed_runs) {
+  SoftmaxRun run("honest_softmax.cpp", 2048, 1024);
+  for (const bool timed : {false, false, true, true, true}) {
+    const auto sample = run.run({.timed = timed, .poison_seed = 0, .deadline_s = 20.0});
+    BOOST_REQUIRE_MESSAGE(sample, (sample ? "" : sample.error().detail));
+    BOOST_TEST(sample->seconds > 1e-4);
+    BOOST_TEST(sample->seconds < 5.0);
+    BOOST_TEST(run.error() < 1e-5);
+    BOOST_TEST(run.session().unwritten_elements() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(system_calls_are_forbidden_and_named) {
+  using K = Fault::Kind;
+  for (const Expected_& expected : std::initializer_list<Expected_>{
+           {"hostile/executes_a_program.cpp", K::forbidden_call, "execve"},
+           {"hostile/forks.cpp", K::forbidden_call, "fork"},
+           {"hostile/kills_its_parent.cpp", K::forbidden_call, "getppid"},
+           {"hostile/opens_a_socket.cpp", K::forbidden_call, "socket"},
+           {"hostile/prints_gigabytes.cpp", K::forbidden_call, "write"},
+           {"hostile/reads_a_file.cpp", K::forbidden_call, "open"},
+           {"cheats/patches_the_code_it_returns_to.cpp", K::forbidden_call, "mprotect"},
+           {"cheats/reads_its_memory_map.cpp", K::forbidden_call, "open"},
+           {"cheats/reads_the_judge.cpp", K::forbidden_call, "getppid"},
+           {"cheats/sets_a_timer.cpp", K::forbidden_call, "setitimer"},
+           {"cheats/starts_a_thread.cpp", K::forbidden_call, "clone"},
+           {"cheats/starts_a_thread_with_clone3.cpp", K::forbidden_call, "clone3"}})
+    check(expected);
+}
+
+BOOST_AUTO_TEST_CASE(crashes_are_told_with_signal_and_place) {
+  using K = Fault::Kind;
+  for (const Expected_& expected : std::initializer_list<Expected_> {
+         {"hostile/exits.cpp", K::crashed, "ended its own process"},
+             {"hostile/illegal_instruction.cpp", K::crashed, "SIGILL"},
+             {"hostile/overflows_the_stack.cpp", K::crashed, "stack"},
+             {"hostile/segfaults.cpp", K::crashed, "null pointer"},
+             {"hostile/writes_far_past_the_end.cpp", K::crashed, "behind the end of 'y'"},
+             {"hostile/writes_past_the_end.cpp", K::crashed, "0 bytes behind the end of 'y'"},
+             {"cheats/looks_beyond_its_buffers.cpp", K::crashed, "behind the end of 'y'"},
+             {"cheats/overwrites_its_input.cpp", K::crashed, "'x', an input"},
+#if defined(__x86_64__)
+             {"cheats/reads_the_time_stamp.cpp", K::crashed, "rdtsc"},
+#endif
+       })
+    check(expected);
+}
+
+BOOST_AUTO_TEST_CASE(writes_before_the_start_break_a_canary) {
+  check({"hostile/writes_before_the_start.cpp", Fault::Kind::guard_overwritten, "before the start of 'y'"});
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_hangs_is_killed_at_the_deadline) {
+  const auto before = cells_alive();
+  check({"hostile/loops_for_ever.cpp", Fault::Kind::timed_out, "deadline"});
+  BOOST_TEST(cells_alive() == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_eats_memory_is_stopped_by_its_limit) {
+  // Whether what it gets at the end is a null pointer or a crumb, there is no result.
+  SoftmaxRun run("hostile/eats_memory.cpp", 2048, 1024);
+  const auto sample = run.run({.timed = false, .poison_seed = 0, .deadline_s = 60.0});
+  if (sample)
+    BOOST_TEST(run.session().unwritten_elements() > 0u);
+  else
+    BOOST_TEST(name_of(sample.error().kind) == "out_of_memory", sample.error().detail);
+}
+
+BOOST_AUTO_TEST_CASE(kernels_that_leave_elements_unwritten_are_seen) {
+  SoftmaxRun none("cheats/writes_nothing.cpp", 64, 512), half("cheats/writes_half.cpp", 64, 512);
+  BOOST_REQUIRE(none.run());
+  BOOST_TEST(none.session().unwritten_elements() == 64u * 512u / 2u);  // counted in groups of eight bytes
+  BOOST_REQUIRE(half.run());
+  BOOST_TEST(half.session().unwritten_elements() > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_computation_that_serves_two_calls_is_wrong_in_the_second) {
+  SoftmaxRun run("cheats/works_every_other_time.cpp", 64, 512);
+  BOOST_REQUIRE(run.run());
+  BOOST_TEST(run.error() < 1e-5);
+  BOOST_REQUIRE(run.run());
+  BOOST_TEST(run.error() > 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(a_remembered_pointer_is_another_buffer_the_next_time) {
+  // So the cheat never finds its key and has to compute, and does.
+  SoftmaxRun run("cheats/replays_by_pointer.cpp", 64, 512);
+  for (int i = 0; i < 5; ++i) {
+    BOOST_REQUIRE(run.run());
+    BOOST_TEST(run.error() < 1e-5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_workspace_forgets_between_runs) {
+  // The mark is gone in every run, so the cheat has to compute each time, and does.
+  SoftmaxRun run("cheats/remembers_in_workspace.cpp", 64, 512);
+  for (int i = 0; i < 4; ++i) {
+    BOOST_REQUIRE(run.run());
+    BOOST_TEST(run.error() < 1e-5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stale_outputs_are_not_there_to_be_kept) {
+  SoftmaxRun run("cheats/keeps_what_is_there.cpp", 64, 512);
+  for (int i = 0; i < 4; ++i) {
+    BOOST_REQUIRE(run.run());
+    BOOST_TEST(run.error() < 1e-5);
+  }
+}
+
+#if defined(__x86_64__)
+BOOST_AUTO_TEST_CASE(who_answers_before_the_work_is_done_is_seen_working_on) {
+  // Large, so that the work outlasts what the judge does meanwhile.
+  check({"cheats/answers_too_early.cpp", Fault::Kind::idle_activity, "after it said that it had finished"},
+        2048, 1024);
+}
+
+BOOST_AUTO_TEST_CASE(who_computes_ahead_between_runs_is_seen_working) {
+  check({"cheats/computes_ahead.cpp", Fault::Kind::idle_activity, "it computed for"}, 2048, 1024);
+}
+#endif
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,192 @@
+#include "evaluators/targets/cpu/compiler.hpp"
+
+#include <fstream>
+#include <thread>
+
+#include "support/cpu_kernels.hpp"
+
+using namespace cultivar;
+using namespace cultivar::cpu_test;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct FreshCache {
+  fs::path folder = fs::temp_directory_path() / ("cultivar-compiler-test-" + std::to_string(::getpid()));
+  FreshCache() { fs::remove_all(folder); }
+  ~FreshCache() { fs::remove_all(folder); }
+};
+
+Variant from_file(const std::string& name) {
+  std::ifstream in(source_folder / "tests/kernels" / name);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  BOOST_REQUIRE(!text.empty());
+  return by_hand(std::move(text), {"softmax"});
+}
+
+CompileFailure failure_of(const Variant& variant, double deadline_s = 60.0) {
+  const auto binary = compiler().compile(variant, {}, deadline_s);
+  BOOST_REQUIRE(!binary);
+  return binary.error();
+}
+
+const std::string scale =
+    "extern \"C\" void k(float* y, int n) { for (int i = 0; i < n; ++i) y[i] *= 3.0f; }\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cpu_compiler)
+
+BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
+  const FreshCache cache;
+  CpuCompiler fresh({.cache = cache.folder});
+  const auto first = compiled(by_hand(scale, {"k"}), fresh), second = compiled(by_hand(scale, {"k"}), fresh);
+  BOOST_TEST(fresh.compilations() == 1u);
+  BOOST_TEST(first.path == second.path);
+  BOOST_TEST(first.machine_code == second.machine_code);
+  BOOST_TEST(first.resources.values.at("text_bytes") > 0.0);
+  BOOST_TEST((first.resources.values == second.resources.values));
+
+  std::ofstream(first.path, std::ios::app) << "damage";
+  compiled(by_hand(scale, {"k"}), fresh);
+  BOOST_TEST(fresh.compilations() == 2u);
+  std::ofstream(fs::path(first.path).replace_extension(".json")) << "{\"sha256\":";
+  compiled(by_hand(scale, {"k"}), fresh);
+  BOOST_TEST(fresh.compilations() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_may_compile_the_same_variant) {
+  const FreshCache cache;
+  CpuCompiler fresh({.cache = cache.folder});
+  std::vector<std::string> hashes(4);
+  std::vector<std::thread> threads;
+  for (auto& hash : hashes)
+    threads.emplace_back([&] {
+      if (auto binary = fresh.compile(by_hand(scale, {"k"}), {}, 60.0)) hash = binary->machine_code;
+    });
+  for (auto& thread : threads) thread.join();
+  for (const auto& hash : hashes) BOOST_TEST(hash == compiled(by_hand(scale, {"k"})).machine_code);
+  BOOST_TEST(fs::is_empty(cache.folder / "tmp"));
+}
+
+BOOST_AUTO_TEST_CASE(comments_do_not_change_the_machine_code_but_constants_macros_and_calls_do) {
+  const auto code = [](const std::string& source, const std::vector<std::string>& macros = {}) {
+    const auto binary = compiler().compile(by_hand(source, {"k"}), macros, 60.0);
+    BOOST_REQUIRE(binary);
+    return binary->machine_code;
+  };
+  BOOST_TEST(code(scale) == code("// another\n\n" + scale + "/* and more */"));
+  std::string other = scale;
+  other.replace(other.find("3.0f"), 4, "5.0f");
+  BOOST_TEST(code(scale) != code(other));
+  const std::string called = "#include <cmath>\nextern \"C\" void k(float* y) { *y = F(*y); }\n";
+  BOOST_TEST(code(called, {"F=std::erf"}) != code(called, {"F=std::tgamma"}));
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_the_line_of_the_variant_and_no_folder) {
+  const auto failure = failure_of(from_file("hostile/does_not_compile.cpp"));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST(failure.reason.starts_with("variant.cpp:23:"), failure.reason);
+  BOOST_TEST(failure.diagnostics.find(cache_folder.string()) == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto failure = failure_of(from_file("hostile/compile_bomb.cpp"), 2.0);
+  BOOST_TEST((std::chrono::steady_clock::now() - start < std::chrono::seconds(20)));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST((failure.reason.find("did not finish within 2 s") != std::string::npos ||
+              failure.reason.find("limits") != std::string::npos),
+             failure.reason);
+}
+
+BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user) {
+  if (compiler().isolation().find("bubblewrap:") == std::string::npos)
+    return;  // said in isolation() and in the README
+  BOOST_TEST((failure_of(from_file("hostile/reads_a_secret_while_compiling.cpp")).stage == Stage::compile));
+  const auto failure = failure_of(by_hand("#include \"/etc/passwd\"\n" + scale, {"k"}));
+  BOOST_TEST(failure.diagnostics.find("No such file") != std::string::npos, failure.diagnostics);
+  BOOST_TEST(failure.diagnostics.find("root:") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_messages_is_cut) {
+  std::string source;
+  for (int i = 0; i < 3000; ++i) source += "int a" + std::to_string(i) + " = nonsense_with_a_long_name;\n";
+  const auto diagnostics = failure_of(by_hand(source, {"k"})).diagnostics;
+  BOOST_TEST(diagnostics.size() < 40000u);
+  BOOST_TEST(diagnostics.find("a0") != std::string::npos);  // the first errors are the ones that help
+}
+
+BOOST_AUTO_TEST_CASE(the_screen_refuses_what_runs_at_load_time_keeps_state_or_calls_the_system) {
+  struct Case {
+    Variant variant;
+    const char* words;
+  };
+  const std::vector<Case> cases {
+    {from_file("hostile/static_constructor.cpp"), "static constructors"},
+        {from_file("hostile/missing_kernel.cpp"), "kernel 'softmax'"},
+        {from_file("hostile/uses_fork_of_libc.cpp"), "calls fork"},
+        {from_file("hostile/writable_global.cpp"), "writable static"},
+        {from_file("cheats/patches_the_clock.cpp"), "calls clock_gettime"},
+        {by_hand("static thread_local int n; extern \"C\" void k(int* y) { *y = ++n; }", {"k"}), "it "},
+        {by_hand("extern \"C\" void k(int* y) { static int n = 3; *y = ++n; }", {"k"}), "writable static"},
+        {by_hand("__attribute__((destructor)) void bye() {} " + scale, {"k"}), "destructors"},
+        {by_hand("asm(\".section .stash,\\\"aw\\\"\\n.zero 64\\n.text\");" + scale, {"k"}),
+         "writable static"},
+        {by_hand("asm(\".section .both,\\\"awx\\\"\\n.zero 64\\n.text\");" + scale, {"k"}),
+         "writable and executable"},
+#if defined(__x86_64__) && !defined(__clang__)
+        {by_hand("static void one() {} extern \"C\" void (*pick())() { return one; }\n"
+                 "extern \"C\" void late() __attribute__((ifunc(\"pick\")));\n" +
+                     scale,
+                 {"k"}),
+         "indirect functions"},
+#endif
+        {by_hand("#include <cstdio>\nextern \"C\" void k() { std::puts(\"hello\"); }", {"k"}), "calls puts"},
+        {by_hand("extern \"C\" int pthread_create(...); extern \"C\" void k() { pthread_create(); }", {"k"}),
+         "calls pthread_create"},
+        {by_hand("namespace a { void k() {} }", {"k"}), "kernel 'k'"},
+  };
+  for (const auto& [variant, words] : cases) {
+    const auto failure = failure_of(variant);
+    BOOST_TEST((failure.stage == Stage::screen), failure.reason << failure.diagnostics);
+    BOOST_TEST(failure.reason.find(words) != std::string::npos, words << ": " << failure.reason);
+    BOOST_TEST(!failure.diagnostics.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_kernels_need_passes_the_screen) {
+  compiled(by_hand(R"(#include <algorithm>
+    #include <cmath>
+    #include <cstdlib>
+    #include <cstring>
+    #include <vector>
+    static const float table[] = {1, 2, 3};
+    static const char* const names[] = {"a", "b"};
+    extern "C" void k(float* y, int n) {
+      std::vector<float> copy(y, y + n);
+      std::sort(copy.begin(), copy.end());
+      float* more = (float*)std::aligned_alloc(64, 4096);
+      std::memcpy(more, copy.data(), 16);
+      float s, c;
+      sincosf(more[0], &s, &c);
+      y[0] = std::exp(s) + std::pow(c, 3.5f) + table[n % 3] + (float)names[n % 2][0] + (float)std::erf((double)s);
+      std::free(more);
+    })",
+                   {"k"}));
+}
+
+BOOST_AUTO_TEST_CASE(trusted_contenders_may_keep_statics_but_must_have_their_kernel) {
+  const FreshCache cache;
+  CpuCompiler trusting({.cache = cache.folder, .trusted = true});
+  BOOST_TEST(trusting.compile(from_file("hostile/writable_global.cpp"), {}, 60.0).has_value());
+  BOOST_TEST(trusting.compile(from_file("hostile/static_constructor.cpp"), {}, 60.0).has_value());
+  BOOST_TEST(!trusting.compile(from_file("hostile/missing_kernel.cpp"), {}, 60.0).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_compiler_is_said_at_once) {
+  const FreshCache cache;
+  BOOST_CHECK_THROW(CpuCompiler({.cache = cache.folder, .program = "no-such-compiler"}), MissingError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

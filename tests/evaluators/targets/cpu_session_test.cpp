@@ -1,0 +1,238 @@
+// How a plan becomes calls, and what is checked around them. Kernels are written here, plans by hand.
+// runs alone
+#include "evaluators/targets/cpu/session.hpp"
+
+#include <numeric>
+
+#include "evaluators/targets/cpu/device_facts.hpp"
+#include "support/cpu_kernels.hpp"
+
+using namespace cultivar;
+using namespace cultivar::cpu_test;
+using Use = PlannedBuffer::Use;
+using Kind = PlannedArgument::Kind;
+
+namespace {
+
+std::unique_ptr<Session> opened(const std::string& source, const Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& k : plan.kernels) names.push_back(k.kernel);
+  auto session = device().open(compiled(by_hand(source, names)), plan, 20.0);
+  BOOST_REQUIRE_MESSAGE(session, (session ? "" : session.error().detail));
+  return std::move(*session);
+}
+
+int cores() {
+  return static_cast<int>(device().facts().at("num_cores"));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cpu_session)
+
+BOOST_AUTO_TEST_CASE(scalars_of_every_type_arrive_as_they_were_given) {
+  Plan plan;
+  plan.buffers = {{"out", 12 * 8, Use::output, false}};
+  plan.kernels = {
+      kernel("k", 1,
+             {buffer(0), scalar(Dtype::f64, -1.5), scalar(Dtype::f32, 0.25), scalar(Dtype::i64, -4e15),
+              scalar(Dtype::i32, -70000), scalar(Dtype::i16, -300), scalar(Dtype::i8, -100),
+              scalar(Dtype::u64, 5e15), scalar(Dtype::u32, 4e9), scalar(Dtype::u16, 60000),
+              scalar(Dtype::u8, 200), scalar(Dtype::f16, 1.5), scalar(Dtype::bf16, 1.5)})};
+  auto session = opened(R"(#include <cstdint>
+    extern "C" void k(double* out, double a, float b, int64_t c, int32_t d, int16_t e, int8_t f, uint64_t g, uint32_t h,
+                      uint16_t i, uint8_t j, uint16_t half, uint16_t bfloat) {
+      const double all[] = {a, b, (double)c, (double)d, (double)e, (double)f, (double)g, (double)h, (double)i, (double)j,
+                            (double)half, (double)bfloat};
+      for (int n = 0; n < 12; ++n) out[n] = all[n];
+    })",
+                        plan);
+  std::vector<std::vector<std::byte>> outputs(1);
+  BOOST_REQUIRE(session->run({}, outputs, {}));
+  const std::vector<double> right{-1.5, 0.25, -4e15, -70000, -300,   -100,
+                                  5e15, 4e9,  60000, 200,    0x3e00, 0x3fc0};
+  BOOST_TEST(values<double>(outputs[0]) == right, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(kernels_run_in_order_on_as_many_threads_as_they_name) {
+  Plan plan;
+  const std::size_t count = 1 << 16;
+  plan.buffers = {{"out", count * 4, Use::output, false}, {"parts", 4 * count, Use::workspace, true}};
+  const std::vector<PlannedArgument> args{buffer(0), buffer(1), special(Kind::thread),
+                                          special(Kind::threads)};
+  plan.kernels = {kernel("first", cores(), args), kernel("second", 1, args), kernel("third", cores(), args)};
+  auto session = opened(R"(
+    const int n = 1 << 16;
+    extern "C" void first(float*, float* parts, int thread, int threads) {
+      for (int i = thread; i < n; i += threads) parts[i] += (float)(i % 7);   // the workspace starts as zeros
+    }
+    extern "C" void second(float*, float* parts, int thread, int threads) {
+      for (int i = n - 1; i > 0; --i) parts[i - 1] += thread == 0 && threads == 1 ? parts[i] : 1e9f;
+    }
+    extern "C" void third(float* out, float* parts, int thread, int threads) {
+      for (int i = thread; i < n; i += threads) out[i] = parts[0] + (float)i;
+    })",
+                        plan);
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(i % 7);
+  std::vector<std::vector<std::byte>> outputs(1);
+  for (int run = 0; run < 20; ++run) {
+    BOOST_REQUIRE(session->run({}, outputs, {.timed = false, .poison_seed = 5, .deadline_s = 10.0}));
+    const auto out = values<float>(outputs[0]);
+    BOOST_TEST(out[0] == static_cast<float>(sum));
+    BOOST_TEST(out[1000] == static_cast<float>(sum) + 1000.0f);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(outputs_and_workspaces_hold_another_poison_in_every_run) {
+  Plan plan;
+  plan.buffers = {{"out", 8192, Use::output, false}, {"scratch", 4096, Use::workspace, false}};
+  plan.kernels = {kernel("k", 1, {buffer(0), buffer(1)})};
+  auto session = opened(R"(#include <cstring>
+    extern "C" void k(char* out, char* scratch) {
+      std::memmove(out + 4096, out, 4096);
+      std::memcpy(out, scratch, 4096);
+      std::memset(scratch, 7, 4096);
+    })",
+                        plan);
+  std::vector<std::vector<std::byte>> first(1), second(1);
+  BOOST_REQUIRE(session->run({}, first, {.timed = false, .poison_seed = 1, .deadline_s = 10.0}));
+  BOOST_REQUIRE(session->run({}, second, {.timed = false, .poison_seed = 2, .deadline_s = 10.0}));
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < 8192; ++i) equal += first[0][i] == second[0][i] ? 1 : 0;
+  BOOST_TEST(equal < 200u);
+  for (const float value : values<float>(first[0])) BOOST_TEST_REQUIRE(std::isfinite(value));
+}
+
+BOOST_AUTO_TEST_CASE(addresses_of_buffers_change_from_run_to_run_and_stay_aligned) {
+  Plan plan;
+  plan.buffers = {{"out", 8 + 8 * 7, Use::output, false}, {"in", 100, Use::input, false}};
+  plan.kernels = {kernel("k", 1, {buffer(0), buffer(1)})};
+  auto session = opened(
+      "extern \"C\" void k(unsigned long* out, void* in) {"
+      " for (int i = 0; i < 8; ++i) out[i] = i % 2 ? (unsigned long)in : (unsigned long)out; }",
+      plan);
+  const std::vector<std::vector<std::byte>> inputs{std::vector<std::byte>(100)};
+  for (const bool timed : {false}) {
+    std::vector<std::vector<std::byte>> one(1), two(1);
+    BOOST_REQUIRE(session->run(inputs, one, {.timed = timed, .poison_seed = 1, .deadline_s = 10.0}));
+    BOOST_REQUIRE(session->run(inputs, two, {.timed = timed, .poison_seed = 2, .deadline_s = 10.0}));
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto a = values<std::uint64_t>(one[0])[i], b = values<std::uint64_t>(two[0])[i];
+      BOOST_TEST(a != b);
+      BOOST_TEST(a % 64 == 0u);
+      BOOST_TEST(b % 64 == 0u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_byte_beyond_either_end_of_a_buffer_of_odd_size_is_found) {
+  for (const int at : {-1, 1001}) {
+    Plan plan;
+    plan.buffers = {{"out", 1001, Use::output, false}};
+    plan.kernels = {kernel("k", 1, {buffer(0), scalar(Dtype::i32, at)})};
+    auto session = opened(
+        "extern \"C\" void k(char* out, int at) { for (int i = 0; i < 1001; ++i) out[i] = 0; out[at] ^= 1; }",
+        plan);
+    std::vector<std::vector<std::byte>> outputs(1);
+    tl::expected<Sample, Fault> sample = session->run({}, outputs, {});
+    BOOST_REQUIRE(!sample);
+    BOOST_TEST(name_of(sample.error().kind) == "guard_overwritten");
+    BOOST_TEST(sample.error().detail.find(at < 0 ? "1 byte before the start of 'out'"
+                                                 : "right behind the end of 'out'") != std::string::npos,
+               sample.error().detail);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_threads_than_cores_are_refused_with_the_remedy) {
+  Plan plan;
+  plan.buffers = {{"out", 64, Use::output, false}};
+  plan.kernels = {kernel("k", cores() + 1, {buffer(0)})};
+  const auto binary = compiled(by_hand("extern \"C\" void k(char*) {}", {"k"}));
+  const auto session = device().open(binary, plan, 20.0);
+  BOOST_REQUIRE(!session);
+  BOOST_TEST(name_of(session.error().kind) == "launch_failed");
+  BOOST_TEST(session.error().detail.find("num_cores") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_workspace_larger_than_the_machine_is_refused) {
+  Plan plan;
+  plan.buffers = {{"out", 64, Use::output, false}, {"huge", std::size_t{1} << 60, Use::workspace, false}};
+  plan.kernels = {kernel("k", 1, {buffer(0)})};
+  const auto session = device().open(compiled(by_hand("extern \"C\" void k(char*) {}", {"k"})), plan, 20.0);
+  BOOST_REQUIRE(!session);
+  BOOST_TEST(session.error().detail.find("'huge'") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_workload_shorter_than_fifty_handshakes_is_not_timed) {
+  Plan plan;
+  plan.buffers = {{"out", 64, Use::output, false}};
+  plan.kernels = {kernel("k", 1, {buffer(0)})};
+  auto session = opened("extern \"C\" void k(char* out) { for (int i = 0; i < 64; ++i) out[i] = 1; }", plan);
+  std::vector<std::vector<std::byte>> outputs(1);
+  BOOST_REQUIRE(session->run({}, outputs, {}));
+  const auto sample = session->run({}, outputs, {.timed = true, .poison_seed = 3, .deadline_s = 10.0});
+  BOOST_REQUIRE(!sample);
+  BOOST_TEST(name_of(sample.error().kind) == "too_short");
+}
+
+BOOST_AUTO_TEST_CASE(an_object_that_is_no_kernel_does_not_load) {
+  Plan plan;
+  plan.buffers = {{"out", 64, Use::output, false}};
+  plan.kernels = {kernel("k", 1, {buffer(0)})};
+  Binary binary;
+  binary.path = source_folder / "CMakeLists.txt";
+  const auto session = device().open(binary, plan, 20.0);
+  BOOST_REQUIRE(!session);
+  BOOST_TEST(name_of(session.error().kind) == "load_failed", session.error().detail);
+}
+
+BOOST_AUTO_TEST_CASE(without_bubblewrap_the_filter_still_holds) {
+  const Sandbox none = Sandbox::none("for the test");
+  const CellOptions options{std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell",
+                            compiled(by_hand(R"(
+    extern "C" void k(char* out, int call) {
+      long result = 0;
+#if defined(__x86_64__)
+      if (call) asm volatile("syscall" : "=a"(result) : "a"(39) : "rcx", "r11", "memory");
+#endif
+      for (int i = 0; i < 64; ++i) out[i] = (char)result;
+    })",
+                                             {"k"}))
+                                .path};
+  for (const int call : {0, 1}) {
+    Plan plan;
+    plan.buffers = {{"out", 64, Use::output, false}};
+    plan.kernels = {kernel("k", 1, {buffer(0), scalar(Dtype::i32, call)})};
+    auto session = CpuSession::open(options, none, plan, usable_cores(), 20.0);
+    BOOST_REQUIRE_MESSAGE(session, (session ? "" : session.error().detail));
+    std::vector<std::vector<std::byte>> outputs(1);
+    const auto sample = (*session)->run({}, outputs, {});
+#if defined(__x86_64__)
+    BOOST_TEST(sample.has_value() == (call == 0));
+    if (!sample) BOOST_TEST(sample.error().detail.find("getpid") != std::string::npos, sample.error().detail);
+#else
+    BOOST_TEST(sample.has_value());
+#endif
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_device_knows_itself) {
+  const Facts& facts = device().facts();
+  for (const char* name : {"num_cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bits", "page_bytes"})
+    BOOST_TEST(facts.at(name) >= 1.0, name);
+  BOOST_TEST(device().isolation().find("seccomp") != std::string::npos);
+  BOOST_TEST(device().description().find("cores") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(ceilings_are_plausible_and_measured_once) {
+  const Ceilings& ceilings = device().ceilings();
+  BOOST_TEST(ceilings.flops > 1e9);
+  BOOST_TEST(ceilings.bytes_per_second > 1e9);
+  BOOST_TEST(ceilings.cached_bytes_per_second >= ceilings.bytes_per_second);
+  BOOST_TEST(ceilings.handshake_s > 0.0);
+  CpuDevice other({.cache = cache_folder, .cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell"});
+  BOOST_TEST(other.ceilings().flops == ceilings.flops);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
