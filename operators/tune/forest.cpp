@@ -1,6 +1,7 @@
 #include "operators/tune/forest.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace cultivar {
 
@@ -16,7 +17,7 @@ void Forest::fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, 
   };
   std::vector<Task> tasks;
   for (auto& nodes : trees_) {
-    for (int& i : sample) i = random.below(n);
+    std::iota(sample.begin(), sample.end(), 0);
     nodes.push_back({});
     tasks.push_back({0, 0, n});
     while (!tasks.empty()) {

@@ -9,9 +9,10 @@
 
 namespace cultivar {
 
-// Extremely randomised trees (Geurts, Ernst & Wehenkel 2006) on bootstrap samples: a split is the best of one
-// random threshold for each feature. The variance is the law of total variance over trees and leaves (Hutter
-// et al. 2014, "Algorithm runtime prediction", section 4.3).
+// Extremely randomised trees (Geurts, Ernst & Wehenkel 2006): each is grown on the whole sample, and a split
+// is the best of one random threshold for each feature. The variance is the law of total variance over trees
+// and leaves (Hutter et al. 2014, "Algorithm runtime prediction", section 4.3). Not thread-safe; no state
+// beyond the object.
 class Forest {
  public:
   void fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, Random& random);

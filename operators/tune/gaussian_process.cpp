@@ -35,39 +35,30 @@ void matern52(MatrixXd& d) {
 // targets are standardised), which keeps the model humble while it has seen little or only constants.
 constexpr double kScaleObservations = 2;
 
+constexpr double kNoiseMode = 1e-3;  // of the noise share, a priori
+
 }  // namespace
 
-GaussianProcess::GaussianProcess(Index features, Index rank)
+GaussianProcess::GaussianProcess(Index features)
     : features_(features),
-      rank_(rank),
       length_prior_(0.4 + 0.5 * std::log(static_cast<double>(features))),
-      theta_(features + features * rank + 1) {
-  theta_.head(features_).setConstant(-2 * length_prior_);
-  for (Index i = 0; i < features_ * rank_; ++i)  // a deterministic start off the saddle point at zero
-    theta_[features_ + i] = 0.3 * (rank_ == 1 || (i / features_) % 2 == i % 2 ? 1 : -1);
-  theta_[theta_.size() - 1] = std::log(1e-3);
-  steps_ = VectorXd::Constant(theta_.size(), 0.3);
+      theta_(VectorXd::Constant(features + 1, -2 * length_prior_)),
+      steps_(VectorXd::Constant(features + 1, 0.3)) {
+  theta_[features_] = std::log(kNoiseMode);
 }
 
 double GaussianProcess::noise_share() const {
-  return std::exp(theta_[theta_.size() - 1]);
+  return std::exp(theta_[features_]);
 }
 
 MatrixXd GaussianProcess::embed(const MatrixXd& x, const VectorXd& theta) const {
-  MatrixXd z(x.rows(), features_ + rank_);
-  z.leftCols(features_).array() =
-      x.array().rowwise() * (0.5 * theta.head(features_)).array().exp().transpose();
-  if (rank_ > 0) {
-    const Eigen::Map<const MatrixXd> a(theta.data() + features_, features_, rank_);
-    z.rightCols(rank_).noalias() = x * a;
-  }
-  return z;
+  return x.array().rowwise() * (0.5 * theta.head(features_)).array().exp().transpose();
 }
 
 double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const VectorXd& theta,
                                 VectorXd* gradient) const {
   const Index n = x.rows();
-  const double noise = std::exp(theta[theta.size() - 1]);
+  const double noise = std::exp(theta[features_]);
   const MatrixXd z = embed(x, theta);
   MatrixXd r = squared_distances(z, z);
   MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r)
@@ -93,7 +84,7 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
 
   // Priors. log lengthscale of feature f ~ N(0.4 + log(D)/2, 1.5): growing with the dimension D as in
   // Hvarfner et al. 2024 ("Vanilla Bayesian optimization performs great in high dimensions"), a little
-  // shorter; the factor's entries ~ N(0, 1); log noise ~ N(log 1e-3, 2).
+  // shorter; log noise ~ N(log 1e-3, 2).
   constexpr double kLengthSd = 1.5, kNoiseSd = 2;
   VectorXd prior_gradient = VectorXd::Zero(theta.size());
   for (Index f = 0; f < features_; ++f) {
@@ -101,30 +92,21 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
     value -= 0.5 * deviation * deviation;
     prior_gradient[f] = 0.5 * deviation / kLengthSd;
   }
-  for (Index i = features_; i + 1 < theta.size(); ++i) {
-    value -= 0.5 * theta[i] * theta[i];
-    prior_gradient[i] = -theta[i];
-  }
-  const double noise_deviation = (std::log(noise) - std::log(1e-3)) / kNoiseSd;
+  const double noise_deviation = (std::log(noise) - std::log(kNoiseMode)) / kNoiseSd;
   value -= 0.5 * noise_deviation * noise_deviation;
-  prior_gradient[theta.size() - 1] = -noise_deviation / kNoiseSd;
+  prior_gradient[features_] = -noise_deviation / kNoiseSd;
   if (gradient == nullptr) return value;
 
   // d value = 1/2 tr((alpha alpha^T / s2 - R^-1) dR)
   MatrixXd g = -llt.solve(MatrixXd::Identity(n, n));
   g.noalias() += alpha * (alpha / s2).transpose();
-  prior_gradient[theta.size() - 1] += 0.5 * noise * g.trace();
+  prior_gradient[features_] += 0.5 * noise * g.trace();
   g.array() *= slope.array();
   const VectorXd rows = g.rowwise().sum();
-  // sum_ij g_ij (x_i - x_j)(x_i - x_j)^T = 2 (X^T diag(g 1) X - X^T g X)
-  MatrixXd metric = x.transpose() * (rows.asDiagonal() * x);
-  metric.noalias() -= x.transpose() * (g * x);
-  for (Index f = 0; f < features_; ++f) prior_gradient[f] += std::exp(theta[f]) * metric(f, f);
-  if (rank_ > 0) {
-    const Eigen::Map<const MatrixXd> a(theta.data() + features_, features_, rank_);
-    Eigen::Map<MatrixXd> ga(prior_gradient.data() + features_, features_, rank_);
-    ga.noalias() += 2 * metric * a;
-  }
+  // sum_ij g_ij (x_if - x_jf)^2 = 2 (x_f^T diag(g 1) x_f - x_f^T g x_f)
+  const VectorXd spread =
+      (x.array().square().colwise() * rows.array() - x.array() * (g * x).array()).colwise().sum().transpose();
+  prior_gradient.head(features_).array() += theta.head(features_).array().exp() * spread.array();
   *gradient = prior_gradient;
   return value;
 }

@@ -1,19 +1,17 @@
-// Gaussian-process regression with a learned metric.
+// Gaussian-process regression that learns which features matter.
 #pragma once
 
 #include <Eigen/Dense>
 
 namespace cultivar {
 
-// k(x, x') = s2 * Matern52(r),  r2 = sum_f w_f (x_f - x'_f)^2 + |A^T (x - x')|^2,
-// the automatic-relevance metric plus a low-rank factor that lets ridges run across the axes
-// (Rasmussen & Williams, Gaussian Processes for Machine Learning, eq. 5.2, "factor analysis distance").
-// The scale s2 and the constant mean are profiled out; w, A and the noise share maximise the marginal
-// likelihood times priors. Inputs are rows of features scaled to [0, 1]. Not thread-safe; no state beyond the
-// object.
+// k(x, x') = s2 * Matern52(r), r2 = sum_f w_f (x_f - x'_f)^2: every feature's relevance w is learned
+// (Rasmussen & Williams, Gaussian Processes for Machine Learning, sections 4.2 and 5.4). The scale s2 and the
+// constant mean are profiled out; w and the noise share maximise the marginal likelihood times priors. Inputs
+// are rows of features scaled to [0, 1], at least one row. Not thread-safe; no state beyond the object.
 class GaussianProcess {
  public:
-  GaussianProcess(Eigen::Index features, Eigen::Index rank);
+  explicit GaussianProcess(Eigen::Index features);
 
   // Improves the hyperparameters by at most `steps` evaluations of the posterior density, starting from the
   // present ones (from the prior's mode the first time).
@@ -33,9 +31,9 @@ class GaussianProcess {
   Eigen::MatrixXd embed(const Eigen::MatrixXd& x, const Eigen::VectorXd& theta) const;
   void solve_weights();
 
-  Eigen::Index features_, rank_;
+  Eigen::Index features_;
   double length_prior_;    // mean of the log lengthscales
-  Eigen::VectorXd theta_;  // log w, A column by column, log noise share
+  Eigen::VectorXd theta_;  // log w, log noise share
   Eigen::VectorXd steps_;  // Rprop's step sizes, kept between fits
   Eigen::MatrixXd z_;      // embedded training inputs
   Eigen::VectorXd y_, alpha_;

@@ -32,10 +32,6 @@ double expected_improvement(double best, double mean, double sd) {
   return sd * (z * normal_mass(z) + normal_density(z));
 }
 
-// Opinions asked in turn: the processes, then a forest. A point that one of them cannot see, another
-// proposes.
-constexpr std::size_t kOpinions = 3;
-
 constexpr int kDraws = 10'000;         // calls of the predicate that one proposal spends on random points
 constexpr int kLastDraws = 1'000'000;  // and when there is nothing else to propose
 
@@ -49,7 +45,7 @@ class Tuner::Impl {
         options_(options),
         encoding_(space_.knobs),
         sampler_(space_),
-        processes_{{encoding_.features(), 0}, {encoding_.features(), 1}} {
+        process_(encoding_.features()) {
     if (options_.initial <= 0) {
       int knobs = 0;
       for (const Knob& knob : space_.knobs) knobs += knob.values.size() > 1;
@@ -65,7 +61,8 @@ class Tuner::Impl {
       log_cost_.push_back({});
     }
     const double value = cost.value_or(-1);
-    log_cost_[place->second] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
+    log_cost_[place->second] =
+        std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
     if (added && static_cast<int>(points_.size()) >= options_.initial) refine();
   }
 
@@ -137,14 +134,16 @@ class Tuner::Impl {
     return set;
   }
 
-  // Improves the process whose turn comes next; the more it costs, the fewer steps are taken.
+  // Two opinions take turns, the process and a forest: what one of them cannot see, the other proposes.
+  static bool asks_process(std::size_t turn) { return turn % 2 == 0; }
+
+  // Improves the process before its turn; the more a step costs, the fewer are taken.
   void refine() {
-    const std::size_t turn = points_.size() % kOpinions;
-    if (turn >= processes_.size() || successes() < 2) return;
+    if (!asks_process(points_.size()) || successes() < 2) return;
     const Training set = cost_training();
     const auto cubed = std::pow(static_cast<double>(set.points.size()), 3);
     const int steps = std::clamp(static_cast<int>(2e7 / (1e6 + cubed / 3)), 1, 15);
-    processes_[turn].fit(encoding_.rows(set.points), set.y, steps);
+    process_.fit(encoding_.rows(set.points), set.y, steps);
   }
 
   using Accept = std::function<bool(const Point&)>;
@@ -242,16 +241,14 @@ class Tuner::Impl {
     const double best = set.y.minCoeff();
     const MatrixXd x = encoding_.rows(candidates);
     const MatrixXd waiting = encoding_.rows(pending);
-    const std::size_t turn = (points_.size() + pending.size()) % kOpinions;
     VectorXd mean, variance;
     // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et
     // al. 2010).
-    if (turn < processes_.size()) {
-      GaussianProcess& process = processes_[turn];
-      process.condition(train, set.y);
-      const VectorXd believed = process.mean(waiting);
-      for (Index i = 0; i < waiting.rows(); ++i) process.append(waiting.row(i), believed[i]);
-      process.predict(x, mean, variance);
+    if (asks_process(points_.size() + pending.size())) {
+      process_.condition(train, set.y);
+      const VectorXd believed = process_.mean(waiting);
+      for (Index i = 0; i < waiting.rows(); ++i) process_.append(waiting.row(i), believed[i]);
+      process_.predict(x, mean, variance);
     } else {
       Forest forest;
       forest.fit(train, set.y, options_.trees, random);
@@ -293,7 +290,7 @@ class Tuner::Impl {
   TunerOptions options_;
   Encoding encoding_;
   Sampler sampler_;
-  std::vector<GaussianProcess> processes_;
+  GaussianProcess process_;
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
   std::unordered_map<Point, std::size_t, PointHash> index_;

@@ -12,7 +12,7 @@ namespace cultivar {
 
 struct TunerOptions {
   int initial = 0;         // points of the space-filling start; 0: chosen from the number of knobs
-  int training_cap = 256;  // observations that a surrogate is trained on
+  int training_cap = 200;  // observations that a surrogate is trained on
   int candidates = 1000;   // points whose acquisition is computed for one proposal
   int trees = 60;          // of a forest
 };
