@@ -32,6 +32,8 @@ double expected_improvement(double best, double mean, double sd) {
   return sd * (z * normal_mass(z) + normal_density(z));
 }
 
+constexpr std::size_t kStagnant = 30;  // observations without a new best cost
+
 constexpr int kDraws = 10'000;         // calls of the predicate that one proposal spends on random points
 constexpr int kLastDraws = 1'000'000;  // and when there is nothing else to propose
 
@@ -63,6 +65,10 @@ class Tuner::Impl {
     const double value = cost.value_or(-1);
     log_cost_[place->second] =
         std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
+    if (log_cost_[place->second] && value < best_) {
+      best_ = value;
+      best_since_ = points_.size();
+    }
     if (added && static_cast<int>(points_.size()) >= options_.initial) refine();
   }
 
@@ -134,8 +140,12 @@ class Tuner::Impl {
     return set;
   }
 
-  // Two opinions take turns, the process and a forest: what one of them cannot see, the other proposes.
-  static bool asks_process(std::size_t turn) { return turn % 2 == 0; }
+  // Two opinions take turns, the process and a forest: what one of them cannot see, the other proposes. The
+  // process is quicker to a good region and the forest less easily convinced that nothing is left elsewhere,
+  // so that it gets two turns of three when the best cost has not fallen for a while.
+  bool asks_process(std::size_t turn) const {
+    return turn % (points_.size() - best_since_ < kStagnant ? 2U : 3U) == 0;
+  }
 
   // Improves the process before its turn; the more a step costs, the fewer are taken.
   void refine() {
@@ -294,6 +304,8 @@ class Tuner::Impl {
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
   std::unordered_map<Point, std::size_t, PointHash> index_;
+  double best_ = std::numeric_limits<double>::infinity();
+  std::size_t best_since_ = 0;  // observations when best_ was found
 };
 
 Tuner::Tuner(Space space, std::uint64_t seed, TunerOptions options)
