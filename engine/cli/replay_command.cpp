@@ -19,8 +19,7 @@ int replay_command(const Arguments& arguments) {
 
   const Output output(as_json);
   const House house = find_house();
-  const ReplayReport report =
-      must(replay(find_run(house, run), Surface{house.programs, house.cache, installation_of(house)}));
+  const ReplayReport report = must(replay(find_run(house, run), surface_of(house)));
   output.facts({{"proposals", report.proposals},
                 {"judgements", report.judgements},
                 {"promotions", report.promotions},

@@ -12,9 +12,17 @@ Installation installation_of(const House& house) {
   return {house.root / "configs" / "tasks"};
 }
 
+Surface surface_of(const House& house) {
+  Surface surface;
+  surface.programs = house.programs;
+  surface.cache = house.cache;
+  surface.installation = installation_of(house);
+  return surface;
+}
+
 int search_session(const House& house, const fs::path& folder, const Output& output, bool verbose,
                    const std::function<Expected<Outcome>(const Surface&, const Faces&)>& search) {
-  const Surface surface{house.programs, house.cache, installation_of(house)};
+  const Surface surface = surface_of(house);
   const Outcome outcome = [&] {
     ProgressLine line(verbose);
     return must(search(surface, line.faces()));

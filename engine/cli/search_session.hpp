@@ -12,6 +12,7 @@
 namespace cultivar {
 
 Installation installation_of(const House&);
+Surface surface_of(const House&);
 
 // Returns the command's exit code.
 int search_session(const House&, const std::filesystem::path& run_folder, const Output&, bool verbose,
