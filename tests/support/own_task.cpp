@@ -5,43 +5,46 @@
 namespace cultivar::testing {
 namespace {
 
-constexpr const char* task_yaml = R"(name: rms_norm
-summary: "Each row over its root mean square: y = x / sqrt(mean(x^2) + eps)" dimensions : R
-    : {about : "rows"} C : {about : "columns"} parameters : eps
-    : {type : f32, default : "1e-5", about : "keeps rows of zeros finite"} dtypes : [f32] tensors : x : {
-role:
-  input, shape : [ R, C ], fill : {
-  kind:
-    normal, a : 0, b : 2
-  }
-}
-y : {role : output, shape : [ R, C ]} rows : [R] cost
-    : {flops : "3 * R * C", bytes : "2 * R * C * element_bytes", report : bytes} tolerance
-    : {factor : 2, floor_eps : 4, block_rows : 64} checks : smoke : -{R : 8, C : 64} sweep
-    : -{R : 3, C : 1000} -
-      {R : 64, C : 256} stress_shapes : -{R : 4, C : 256} stress : extreme_range : {
-about:
-  "many orders of magnitude", x : {
-  kind:
-    spread, a : 1, b : 4
-  }
-}
+constexpr const char* task_yaml = R"yaml(name: rms_norm
+summary: "Each row over its root mean square: y = x / sqrt(mean(x^2) + eps)"
+dimensions:
+  R: {about: "rows"}
+  C: {about: "columns"}
+parameters:
+  eps: {type: f32, default: "1e-5", about: "keeps rows of zeros finite"}
+dtypes: [f32]
+tensors:
+  x: {role: input, shape: [R, C], fill: {kind: normal, a: 0, b: 2}}
+  y: {role: output, shape: [R, C]}
+rows: [R]
+cost: {flops: "3 * R * C", bytes: "2 * R * C * element_bytes", report: bytes}
+tolerance: {factor: 4, floor_eps: 8, block_rows: 64}
+checks:
+  smoke:
+    - {R: 8, C: 64}
+  sweep:
+    - {R: 3, C: 1000}
+    - {R: 64, C: 256}
+  stress_shapes:
+    - {R: 4, C: 256}
+  stress:
+    extreme_range: {about: "many orders of magnitude", x: {kind: spread, a: 1, b: 4}}
   edge:
     - {R: 1, C: 127}
     - {R: 2, C: 3}
 workload_sets:
   small:
-    about: "a millisecond"
+    about: "a few milliseconds"
     dtype: f32
     workloads:
-      - {R: 512, C: 1024}
-      - {R: 1024, C: 777}
+      - {R: 16384, C: 1024}
+      - {R: 9001, C: 1777}
   unseen:
     about: "what the search never sees"
     dtype: f32
     workloads:
-      - {R: 333, C: 1111}
-)";
+      - {R: 3333, C: 1111}
+)yaml";
 
 constexpr const char* reference = R"(#include "cultivar_reference.hpp"
 
@@ -63,7 +66,7 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
 }
 )";
 
-  constexpr const char* plain = R"(/*--- cultivar
+constexpr const char* plain = R"(/*--- cultivar
 name: rms_norm_plain
 task: rms_norm
 target: cpu
@@ -86,7 +89,7 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
 }
 )";
 
-  constexpr const char* blocked = R"(/*--- cultivar
+constexpr const char* blocked = R"(/*--- cultivar
 name: rms_norm_blocked
 task: rms_norm
 target: cpu
@@ -123,40 +126,40 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps, int 
 }
 )";
 
-  }  // namespace
+}  // namespace
 
-  void write_own_task(const std::filesystem::path& folder, const std::string& budget) {
-    write_text(folder / "rms_norm" / "task.yaml", task_yaml);
-    write_text(folder / "rms_norm" / "reference.cpp", reference);
-    write_text(folder / "rms_norm" / "seeds" / "plain.cpp", plain);
-    write_text(folder / "rms_norm" / "seeds" / "blocked.cpp", blocked);
-    write_text(folder / "search.yaml",
-               "name: own\ntask: ./rms_norm\ntarget: cpu\nworkloads: small\nholdout: unseen\n"
-               "seeds: [plain, blocked]\nbudget: " +
-                   budget +
-                   "\n"
-                   "evaluation: {screening_samples: 5, max_samples: 8, max_seconds: 1s}\n"
-                   "gate: {max_device_seconds: 1s}\n");
+void write_own_task(const std::filesystem::path& folder, const std::string& budget) {
+  write_text(folder / "rms_norm" / "task.yaml", task_yaml);
+  write_text(folder / "rms_norm" / "reference.cpp", reference);
+  write_text(folder / "rms_norm" / "seeds" / "plain.cpp", plain);
+  write_text(folder / "rms_norm" / "seeds" / "blocked.cpp", blocked);
+  write_text(folder / "search.yaml",
+             "name: own\ntask: ./rms_norm\ntarget: cpu\nworkloads: small\nholdout: unseen\n"
+             "seeds: [plain, blocked]\nbudget: " +
+                 budget +
+                 "\n"
+                 "evaluation: {screening_samples: 5, max_samples: 8, max_seconds: 1s}\n"
+                 "gate: {max_device_seconds: 1s}\n");
+}
+
+std::vector<std::string> cultivar_command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), CULTIVAR_BIN_DIR "/cultivar");
+  return arguments;
+}
+
+CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::string> arguments,
+                          double deadline_s) {
+  return run_command(cultivar_command(std::move(arguments)),
+                     {.folder = folder, .environment = {}, .deadline_s = deadline_s});
+}
+
+nlohmann::json facts(const CommandResult& result) {
+  try {
+    return nlohmann::json::parse(result.out);
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(std::string(error.what()) + "\nstdout: " + result.out +
+                             "\nstderr: " + result.err);
   }
+}
 
-  std::vector<std::string> cultivar_command(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), CULTIVAR_BIN_DIR "/cultivar");
-    return arguments;
-  }
-
-  CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::string> arguments,
-                            double deadline_s) {
-    return run_command(cultivar_command(std::move(arguments)),
-                       {.folder = folder, .environment = {}, .deadline_s = deadline_s});
-  }
-
-  nlohmann::json facts(const CommandResult& result) {
-    try {
-      return nlohmann::json::parse(result.out);
-    } catch (const nlohmann::json::exception& error) {
-      throw std::runtime_error(std::string(error.what()) + "\nstdout: " + result.out +
-                               "\nstderr: " + result.err);
-    }
-  }
-
-  }  // namespace cultivar::testing
+}  // namespace cultivar::testing
