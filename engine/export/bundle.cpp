@@ -11,6 +11,7 @@
 #include "engine/export/cpu_launcher.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
+#include "engine/recorded_run.hpp"
 
 namespace cultivar {
 namespace {
@@ -55,12 +56,9 @@ std::vector<Workload> served_workloads(const Task& task, const Config& config, c
   return result;
 }
 
-Facts device_facts(const RunFacts& facts) {
-  Facts result;
-  if (const auto it = facts.environment.find("facts"); it != facts.environment.end())
-    for (const auto& [name, value] : it->items())
-      if (value.is_number()) result[name] = value.get<double>();
-  return result;
+std::string device_of(const RunFacts& facts) {
+  const auto devices = facts.environment.value("devices", nlohmann::json::array());
+  return devices.empty() ? "an unnamed device" : devices.front().value("description", "an unnamed device");
 }
 
 struct Contents {
@@ -83,12 +81,13 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
   auto task_folder = restore_task(facts, scratch / "task");
   if (!task_folder) return tl::make_unexpected(task_folder.error());
   const auto task = load_task(*task_folder);
-  const auto config = parse_config(facts.config_yaml, "the run's record", {}, {}, installation);
+  const auto config = parse_config(facts.config_yaml, "the run's record", record.folder(), {}, installation);
   auto variant = make_variant(record.source(id), task, row->individual.configuration);
   if (!variant)
     return failure("export", "the recorded source is no longer a valid variant: " + variant.error().message);
 
-  const LauncherInput input{task, *variant, device_facts(facts), served_workloads(task, config, *variant)};
+  const LauncherInput input{task, *variant, facts_in(facts.environment),
+                            served_workloads(task, config, *variant)};
   if (input.workloads.empty()) return failure("export", "the variant claims none of the run's workloads");
   const auto served = specialisations(input);
   auto header = launcher_header(input, served);
@@ -136,7 +135,7 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
       fmt::format(
           "Measured by Cultivar on {}; every timed output was checked. Contenders were timed in the same "
           "minutes, interleaved.",
-          facts.environment.value("device", "an unnamed device")),
+          device_of(facts)),
       workload_table(*evaluation),
       confirmed ? "\nFrom the confirmation: a fresh process with new secret inputs."
                 : "\nFrom the search's own evaluation.");

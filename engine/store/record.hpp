@@ -110,6 +110,7 @@ class Record {
   Record& operator=(Record&&) noexcept;
   ~Record();
 
+  const std::filesystem::path& folder() const { return folder_; }  // of the run
   RunFacts facts() const;
   Summary summary() const;  // does not read the individuals: as fast at 100,000 as at 10
   std::int64_t count() const;
