@@ -63,6 +63,9 @@ class Pipeline {
   // Only from within the steward.
   void compile(JobPtr);
   void measure(JobPtr);  // duels and confirmations before evaluations
+  // Cores for the steward's own heavy work; false: not now, something is being timed. The work must be ended.
+  bool begin_thinking() { return lease_.try_begin(); }
+  void end_thinking() { lease_.end_compile(); }
   // From any thread.
   void wake();
   void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned

@@ -1,5 +1,6 @@
 // What goes out from the steward: seeds, submissions, proposals, comparisons; and when to stop.
 #include <fmt/format.h>
+#include <memory>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -41,8 +42,12 @@ void SearchLoop::advance() {
     owed_.pop_front();
     reevaluate(id);
   }
-  while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() && !exhausted_)
+  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them would feel.
+  while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() && !exhausted_) {
+    if (!pipeline_->begin_thinking()) return;  // asked again at the next result or tick
+    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_->end_thinking(); });
     if (!breed_one()) exhausted_ = true;
+  }
 }
 
 bool SearchLoop::budget_allows_another() const {
