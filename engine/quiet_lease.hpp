@@ -28,8 +28,8 @@ class QuietLease {
   }
   void end_compile() { change(compiling_, -1); }
 
-  // For the engine's own heavy work, which must not wait: false while anything is or is about to be measured. When true,
-  // end_compile() must follow.
+  // For the engine's own heavy work, which must not wait: false while anything is or is about to be measured.
+  // When true, end_compile() must follow.
   bool try_begin() {
     const std::lock_guard lock(mutex_);
     if (needed_ && (measuring_ > 0 || (measure_turn_ && measures_expected_ > 0))) return false;

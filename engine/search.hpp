@@ -60,7 +60,7 @@ struct Surface {
   Installation installation;
   // What compiles and measures; empty: the workers of this machine. Tests put recorded results here.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
-      evaluator;
+      evaluator = nullptr;
 };
 
 struct Outcome {

@@ -1,7 +1,7 @@
 // What goes out from the steward: seeds, submissions, proposals, comparisons; and when to stop.
 #include <fmt/format.h>
-#include <memory>
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "engine/search_loop.hpp"
@@ -42,8 +42,10 @@ void SearchLoop::advance() {
     owed_.pop_front();
     reevaluate(id);
   }
-  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them would feel.
-  while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() && !exhausted_) {
+  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
+  // would feel.
+  while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() &&
+         !exhausted_) {
     if (!pipeline_->begin_thinking()) return;  // asked again at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_->end_thinking(); });
     if (!breed_one()) exhausted_ = true;
@@ -148,7 +150,8 @@ JobPtr SearchLoop::comparison_job(Job::Kind kind, IndividualId id) const {
 
 void SearchLoop::start_comparison() {
   if (comparing_) return;
-  if (troubles_ > 0 && (evaluating_ > 0 || !owed_.empty())) return;  // after trouble, an evaluation goes first
+  if (troubles_ > 0 && (evaluating_ > 0 || !owed_.empty()))
+    return;  // after trouble, an evaluation goes first
   JobPtr job;
   if (breeding_.winner() != 0) {
     job = comparison_job(Job::Kind::confirm, breeding_.winner());
