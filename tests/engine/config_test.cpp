@@ -27,7 +27,9 @@ struct Folder : ScratchFolder {
   Folder() { softmax_config(path()); }
 };
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -42,13 +44,14 @@ BOOST_AUTO_TEST_CASE(the_least_configuration_gets_defaults) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
-  const std::string all = kLeast +
-                          "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7}\n"
-                          "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
-                          "operators: {tune: 1.5}\n"
-                          "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
-                          "max_samples: 99}\n"
-                          "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
+  const std::string all =
+      kLeast +
+      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7}\n"
+      "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
+      "operators: {tune: 1.5}\n"
+      "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
+      "max_samples: 99}\n"
+      "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
   const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
   BOOST_TEST(c.budget.wall_s == 5400.0);
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
@@ -74,9 +77,11 @@ BOOST_AUTO_TEST_CASE(duplicate_keys_are_errors) {
 
 BOOST_AUTO_TEST_CASE(names_that_do_not_exist_are_errors_that_name_the_nearest) {
   BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmaks\nworkloads: cpu_quick\n"), "softmax"));
-  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quik\nseeds: [plain.cpp]\n"), "cpu_quick"));
+  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quik\nseeds: [plain.cpp]\n"),
+                      "cpu_quick"));
   BOOST_TEST(contains(complaint(*this, kLeast + "operators: {tuna: 1}\n"), "tune"));
-  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: [gone.cpp]\n"), "gone.cpp"));
+  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: [gone.cpp]\n"),
+                      "gone.cpp"));
 }
 
 BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
@@ -86,7 +91,8 @@ BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
 }
 
 BOOST_AUTO_TEST_CASE(overrides_replace_values_and_are_checked_alike) {
-  const Config c = parse_config(kLeast, "my.yaml", path(), {"budget.wall=2h", "seed=9", "budget.evaluations=3"}, kInstallation);
+  const Config c = parse_config(kLeast, "my.yaml", path(),
+                                {"budget.wall=2h", "seed=9", "budget.evaluations=3"}, kInstallation);
   BOOST_TEST(c.budget.wall_s == 7200.0);
   BOOST_TEST(c.budget.evaluations == 3);
   BOOST_TEST(c.seed == 9);
@@ -100,7 +106,8 @@ BOOST_AUTO_TEST_CASE(durations_are_read_in_every_unit_and_nonsense_is_refused) {
   BOOST_TEST(duration_seconds("1h30m").value() == 5400.0);
   BOOST_TEST(duration_seconds("7d").value() == 604800.0);
   BOOST_TEST(duration_seconds("0.5s").value() == 0.5);
-  for (const char* bad : {"", "m", "3x", "1h30", "-5s", "1..5s", "5 m"}) BOOST_TEST(!duration_seconds(bad), bad);
+  for (const char* bad : {"", "m", "3x", "1h30", "-5s", "1..5s", "5 m"})
+    BOOST_TEST(!duration_seconds(bad), bad);
   BOOST_TEST(duration_text(3720) == "1h02m");
 }
 

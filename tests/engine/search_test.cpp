@@ -28,8 +28,9 @@ Surface surface(const Simulation& simulation) {
   return s;
 }
 
-Outcome search(const ScratchFolder& scratch, const std::vector<std::string>& overrides, const Simulation& simulation = {},
-               const Faces& faces = {}, const std::atomic<bool>& stop = kNever) {
+Outcome run_search(const ScratchFolder& scratch, const std::vector<std::string>& overrides,
+                   const Simulation& simulation = {}, const Faces& faces = {},
+                   const std::atomic<bool>& stop = kNever) {
   const Config config = softmax_config(scratch.path() / "config", overrides);
   auto outcome = begin_search(config, scratch.path() / "run", surface(simulation), faces, stop);
   BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_SUITE(search)
 
 BOOST_AUTO_TEST_CASE(finds_a_much_better_variant_and_records_how) {
   ScratchFolder scratch;
-  const Outcome outcome = search(scratch, {"budget.evaluations=80"});
+  const Outcome outcome = run_search(scratch, {"budget.evaluations=80"});
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   const Record record = record_of(scratch);
   const Summary summary = record.summary();
@@ -92,12 +93,15 @@ BOOST_AUTO_TEST_CASE(finds_a_much_better_variant_and_records_how) {
 
 BOOST_AUTO_TEST_CASE(one_seed_gives_one_record) {
   ScratchFolder a, b, c;
-  // One at a time: with several in flight the order in which results come back is the machine's, not the seed's.
-  for (ScratchFolder* scratch : {&a, &b}) search(*scratch, {"budget.evaluations=40", "evaluation.depth=1"});
-  search(c, {"budget.evaluations=40", "evaluation.depth=1", "seed=8"});
+  // One at a time: with several in flight the order in which results come back is the machine's, not the
+  // seed's.
+  for (ScratchFolder* scratch : {&a, &b})
+    run_search(*scratch, {"budget.evaluations=40", "evaluation.depth=1"});
+  run_search(c, {"budget.evaluations=40", "evaluation.depth=1", "seed=8"});
   const auto ids = [](const ScratchFolder& scratch) {
     std::vector<std::string> all;
-    record_of(scratch).each_individual([&](const IndividualRow& row) { all.push_back(row.individual.variant_id); });
+    record_of(scratch).each_individual(
+        [&](const IndividualRow& row) { all.push_back(row.individual.variant_id); });
     return all;
   };
   BOOST_TEST(ids(a) == ids(b), boost::test_tools::per_element());
@@ -117,7 +121,7 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
     const std::lock_guard lock(mutex);
     ++measured[key];
   };
-  search(scratch, {"budget.evaluations=120"}, simulation);
+  run_search(scratch, {"budget.evaluations=120"}, simulation);
   const Record record = record_of(scratch);
   std::map<std::string, int> confirmations;
   int duplicates = 0;
@@ -125,10 +129,12 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
     if (row.individual.duplicate_of == 0) return;
     ++duplicates;
     BOOST_TEST(row.stage == "screen");
-    BOOST_TEST(row.individual.machine_code == record.individual(row.individual.duplicate_of)->individual.machine_code);
+    BOOST_TEST(row.individual.machine_code ==
+               record.individual(row.individual.duplicate_of)->individual.machine_code);
   });
   BOOST_TEST(duplicates > 5);
-  for (const PromotionRow& promotion : record.promotions()) ++confirmations[record.individual(promotion.individual)->individual.machine_code];
+  for (const PromotionRow& promotion : record.promotions())
+    ++confirmations[record.individual(promotion.individual)->individual.machine_code];
   int twice = 0;
   for (const auto& [key, times] : measured) twice += times > 1;
   BOOST_TEST(twice <= static_cast<int>(record.promotions().size()));  // only for a confirmation
@@ -137,7 +143,7 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
 
 BOOST_AUTO_TEST_CASE(a_crash_and_a_compile_failure_are_values_in_the_record) {
   ScratchFolder scratch;
-  search(scratch, {"budget.evaluations=150"});
+  run_search(scratch, {"budget.evaluations=150"});
   const Summary summary = record_of(scratch).summary();
   BOOST_TEST(summary.rejected.at("compile") > 0);
   BOOST_TEST(summary.rejected.at("smoke") > 0);
@@ -148,7 +154,9 @@ BOOST_AUTO_TEST_CASE(stops_when_the_whole_space_was_tried) {
   const Config config = [&] {
     Config c = softmax_config(scratch.path() / "config", {"budget.evaluations=100000"});
     std::string small = softmax_source("softmax_small");
-    const auto cut = [&](const std::string& from, const std::string& to) { small.replace(small.find(from), from.size(), to); };
+    const auto cut = [&](const std::string& from, const std::string& to) {
+      small.replace(small.find(from), from.size(), to);
+    };
     cut("[16, 32, 48, 64, 96, 128, 192, 256]", "[16, 32]");
     cut("[1, 2, 4, 8, 16]", "[1, 2]");
     cut("[1, 2, 4, 8]", "[1, 2]");
@@ -165,8 +173,10 @@ BOOST_AUTO_TEST_CASE(stops_when_the_whole_space_was_tried) {
 BOOST_AUTO_TEST_CASE(a_search_in_which_no_seed_works_fails_and_says_so) {
   ScratchFolder scratch;
   Simulation simulation;
-  simulation.evaluate_instead = [](const Variant&) -> Expected<Evaluation> { return rejection(Stage::edge, "wrong", ""); };
-  const Outcome outcome = search(scratch, {}, simulation);
+  simulation.evaluate_instead = [](const Variant&) -> Expected<Evaluation> {
+    return rejection(Stage::edge, "wrong", "");
+  };
+  const Outcome outcome = run_search(scratch, {}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::failed));
   BOOST_TEST(outcome.reason.find("no seed") != std::string::npos, outcome.reason);
   BOOST_TEST(record_of(scratch).summary().rejected.at("edge") == 2);
@@ -176,7 +186,7 @@ BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_never_promoted) {
   ScratchFolder scratch;
   Simulation simulation;
   simulation.refuse_confirmation = true;
-  const Outcome outcome = search(scratch, {}, simulation);
+  const Outcome outcome = run_search(scratch, {}, simulation);
   BOOST_TEST(outcome.best == 0);
   const Record record = record_of(scratch);
   BOOST_TEST(record.promotions().empty());
@@ -192,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_had_fails_the_search_after_three_tr
     ++calls;
     return failure("start worker", "no such program");
   };
-  const Outcome outcome = search(scratch, {"evaluation.depth=1"}, simulation);
+  const Outcome outcome = run_search(scratch, {"evaluation.depth=1"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::failed));
   BOOST_TEST(outcome.reason.find("no such program") != std::string::npos);
   BOOST_TEST(calls == 3);
@@ -207,7 +217,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_goes_on_where_it_was) {
   simulation.evaluate_s = 0.01;
   simulation.on_evaluate = [&](const Variant&) { stop = ++evaluations >= 25; };
   const auto began = std::chrono::steady_clock::now();
-  const Outcome first = search(scratch, {"budget.evaluations=60"}, simulation, {}, stop);
+  const Outcome first = run_search(scratch, {"budget.evaluations=60"}, simulation, {}, stop);
   BOOST_TEST((first.stop == Outcome::Stop::interrupted));
   BOOST_TEST((std::chrono::steady_clock::now() - began < std::chrono::seconds(20)));
   const Summary between = record_of(scratch).summary();
@@ -228,8 +238,9 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_goes_on_where_it_was) {
 
 BOOST_AUTO_TEST_CASE(a_finished_search_takes_a_bigger_budget) {
   ScratchFolder scratch;
-  search(scratch, {"budget.evaluations=30"});
-  const auto again = resume_search(scratch.path() / "run", {"budget.evaluations=50"}, surface({}), {}, kNever);
+  run_search(scratch, {"budget.evaluations=30"});
+  const auto again =
+      resume_search(scratch.path() / "run", {"budget.evaluations=50"}, surface({}), {}, kNever);
   BOOST_REQUIRE(again);
   BOOST_TEST(record_of(scratch).summary().evaluations == 50);
   BOOST_TEST(record_of(scratch).summary().budget.at("evaluations").limit.value() == 50);
@@ -242,7 +253,7 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
   Simulation simulation;
   simulation.evaluate_s = 0.05;
   simulation.noise = 0.0;
-  const Outcome outcome = search(scratch, {"budget={wall: 2s}"}, simulation);
+  const Outcome outcome = run_search(scratch, {"budget={wall: 2s}"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::wall), outcome.reason);
   const Summary summary = record_of(scratch).summary();
   BOOST_TEST(summary.elapsed_s >= 2.0);
@@ -255,13 +266,17 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
 
 BOOST_AUTO_TEST_CASE(a_submission_to_a_stopped_search_is_taken_up_when_it_is_resumed) {
   ScratchFolder scratch;
-  search(scratch, {"budget.evaluations=20"});
-  Configuration good{{"BLOCK", std::int64_t{64}}, {"UNROLL", std::int64_t{4}}, {"THREADS", std::int64_t{8}},
+  run_search(scratch, {"budget.evaluations=20"});
+  Configuration good{{"BLOCK", std::int64_t{64}},
+                     {"UNROLL", std::int64_t{4}},
+                     {"THREADS", std::int64_t{8}},
                      {"LAYOUT", std::string("packed")}};
-  const auto file = submit_variant(scratch.path() / "run", softmax_source("softmax_very_fast"), good, "by hand");
+  const auto file =
+      submit_variant(scratch.path() / "run", softmax_source("softmax_very_fast"), good, "by hand");
   BOOST_REQUIRE(file);
   BOOST_CHECK_THROW(submit_variant(scratch.path() / "run", "no manifest", {}, ""), InputError);
-  const auto again = resume_search(scratch.path() / "run", {"budget.evaluations=24"}, surface({}), {}, kNever);
+  const auto again =
+      resume_search(scratch.path() / "run", {"budget.evaluations=24"}, surface({}), {}, kNever);
   BOOST_REQUIRE(again);
   BOOST_TEST(!std::filesystem::exists(*file));
   const Record record = record_of(scratch);
@@ -282,31 +297,34 @@ BOOST_AUTO_TEST_CASE(compilers_rest_while_something_is_timed) {
   simulation.quiet = true;
   simulation.compile_s = 0.003;
   simulation.evaluate_s = 0.003;
-  const Outcome outcome = search(scratch, {"budget.evaluations=40"}, simulation);
+  const Outcome outcome = run_search(scratch, {"budget.evaluations=40"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations));
   require_replay_agrees(scratch);
 }
 
 BOOST_AUTO_TEST_CASE(a_second_process_on_the_same_run_is_told_who_has_it) {
   ScratchFolder scratch;
-  search(scratch, {"budget.evaluations=5"});
+  run_search(scratch, {"budget.evaluations=5"});
   const auto lock = RunLock::take(RunFolder(scratch.path() / "run"));
   BOOST_REQUIRE(lock);
   const auto second = resume_search(scratch.path() / "run", {}, surface({}), {}, kNever);
   BOOST_REQUIRE(!second);
-  BOOST_TEST(second.error().message.find(std::to_string(getpid())) != std::string::npos, second.error().message);
-  const auto begun = begin_search(softmax_config(scratch.path() / "config"), scratch.path() / "run", surface({}), {}, kNever);
+  BOOST_TEST(second.error().message.find(std::to_string(getpid())) != std::string::npos,
+             second.error().message);
+  const auto begun = begin_search(softmax_config(scratch.path() / "config"), scratch.path() / "run",
+                                  surface({}), {}, kNever);
   BOOST_REQUIRE(!begun);
   BOOST_TEST(begun.error().message.find("already holds a run") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(the_run_folder_may_be_moved_and_the_task_edited) {
   ScratchFolder scratch;
-  search(scratch, {"budget.evaluations=12"});
+  run_search(scratch, {"budget.evaluations=12"});
   std::filesystem::remove_all(scratch.path() / "config");
   std::filesystem::rename(scratch.path() / "run", scratch.path() / "moved");
   std::ofstream(scratch.path() / "moved" / "task" / "softmax" / "task.yaml") << "name: other\n";
-  const auto again = resume_search(scratch.path() / "moved", {"budget.evaluations=20"}, surface({}), {}, kNever);
+  const auto again =
+      resume_search(scratch.path() / "moved", {"budget.evaluations=20"}, surface({}), {}, kNever);
   BOOST_REQUIRE_MESSAGE(again, (again ? "" : again.error().message));
   BOOST_TEST(Record::open(scratch.path() / "moved")->summary().evaluations == 20);
 }

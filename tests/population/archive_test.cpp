@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(lineage_leads_from_the_seed_and_to_every_descendant) {
   BOOST_TEST((chain_to_seed(5, parents_of) == std::vector<IndividualId>{1, 2, 4, 5}));
   BOOST_TEST((ancestors(5, parents_of) == std::vector<IndividualId>{1, 2, 3, 4}));
   BOOST_TEST((descendants(1, 6, parents_of) == std::vector<IndividualId>{2, 4, 5}));
-  BOOST_CHECK_THROW(chain_to_seed(1, [](IndividualId) { return std::vector<IndividualId>{1}; }), std::logic_error);
+  BOOST_CHECK_THROW(chain_to_seed(1, [](IndividualId) { return std::vector<IndividualId>{1}; }),
+                    std::logic_error);
 }
 
 BOOST_AUTO_TEST_CASE(selection_prefers_the_fit_and_gives_different_parents) {
@@ -88,7 +89,8 @@ BOOST_AUTO_TEST_CASE(selection_prefers_the_fit_and_gives_different_parents) {
   }
   BOOST_TEST(best_half > 450);
   RandomStream a = stream_of(1, "selection", 9), b = stream_of(1, "selection", 9);
-  BOOST_TEST((choose_parents(islands, archive, options, 0, 2, a) == choose_parents(islands, archive, options, 0, 2, b)));
+  BOOST_TEST((choose_parents(islands, archive, options, 0, 2, a) ==
+              choose_parents(islands, archive, options, 0, 2, b)));
 }
 
 BOOST_AUTO_TEST_CASE(an_island_with_one_individual_gives_one_parent) {

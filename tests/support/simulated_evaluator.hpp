@@ -1,6 +1,6 @@
-// An evaluator that measures nothing: a variant's speed is a fixed function of its knobs, with noise drawn from its
-// identity, so that equal variants always get equal results. Compile failures, crashes, duplicates and lost workers are
-// asked for by knob values. The duels run through the real gate.
+// An evaluator that measures nothing: a variant's speed is a fixed function of its knobs, with noise drawn
+// from its identity, so that equal variants always get equal results. Compile failures, crashes, duplicates
+// and lost workers are asked for by knob values. The duels run through the real gate.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@
 namespace cultivar::testing {
 
 struct Simulation {
-  double noise = 0.01;           // relative, of fitness
+  double noise = 0.01;                                     // relative, of fitness
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
-  int samples = 3;               // raw samples of a workload
-  bool quiet = false;            // timing_needs_quiet
+  int samples = 3;                                         // raw samples of a workload
+  bool quiet = false;                                      // timing_needs_quiet
   int compile_workers = 2;
   // Called at the start of each evaluation; may throw, count or ask for a stop.
   std::function<void(const Variant&)> on_evaluate;
@@ -48,7 +48,8 @@ class SimulatedEvaluator : public Evaluator {
   std::atomic<bool> interrupted_{false};
 };
 
-// A variant source of the softmax task with knobs. `name` makes different sources; one with "fast" in it is faster.
+// A variant source of the softmax task with knobs. `name` makes different sources; one with "fast" in it is
+// faster.
 //   UNROLL 16 does not compile; BLOCK 96 crashes; UNUSED changes the source's knobs but not its machine code.
 std::string softmax_source(const std::string& name);
 

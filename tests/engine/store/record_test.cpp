@@ -2,9 +2,9 @@
 #include "engine/store/record.hpp"
 
 #include <SQLiteCpp/Exception.h>
+#include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
-#include <unistd.h>
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/journal.hpp"
@@ -25,7 +25,8 @@ RunFacts some_facts() {
   facts.task_name = "softmax";
   facts.target = "cpu";
   facts.task_files = {{"task.yaml", "name: softmax\n"}};
-  facts.environment = {{"compiler", "c"}, {"devices", {{{"description", "d"}, {"facts", {{"num_cores", 2.0}}}}}}};
+  facts.environment = {{"compiler", "c"},
+                       {"devices", {{{"description", "d"}, {"facts", {{"num_cores", 2.0}}}}}}};
   facts.workloads = {"a", "b"};
   return facts;
 }
@@ -36,8 +37,13 @@ Individual proposal(IndividualId id) {
   i.variant_id = sha256_hex(std::to_string(id));
   i.source_id = id % 3 == 0 ? "source-b" : "source-a";
   i.configuration = {{"BLOCK", std::int64_t{16}}, {"LAYOUT", std::string("packed")}};
-  i.descent = {id > 1 ? std::vector<IndividualId>{id - 1} : std::vector<IndividualId>{}, id > 1 ? "tune" : "seed", "", 0.0, 0,
-               1, "note"};
+  i.descent = {id > 1 ? std::vector<IndividualId>{id - 1} : std::vector<IndividualId>{},
+               id > 1 ? "tune" : "seed",
+               "",
+               0.0,
+               0,
+               1,
+               "note"};
   return i;
 }
 
@@ -64,7 +70,9 @@ void write_run(const RunFolder& folder, IndividualId n, IndividualId checkpoint_
   auto journal = Journal::create(folder, some_facts());
   BOOST_REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message));
   for (IndividualId id = 1; id <= n; ++id) {
-    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) { step.propose(proposal(id), "text " + proposal(id).source_id, "s"); }));
+    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) {
+      step.propose(proposal(id), "text " + proposal(id).source_id, "s");
+    }));
     BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) {
       Individual i = proposal(id);
       i.fitness = static_cast<double>(id);
@@ -121,8 +129,8 @@ BOOST_AUTO_TEST_CASE(samples_come_back_bit_for_bit) {
   for (std::size_t w = 0; w < 2; ++w)
     for (std::size_t i = 0; i < 2; ++i) {
       const Sample &a = back.workloads[w].samples[i], &b = there.workloads[w].samples[i];
-      BOOST_TEST((a.seconds == b.seconds && a.clock_mhz == b.clock_mhz && a.temperature_c == b.temperature_c &&
-                  a.power_w == b.power_w && a.throttle == b.throttle));
+      BOOST_TEST((a.seconds == b.seconds && a.clock_mhz == b.clock_mhz &&
+                  a.temperature_c == b.temperature_c && a.power_w == b.power_w && a.throttle == b.throttle));
     }
 }
 
@@ -147,13 +155,15 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_nothing) {
   BOOST_TEST(!again);
   BOOST_TEST(journal->record().events(10).empty());
   BOOST_TEST(journal->record().summary().in_flight == 1);
-  BOOST_REQUIRE(journal->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
+  BOOST_REQUIRE(
+      journal->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
   BOOST_TEST(journal->record().count() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_without_a_run_and_a_newer_format_are_said) {
   BOOST_TEST(Record::open(path()).error().message.find("no run") != std::string::npos);
-  BOOST_TEST(Journal::open(RunFolder(path() / "nowhere")).error().message.find("no run") != std::string::npos);
+  BOOST_TEST(Journal::open(RunFolder(path() / "nowhere")).error().message.find("no run") !=
+             std::string::npos);
   const RunFolder folder(path() / "run");
   write_run(folder, 1);
   overwrite(folder.database(), 60, std::string("\0\0\0\x63", 4));  // user_version, in the header
@@ -199,7 +209,8 @@ BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_check
         ++recovered;
         salvaged += count == 60;
         BOOST_TEST(journal->recovery().find("checkpoint") != std::string::npos);
-        BOOST_TEST(journal->recovery().find(count == 60 ? "nothing that was recorded was lost" : "lost: ") != std::string::npos,
+        BOOST_TEST(journal->recovery().find(count == 60 ? "nothing that was recorded was lost" : "lost: ") !=
+                       std::string::npos,
                    journal->recovery());
         BOOST_TEST(!fs::is_empty(folder.damaged()));
       }
@@ -208,7 +219,8 @@ BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_check
       BOOST_TEST(read == count);
     }
   BOOST_TEST(recovered >= 17);
-  BOOST_TEST_MESSAGE("recovered " << recovered << ", of which without loss " << salvaged << "; unharmed " << unharmed);
+  BOOST_TEST_MESSAGE("recovered " << recovered << ", of which without loss " << salvaged << "; unharmed "
+                                  << unharmed);
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_database_is_restored_and_none_to_restore_is_said) {

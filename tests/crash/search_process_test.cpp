@@ -1,0 +1,232 @@
+// A search in a process of its own, to which bad things happen: kill -9 at any moment, a full disk, a folder
+// that cannot be written, a second process.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "engine/search.hpp"
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/record.hpp"
+#include "population/random.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+Surface surface(double evaluate_s = 0.002) {
+  Surface s;
+  s.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
+  s.evaluator = [evaluate_s](const Config&, const fs::path&) {
+    Simulation simulation;
+    simulation.compile_s = simulation.evaluate_s = evaluate_s;
+    return std::make_unique<SimulatedEvaluator>(simulation);
+  };
+  return s;
+}
+
+// In a fresh process, which has never had threads: `work` returns what is to be told, which is written to
+// `told`.
+pid_t in_child(const fs::path& told, const std::function<std::string()>& work) {
+  const pid_t pid = fork();
+  BOOST_REQUIRE(pid >= 0);
+  if (pid != 0) return pid;
+  std::string text;
+  try {
+    text = work();
+  } catch (const std::exception& e) {
+    text = std::string("exception: ") + e.what();
+  }
+  std::ofstream(told) << text;
+  _exit(0);
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Waits at most a minute.
+int wait_for(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 6000; ++i) {
+    if (waitpid(pid, &status, WNOHANG) == pid) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(pid, SIGKILL);
+  waitpid(pid, &status, 0);
+  BOOST_ERROR("the process did not end within a minute");
+  return status;
+}
+
+std::string told_by(const Expected<Outcome>& outcome) {
+  return outcome ? std::to_string(static_cast<int>(outcome->stop)) + " " + outcome->reason
+                 : "error: " + outcome.error().message;
+}
+
+std::string begin(const ScratchFolder& scratch, const std::string& evaluations) {
+  const Config config =
+      softmax_config(scratch.path() / "config", {"budget.evaluations=" + evaluations, "checkpoint.every=1s"});
+  return told_by(begin_search(config, scratch.path() / "run", surface(), {}, kNever));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(search_process, ScratchFolder)
+
+BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
+  const fs::path run = path() / "run", told = path() / "told";
+  std::int64_t judged = 0;
+  int kills = 0;
+  RandomStream stream = stream_of(11, "kills", 0);
+  // A judged individual must be the same after every later kill.
+  std::vector<std::string> seen;
+  for (int session = 0; session < 12; ++session) {
+    const pid_t pid = in_child(told, [&] {
+      return session == 0 || !fs::exists(run / "run.db")
+                 ? begin(*this, "100000")
+                 : told_by(resume_search(run, {}, surface(), {}, kNever));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + below(stream, 700)));
+    kill(pid, SIGKILL);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    BOOST_REQUIRE_MESSAGE(WIFSIGNALED(status), text_of(told));
+    ++kills;
+    if (!fs::exists(run / "run.db")) continue;  // killed before there was a record
+    BOOST_TEST(damage_of(run / "run.db", true).empty());
+    const auto record = Record::open(run);
+    BOOST_REQUIRE(record);
+    const Summary summary = record->summary();
+    BOOST_TEST(summary.state == "stopped");  // not "running": nobody holds the lock
+    BOOST_TEST(summary.evaluations >= judged);
+    judged = summary.evaluations;
+    std::size_t i = 0;
+    record->each_individual([&](const IndividualRow& row) {
+      std::string facts = row.individual.variant_id;
+      if (row.state != IndividualState::proposed) {
+        std::ostringstream all;
+        all << facts << ' ' << static_cast<int>(row.state) << ' ' << row.individual.fitness << ' '
+            << row.reason;
+        facts = all.str();
+      }
+      if (i == seen.size()) seen.emplace_back();
+      if (seen[i].find(' ') != std::string::npos)
+        BOOST_TEST(seen[i] == facts);
+      else
+        BOOST_TEST(facts.starts_with(seen[i]));
+      seen[i++] = facts;
+    });
+    BOOST_TEST(i == seen.size());
+  }
+  BOOST_TEST(judged > 20);
+  BOOST_TEST_MESSAGE(kills << " kills, " << judged << " individuals judged");
+
+  const std::string budget = "budget.evaluations=" + std::to_string(seen.size() + 10);
+  wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, surface(), {}, kNever)); }));
+  BOOST_TEST(text_of(told).find("evaluations is spent") != std::string::npos, text_of(told));
+  const auto record = Record::open(run);
+  BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
+  wait_for(in_child(told, [&] {
+    const auto report = replay(run, surface());
+    if (!report) return report.error().message;
+    return report->differences.empty() ? std::string("agrees") : report->differences.front();
+  }));
+  BOOST_TEST(text_of(told) == "agrees");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
+  const fs::path run = path() / "run", told = path() / "told";
+  wait_for(in_child(told, [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{300'000, 300'000};  // no file may grow beyond: the write-ahead log meets it first
+    setrlimit(RLIMIT_FSIZE, &limit);
+    return begin(*this, "100000");
+  }));
+  const std::string text = text_of(told);
+  BOOST_TEST(text.find("all recorded steps are safe") != std::string::npos, text);
+  BOOST_TEST(damage_of(run / "run.db", true).empty());
+  const std::int64_t judged = Record::open(run)->summary().evaluations;
+  BOOST_TEST(judged > 5);
+  wait_for(in_child(told, [&] {
+    return told_by(
+        resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, surface(), {}, kNever));
+  }));
+  BOOST_TEST(text_of(told).find("evaluations is spent") != std::string::npos, text_of(told));
+  BOOST_TEST(Record::open(run)->summary().evaluations >= judged + 30);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
+  const fs::path told = path() / "told";
+  fs::permissions(path(), fs::perms::others_all, fs::perm_options::add);
+  wait_for(in_child(told, [&] { return begin(*this, "10"); }));
+  BOOST_REQUIRE(text_of(told).find("evaluations is spent") != std::string::npos);
+  // Root may write anywhere, so the child becomes nobody; a user's own child is denied by the permissions.
+  for (const char* folder : {"run", "run/checkpoints", "run/submissions"})
+    fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                         fs::perms::others_exec);
+  for (const bool fresh : {false, true}) {
+    const fs::path answer = path() / (fresh ? "told-fresh" : "told-resume");
+    std::ofstream(answer) << "";
+    fs::permissions(answer, fs::perms::all);
+    wait_for(in_child(answer, [&] {
+      if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        return std::string("cannot become nobody");
+      if (!fresh)
+        return told_by(resume_search(path() / "run", {"budget.evaluations=20"}, surface(), {}, kNever));
+      const Config config = load_config(path() / "config" / "search.yaml", {}, surface().installation);
+      return told_by(begin_search(config, path() / "run" / "inner", surface(), {}, kNever));
+    }));
+    const std::string text = text_of(answer);
+    BOOST_TEST(text.starts_with("error: "), text);
+    BOOST_TEST(text.find("ermission") != std::string::npos, text);
+  }
+  fs::permissions(path() / "run", fs::perms::owner_all);
+  for (const char* folder : {"run/checkpoints", "run/submissions"})
+    fs::permissions(path() / folder, fs::perms::owner_all);
+  BOOST_TEST(Record::open(path() / "run")->summary().evaluations == 10);  // untouched
+}
+
+BOOST_AUTO_TEST_CASE(a_second_process_is_told_the_first_ones_number_and_may_still_submit) {
+  const fs::path run = path() / "run", told = path() / "told";
+  const pid_t pid = in_child(told, [&] { return begin(*this, "100000"); });
+  for (int i = 0; i < 3000 && !(fs::exists(run / "run.db") && Record::open(run)->summary().evaluations > 3);
+       ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  BOOST_TEST(Record::open(run)->summary().state == "running");
+  const auto second = resume_search(run, {}, surface(), {}, kNever);
+  BOOST_REQUIRE(!second);
+  BOOST_TEST(second.error().message.find("process " + std::to_string(pid)) != std::string::npos,
+             second.error().message);
+
+  BOOST_REQUIRE(submit_variant(run, softmax_source("softmax_submitted"), {}, "mine"));
+  bool taken = false;
+  for (int i = 0; i < 1000 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Record::open(run)->each_individual([&](const IndividualRow& row) {
+      taken = taken || (row.individual.descent.op == "submit" && row.state != IndividualState::proposed);
+    });
+  }
+  BOOST_TEST(taken);
+  kill(pid, SIGKILL);
+  int status = 0;
+  waitpid(pid, &status, 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
