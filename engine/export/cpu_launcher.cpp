@@ -263,7 +263,7 @@ std::string verify_data(const LauncherInput& input) {
       "};\nstruct Workload {\n  const char* name;\n  std::vector<ReferenceNumber> numbers;\n  double cost;\n"
       "  std::int64_t row_elements;\n};\n\n";
   text += fmt::format("const double factor = {}, floor_eps = {}, epsilon = {};\n", task.tolerance.factor,
-                      task.tolerance.floor_eps, epsilon_of(input.workloads.front().dtype));
+                      task.tolerance.floor_eps, accumulation_epsilon(input.workloads.front().dtype));
   text += "const std::vector<const char*> row_dimensions{";
   for (const auto& row : task.rows) text += fmt::format("\"{}\", ", row);
   text += "};\nconst std::vector<Tensor> tensors{\n";

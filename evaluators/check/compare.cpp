@@ -128,7 +128,7 @@ class OutputCheck {
   }
 
   double ratio(const Errors& errors, const Errors& legal, double* allowed_max) const {
-    const double floor = tolerance_.floor_eps * epsilon_of(output_.dtype) * errors.reference_rms();
+    const double floor = tolerance_.floor_eps * accumulation_epsilon(output_.dtype) * errors.reference_rms();
     *allowed_max = tolerance_.factor * legal.max + floor;
     if (errors.wrong_non_finite > 0) return kInfinity;
     return std::max(ratio_of(errors.max, *allowed_max),
@@ -238,7 +238,7 @@ std::string OutputCheck::diagnostics() const {
       "{}: {} of {} compared elements are wrong; allowed error = {:g} x legal rounding + {:g} "
       "eps({}) x RMS\n",
       output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
-      tolerance_.floor_eps, name_of(output_.dtype));
+      tolerance_.floor_eps, size_of(output_.dtype) == 8 ? "f64" : "f32");
   text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
   if (worst_i != first_i || worst_e != first_e)
     text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);

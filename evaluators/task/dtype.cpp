@@ -118,6 +118,10 @@ std::string_view name_of(Dtype type) {
 bool is_floating(Dtype type) {
   return row_of(type).floating;
 }
+double accumulation_epsilon(Dtype dtype) {
+  return epsilon_of(size_of(dtype) == 8 ? Dtype::f64 : Dtype::f32);
+}
+
 double epsilon_of(Dtype type) {
   return row_of(type).epsilon;
 }

@@ -209,7 +209,7 @@ class Reader {
   void read_tolerance(const YamlNode& node) {
     YamlMap map = node.map();
     if (const auto value = map.optional("factor")) task_.tolerance.factor = value->number(1.0, 16.0);
-    if (const auto value = map.optional("floor_eps")) task_.tolerance.floor_eps = value->number(0.0, 64.0);
+    if (const auto value = map.optional("floor_eps")) task_.tolerance.floor_eps = value->number(0.0, 1024.0);
     if (const auto value = map.optional("block_rows")) task_.tolerance.block_rows = value->integer(1);
     map.finish();
   }

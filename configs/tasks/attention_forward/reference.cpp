@@ -1,6 +1,6 @@
 // The oracle of attention_forward, one row (one query of one head) at a time: fp64, two passes over the keys. And the
-// legal-rounding model: what a careful kernel does that keeps logits, softmax and sums in f32, rounds the
-// probabilities to the I/O dtype for the second product, and rounds O once at the end.
+// legal-rounding model: what kernels do that keep logits, softmax and sums in f32, round the probabilities to
+// the I/O dtype for the second product, and round O once at the end.
 #include "cultivar_reference.hpp"
 
 #include <algorithm>
@@ -69,12 +69,15 @@ extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, doubl
   r.attend(out, r.visible);
 }
 
-extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  if (r.visible <= 0) return r.nothing(out);
+namespace {
+
+// Both legal kernels round as the format allows and sum in f32, in different orders. The tolerance follows the one that
+// is farther from exact, element by element: a kernel may be as careless as either.
+
+// All logits, then their maximum, then the weighted values; scaled after the product.
+void two_passes(const ReferenceArgs& args, const Row& r, double* out) {
   const auto count = static_cast<std::size_t>(r.visible);
   std::vector<float> q(r.q, r.q + r.D), logits(count), sums(static_cast<std::size_t>(r.D), 0.0f);
-
   constexpr std::size_t together = 8;  // each logit is summed in order; eight at a time only for speed
   float maximum = -std::numeric_limits<float>::infinity();
   for (std::size_t j = 0; j < count; j += together) {
@@ -95,6 +98,49 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
   }
   for (std::int64_t d = 0; d < r.D; ++d) out[d] = args.round(sums[d] / sum);
   out[r.D] = maximum + std::log(sum);
+}
+
+// Tile by tile with a running maximum; scale and log2(e) go into the query beforehand (FlashAttention-2's way).
+void online(const ReferenceArgs& args, const Row& r, double* out) {
+  constexpr std::int64_t tile = 32;
+  constexpr float log2e = 1.44269504f, ln2 = 0.693147181f;
+  std::vector<float> q(static_cast<std::size_t>(r.D)), sums(q.size(), 0.0f);
+  for (std::int64_t d = 0; d < r.D; ++d) q[d] = static_cast<float>(r.q[d]) * (r.scale * log2e);
+  float maximum = -std::numeric_limits<float>::infinity(), sum = 0.0f, logits[tile];
+  for (std::int64_t begin = 0; begin < r.visible; begin += tile) {
+    const auto n = std::min(tile, r.visible - begin);
+    const float before = maximum;
+    float dots[tile] = {};
+    for (std::int64_t d = 0; d < r.D; ++d)
+      for (std::int64_t u = 0; u < n; ++u)
+        dots[u] += q[d] * static_cast<float>(r.k[(begin + u) * r.key_stride + d]);
+    for (std::int64_t u = 0; u < n; ++u) maximum = std::max(maximum, logits[u] = dots[u]);
+    const float rescale = std::exp2(before - maximum);
+    sum *= rescale;
+    for (auto& value : sums) value *= rescale;
+    for (std::int64_t u = 0; u < n; ++u) {
+      const float weight = std::exp2(logits[u] - maximum);
+      sum += weight;
+      const float p = static_cast<float>(args.round(weight));
+      const double* value = r.v + (begin + u) * r.key_stride;
+      for (std::int64_t d = 0; d < r.D; ++d) sums[d] += p * static_cast<float>(value[d]);
+    }
+  }
+  for (std::int64_t d = 0; d < r.D; ++d) out[d] = args.round(sums[d] / sum);
+  out[r.D] = (maximum + std::log2(sum)) * ln2;
+}
+
+}  // namespace
+
+extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
+  const Row r(args, row);
+  if (r.visible <= 0) return r.nothing(out);
+  std::vector<double> exact(static_cast<std::size_t>(r.D) + 1), other(exact.size());
+  r.attend(exact.data(), r.visible);
+  two_passes(args, r, out);
+  online(args, r, other.data());
+  for (std::size_t e = 0; e < exact.size(); ++e)
+    if (std::abs(other[e] - exact[e]) > std::abs(out[e] - exact[e])) out[e] = other[e];
 }
 
 // --- Wrong kernels that the checks must refuse. ---
