@@ -14,6 +14,7 @@
 #include <csignal>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace cultivar {
 namespace {
@@ -70,6 +71,9 @@ std::string place_of(const cell::Hint& hint) {
     return "the end of its stack (16 MiB): too large an array or too deep a recursion";
   return fmt::format("address {:#x}", hint.address);
 }
+
+// At most this long for threads to go to sleep; one that is still running then works for itself.
+constexpr double settle_s = 0.05;
 
 }  // namespace
 
@@ -130,6 +134,8 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
     cell.process_.wait_or_kill(deadline_in(0.2));
     return failed("the cell did not start: " + cell.process_.captured());
   }
+  cell.threads_ = CellThreads(pid);
+  cell.settle(deadline_in(settle_s));
   return cell;
 }
 
@@ -138,6 +144,7 @@ tl::expected<void, Fault> CellProcess::load(Clock::time_point deadline) {
   wake(control().load);
   auto done = await(cell::kernels_loaded, deadline);
   loaded_ = done.has_value();
+  settle(deadline_in(settle_s));
   return done;
 }
 
@@ -149,19 +156,26 @@ double CellProcess::cpu_seconds() const {
   return seconds_of(cpu_clock_);
 }
 
+void CellProcess::settle(Clock::time_point deadline) {
+  for (int look = 0; !threads_.asleep() && Clock::now() < deadline; ++look)
+    if (look > 2) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  cpu_asleep_s_ = cpu_seconds();
+}
+
 tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_point deadline) {
   Ring result;
   control().command = command;
   const std::uint32_t number = ++rings_;
-  result.cpu_before_s = cpu_seconds();
+  result.before_s = cpu_seconds() - cpu_asleep_s_;
   const double start = raw_seconds();
   control().ring.store(number);
   wake(control().ring);
   auto done = await(number, deadline);
-  // The cell's clock first: what it does after this line is counted on top of the wall time.
-  result.cpu_at_done_s = cpu_seconds();
-  result.wall_s = raw_seconds() - start;
+  const double cpu_at_done = cpu_seconds(), end = raw_seconds();
+  result.wall_s = end - start;
   if (!done) return tl::make_unexpected(done.error());
+  settle(deadline_in(settle_s));
+  result.after_s = std::clamp(cpu_asleep_s_ - cpu_at_done, 0.0, raw_seconds() - end);
   return result;
 }
 

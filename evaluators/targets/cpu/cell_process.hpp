@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "evaluators/targets/cpu/arena.hpp"
+#include "evaluators/targets/cpu/cell_threads.hpp"
 #include "evaluators/targets/cpu/sandbox.hpp"
 #include "evaluators/targets/target.hpp"
 #include "evaluators/worker/process.hpp"
@@ -19,11 +20,11 @@ struct CellOptions {
   std::size_t memory_bytes = std::size_t{2} << 30;  // that a candidate may have besides its buffers
 };
 
-// One answered ring. CPU times are the whole cell's, all threads together.
+// One answered ring.
 struct Ring {
-  double wall_s = 0.0;
-  double cpu_before_s = 0.0;   // just before the ring
-  double cpu_at_done_s = 0.0;  // read before the clock was: what is done later is charged
+  double wall_s = 0.0;    // until it said that it had finished
+  double before_s = 0.0;  // CPU time used since it last slept: nobody had asked for it
+  double after_s = 0.0;   // what it may have worked on after it said so: see CellProcess::ring
 };
 
 class CellProcess {  // not thread-safe
@@ -39,12 +40,17 @@ class CellProcess {  // not thread-safe
   tl::expected<void, Fault> load(Clock::time_point deadline);
   // Where the buffers are in the next runs.
   void set_addresses(const Arena&);
+  // Rings, waits for the answer, and then until all threads sleep again. `after_s` is the least that is
+  // certain to be no less than the truth: the CPU time booked since the answer (which counts too much, since
+  // the scheduler books a running thread's time late), or the wall time until all slept (too much on a busy
+  // machine).
   tl::expected<Ring, Fault> ring(cell::Command, Clock::time_point deadline);
-  double cpu_seconds() const;  // 0 when it is gone
 
  private:
   CellProcess(ChildProcess, SharedMemory);
   cell::Control& control() const { return *reinterpret_cast<cell::Control*>(page_.data()); }
+  double cpu_seconds() const;  // 0 when it is gone
+  void settle(Clock::time_point deadline);
   tl::expected<void, Fault> await(std::uint32_t number, Clock::time_point deadline);
   Fault timed_out();
   Fault died();
@@ -53,6 +59,8 @@ class CellProcess {  // not thread-safe
   SharedMemory page_;
   Explain explain_;
   clockid_t cpu_clock_ = 0;
+  CellThreads threads_;
+  double cpu_asleep_s_ = 0.0;  // the cell's CPU clock when all its threads last slept
   std::uint32_t rings_ = 0;
   bool loaded_ = false;
 };

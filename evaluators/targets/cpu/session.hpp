@@ -38,7 +38,6 @@ class CpuSession : public Session {
   Arena arena_;
   CellProcess cell_;
   double handshake_s_ = 0.0;
-  double cpu_seen_s_ = 0.0;  // the cell's CPU time when we last looked
   std::uint64_t runs_ = 0;
   std::size_t unwritten_ = 0;
   std::optional<Fault> dead_;

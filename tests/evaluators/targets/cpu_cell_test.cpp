@@ -34,6 +34,22 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
+// Works outside the time it is given: nearly no run of it counts.
+void check_disturbed(const char* file, const std::string& words) {
+  BOOST_TEST_CONTEXT(file) {
+    SoftmaxRun run(file, 2048, 1024);  // large, so that the work outlasts what the judge does meanwhile
+    int counted = 0, told = 0;
+    for (int i = 0; i < 14; ++i) {
+      const auto sample = run.run({.timed = true, .poison_seed = 0, .deadline_s = 20.0});
+      BOOST_REQUIRE_MESSAGE(sample, (sample ? "" : sample.error().detail));
+      counted += sample->disturbance.empty() && i > 0;  // it may need one run to find out where things are
+      told += sample->disturbance.find(words) != std::string::npos;
+    }
+    BOOST_TEST(counted == 0);
+    BOOST_TEST(told >= 12);
+  }
+}
+
 std::size_t cells_alive() {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -160,13 +176,11 @@ BOOST_AUTO_TEST_CASE(stale_outputs_are_not_there_to_be_kept) {
 
 #if defined(__x86_64__)
 BOOST_AUTO_TEST_CASE(who_answers_before_the_work_is_done_is_seen_working_on) {
-  // Large, so that the work outlasts what the judge does meanwhile.
-  check({"cheats/answers_too_early.cpp", Fault::Kind::idle_activity, "after it said that it had finished"},
-        2048, 1024);
+  check_disturbed("cheats/answers_too_early.cpp", "after it said that it had finished");
 }
 
 BOOST_AUTO_TEST_CASE(who_computes_ahead_between_runs_is_seen_working) {
-  check({"cheats/computes_ahead.cpp", Fault::Kind::idle_activity, "it computed for"}, 2048, 1024);
+  check_disturbed("cheats/computes_ahead.cpp", "it computed for");
 }
 #endif
 
