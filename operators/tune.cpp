@@ -79,7 +79,11 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
   }
   if (!study->tuner) return *study;
   std::vector<IndividualId> undecided;
-  for (const IndividualId id : unread_[source_id]) {
+  constexpr std::size_t kLessons =
+      16;  // of a long history the surrogate learns from the end; it remembers all of it
+  const auto& unread = unread_[source_id];
+  for (std::size_t i = 0; i < unread.size(); ++i) {
+    const IndividualId id = unread[i];
     // A duplicate is its twin: the same kernel has the same speed, and the twin may still be in flight.
     const IndividualId twin = s.archive.duplicate_of(id) ? s.archive.duplicate_of(id) : id;
     if (s.archive.state(twin) == Member::State::in_flight) {
@@ -89,7 +93,8 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
     const auto point = point_of(study->feasible->tunables(), s.archive.member(id).configuration);
     if (!point) continue;
     const bool measured = s.archive.state(twin) == Member::State::measured;
-    study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt);
+    study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt,
+                          i + kLessons >= unread.size());
   }
   unread_[source_id] = std::move(undecided);
   return *study;

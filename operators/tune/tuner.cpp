@@ -55,7 +55,7 @@ class Tuner::Impl {
     }
   }
 
-  void observe(const Point& point, std::optional<double> cost) {
+  void observe(const Point& point, std::optional<double> cost, bool learn) {
     require_on_grid(space_, point);
     const auto [place, added] = index_.try_emplace(point, points_.size());
     if (added) {
@@ -69,7 +69,7 @@ class Tuner::Impl {
       best_ = value;
       best_since_ = points_.size();
     }
-    if (added && static_cast<int>(points_.size()) >= options_.initial) refine();
+    if (learn && added && static_cast<int>(points_.size()) >= options_.initial) refine();
   }
 
   std::optional<Point> propose(std::span<const Point> pending) {
@@ -314,8 +314,8 @@ Tuner::~Tuner() = default;
 Tuner::Tuner(Tuner&&) noexcept = default;
 Tuner& Tuner::operator=(Tuner&&) noexcept = default;
 
-void Tuner::observe(const Point& point, std::optional<double> cost) {
-  impl_->observe(point, cost);
+void Tuner::observe(const Point& point, std::optional<double> cost, bool learn) {
+  impl_->observe(point, cost, learn);
 }
 std::optional<Point> Tuner::propose(std::span<const Point> pending) {
   return impl_->propose(pending);

@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 2 ? std::filesystem::path(argv[2]) : scratch.path();
   Config config = softmax_config(folder / "config",
                                  {"budget.evaluations=" + std::to_string(target), "checkpoint.every=60s",
-                                  "population.explore=0.9", "operators={tune: 1, crossover_knobs: 30}"});
+                                  "population.explore=0.9", "operators={tune: 1, crossover_knobs: 200}"});
   config.seeds.clear();
   for (int i = 0; i < 5; ++i) {
     const auto file = folder / "config" / ("wide" + std::to_string(i) + ".cpp");

@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
   const fs::path run = path() / "run", told = path() / "told";
   wait_for(in_child(told, [&] {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{300'000, 300'000};  // no file may grow beyond: the write-ahead log meets it first
+    const rlimit limit{1'500'000, 1'500'000};  // no file may grow beyond: the write-ahead log meets it first
     setrlimit(RLIMIT_FSIZE, &limit);
     return begin(*this, "100000");
   }));
