@@ -29,8 +29,9 @@ bool matters(const std::string& kind) {
 }  // namespace
 
 std::string words_of(const Progress& p) {
-  std::string text = p.best == 0 ? std::string("no kernel measured yet")
-                                 : fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
+  std::string text = p.best == 0
+                         ? std::string(p.measured ? "no kernel confirmed yet" : "no kernel measured yet")
+                         : fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
   if (p.best != 0) text += p.ratio_to_seed > 0 ? fmt::format(", {} seed)", ratio_of(p.ratio_to_seed)) : ")";
   text += fmt::format(" | {} judged", p.evaluations);
   if (p.evaluations_per_hour > 0) text += fmt::format(", {:.0f}/h", p.evaluations_per_hour);

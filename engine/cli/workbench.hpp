@@ -19,7 +19,8 @@ struct TargetChoice {
   TargetKind kind = TargetKind::cpu;
   int device = 0;
 };
-TargetChoice parse_target(const House&, const std::string&);  // InputError; MissingError when this build has no such target
+TargetChoice parse_target(const House&,
+                          const std::string&);  // InputError; MissingError when this build has no such target
 
 // The set that the user names, or the one that a target is usually tried on. Throws InputError.
 const WorkloadSet& choose_workloads(const Task&, const std::string& set, TargetKind);
