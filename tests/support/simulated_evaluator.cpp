@@ -94,7 +94,7 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int, const EvaluateRequest& re
     WorkloadResult result;
     result.workload = workload.name;
     for (int i = 0; i < simulation_.samples; ++i)
-      result.samples.push_back({1e-3 / evaluation.fitness * (1.0 + 0.01 * uniform(stream)), 0, 0, 0, 0});
+      result.samples.emplace_back().seconds = 1e-3 / evaluation.fitness * (1.0 + 0.01 * uniform(stream));
     result.median_us = 1e3 / evaluation.fitness;
     result.q1_us = result.median_us * 0.99;
     result.q3_us = result.median_us * 1.01;
