@@ -59,8 +59,8 @@ class OutputCheck {
         output_(output),
         first_element_(first_element),
         expected_(expected),
-        got_(static_cast<std::size_t>(output.elements)) {
-    decode(output.dtype, bytes, got_);
+        got_(expected.rows.size() * output.element_offsets.size()) {
+    decode_rows(bytes);
     block_rows_ =
         std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows);
     for (std::size_t i = 0; i < expected.rows.size(); ++i)
@@ -109,18 +109,31 @@ class OutputCheck {
   double of(std::span<const double> rows, std::size_t i, std::size_t e) const {
     return rows[i * static_cast<std::size_t>(layout_.row_elements()) + first_element_ + e];
   }
-  std::size_t flat(std::size_t i, std::size_t e) const {
-    return static_cast<std::size_t>(layout_.base(output_, expected_.rows[i]) + output_.element_offsets[e]);
+  double got(std::size_t i, std::size_t e) const { return got_[i * row_size() + e]; }
+  std::int64_t flat(std::size_t i, std::size_t e) const {
+    return layout_.base(output_, expected_.rows[i]) + output_.element_offsets[e];
+  }
+
+  // Only the rows that are compared: a timed run's output may be a thousand times larger than its sample.
+  void decode_rows(std::span<const std::byte> bytes) {
+    const std::size_t width = size_of(output_.dtype);
+    const bool contiguous = output_.element_offsets.back() == static_cast<std::int64_t>(row_size()) - 1;
+    for (std::size_t i = 0; i < expected_.rows.size(); ++i) {
+      const std::span<double> row = std::span(got_).subspan(i * row_size(), row_size());
+      if (contiguous) {
+        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, 0)) * width, row_size() * width), row);
+        continue;
+      }
+      for (std::size_t e = 0; e < row_size(); ++e)
+        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, e)) * width, width), row.subspan(e, 1));
+    }
   }
 
   Errors errors_of(std::size_t block, const std::vector<double>* rounded) const {
     Errors errors;
     for (std::size_t i = starts_[block]; i < starts_[block + 1]; ++i) {
-      const auto base = static_cast<std::size_t>(layout_.base(output_, expected_.rows[i]));
       for (std::size_t e = 0; e < row_size(); ++e) {
-        const double value = rounded == nullptr
-                                 ? got_[base + static_cast<std::size_t>(output_.element_offsets[e])]
-                                 : of(*rounded, i, e);
+        const double value = rounded == nullptr ? got(i, e) : of(*rounded, i, e);
         errors.add(value, want(i, e));
       }
     }
@@ -142,7 +155,7 @@ class OutputCheck {
   const OutputLayout& output_;
   std::size_t first_element_;
   const ExpectedRows& expected_;
-  std::vector<double> got_;
+  std::vector<double> got_;  // of the compared rows, row after row
   std::vector<std::size_t> starts_;  // of blocks, in `rows`; one past the end last
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
@@ -152,11 +165,11 @@ class OutputCheck {
 
 std::string OutputCheck::element_line(std::string_view which, std::size_t i, std::size_t e,
                                       double allowed) const {
-  const std::size_t at = flat(i, e);
-  const double error = std::abs(got_[at] - want(i, e));
+  const double value = got(i, e);
+  const double error = std::abs(value - want(i, e));
   std::string line =
       fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
-                  layout_.describe(output_, static_cast<std::int64_t>(at)), got_[at], want(i, e));
+                  layout_.describe(output_, flat(i, e)), value, want(i, e));
   if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
   return line + "\n";
 }
@@ -219,13 +232,13 @@ std::string OutputCheck::diagnostics() const {
     if (ratios_[b] <= 1.0) continue;
     for (std::size_t i = starts_[b]; i < starts_[b + 1]; ++i) {
       for (std::size_t e = 0; e < row_size(); ++e) {
-        const double got = got_[flat(i, e)], expected = want(i, e);
-        const bool finite = std::isfinite(got) && std::isfinite(expected);
-        if (finite ? std::abs(got - expected) <= allowed_max_[b] : same_non_finite(got, expected)) continue;
-        const double badness = finite ? ratio_of(std::abs(got - expected), allowed_max_[b]) : kInfinity;
+        const double value = got(i, e), expected = want(i, e);
+        const bool finite = std::isfinite(value) && std::isfinite(expected);
+        if (finite ? std::abs(value - expected) <= allowed_max_[b] : same_non_finite(value, expected)) continue;
+        const double badness = finite ? ratio_of(std::abs(value - expected), allowed_max_[b]) : kInfinity;
         if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
         if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;
-        pattern.add(layout_.coordinates(expected_.rows[i]), static_cast<std::int64_t>(e), got, expected);
+        pattern.add(layout_.coordinates(expected_.rows[i]), static_cast<std::int64_t>(e), value, expected);
       }
     }
   }

@@ -10,6 +10,8 @@ namespace {
 
 // Below this a stretch has too few windows, and drawing anew costs nothing.
 constexpr std::int64_t kLeastWindowed = 4096;
+// How much longer than its tensor a stretch is at the most: enough places to start.
+constexpr std::int64_t kSlack = std::int64_t{1} << 21;
 
 bool independent(Fill::Kind kind) {
   return kind == Fill::Kind::normal || kind == Fill::Kind::uniform || kind == Fill::Kind::spread;
@@ -30,11 +32,10 @@ InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t s
     if (!s.shape.empty()) s.innermost = s.shape.back();
     s.windowed = s.elements >= kLeastWindowed && independent(tensor.fill.kind);
     if (s.windowed) {
-      const std::vector<std::int64_t> twice = {2 * s.elements};
-      s.bytes.resize(2 * static_cast<std::size_t>(s.elements) * size_of(s.dtype));
-      fill_tensor(tensor.fill, derive_seed(seed, tensor.name), twice, s.dtype, s.bytes);
-      s.decoded.resize(2 * static_cast<std::size_t>(s.elements));
-      decode(s.dtype, s.bytes, s.decoded);
+      s.slack = std::min(s.elements, kSlack);
+      s.decoded.resize(static_cast<std::size_t>(s.elements + s.slack));
+      s.bytes.resize(s.decoded.size() * size_of(s.dtype));
+      draw(s, derive_seed(seed, tensor.name));
     } else {
       s.decoded.resize(static_cast<std::size_t>(s.elements));
     }
@@ -43,6 +44,12 @@ InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t s
   }
   values_.resize(stretches_.size());
   next();
+}
+
+void InputPool::draw(Stretch& s, std::uint64_t seed) {
+  const std::vector<std::int64_t> line = {s.elements + s.slack};
+  fill_tensor(s.spec->fill, seed, line, s.dtype, s.bytes);
+  decode(s.dtype, s.bytes, s.decoded);
 }
 
 void InputPool::next() {
@@ -60,13 +67,11 @@ void InputPool::next() {
     std::int64_t offset = 0;
     bool found = false;
     for (int attempt = 0; attempt < 64 && !found; ++attempt) {
-      offset = static_cast<std::int64_t>(stream_() % static_cast<std::uint64_t>(s.elements + 1));
+      offset = static_cast<std::int64_t>(stream_() % static_cast<std::uint64_t>(s.slack + 1));
       found = s.used.insert(s.innermost > 1 ? offset % s.innermost : offset).second;
     }
     if (!found) {
-      const std::vector<std::int64_t> twice = {2 * s.elements};
-      fill_tensor(s.spec->fill, derive_seed(seed_, s.spec->name, runs_), twice, s.dtype, s.bytes);
-      decode(s.dtype, s.bytes, s.decoded);
+      draw(s, derive_seed(seed_, s.spec->name, runs_));
       s.used = {s.innermost > 1 ? offset % s.innermost : offset};
     }
     const std::size_t element = size_of(s.dtype);

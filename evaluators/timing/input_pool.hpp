@@ -1,5 +1,5 @@
 // Fresh inputs for every timed run at the price of a copy. An input whose elements are drawn independently is
-// kept as a secret stretch of twice its size; each run gets another window of it, never seen before and
+// kept as a longer secret stretch; each run gets another window of it, never seen before and
 // aligned to nothing, so that no output of an earlier run, nor any row of one, is right again. Other fills
 // are drawn anew for each run.
 #pragma once
@@ -26,12 +26,14 @@ class InputPool {
     const TensorSpec* spec = nullptr;
     Dtype dtype = Dtype::f32;
     std::vector<std::int64_t> shape;
-    std::int64_t elements = 0, innermost = 1;
+    std::int64_t elements = 0, innermost = 1, slack = 0;
     bool windowed = false;
     std::vector<std::byte> bytes;  // of the stretch; empty when drawn anew
     std::vector<double> decoded;
-    std::set<std::int64_t> used;  // offsets, modulo nothing: each once
+    std::set<std::int64_t> used;  // offsets modulo the innermost extent: each once
   };
+
+  static void draw(Stretch&, std::uint64_t seed);
 
   std::uint64_t seed_;
   std::uint64_t runs_ = 0;
