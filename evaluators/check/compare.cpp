@@ -121,11 +121,13 @@ class OutputCheck {
     for (std::size_t i = 0; i < expected_.rows.size(); ++i) {
       const std::span<double> row = std::span(got_).subspan(i * row_size(), row_size());
       if (contiguous) {
-        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, 0)) * width, row_size() * width), row);
+        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, 0)) * width, row_size() * width),
+               row);
         continue;
       }
       for (std::size_t e = 0; e < row_size(); ++e)
-        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, e)) * width, width), row.subspan(e, 1));
+        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, e)) * width, width),
+               row.subspan(e, 1));
     }
   }
 
@@ -155,7 +157,7 @@ class OutputCheck {
   const OutputLayout& output_;
   std::size_t first_element_;
   const ExpectedRows& expected_;
-  std::vector<double> got_;  // of the compared rows, row after row
+  std::vector<double> got_;          // of the compared rows, row after row
   std::vector<std::size_t> starts_;  // of blocks, in `rows`; one past the end last
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
@@ -167,9 +169,8 @@ std::string OutputCheck::element_line(std::string_view which, std::size_t i, std
                                       double allowed) const {
   const double value = got(i, e);
   const double error = std::abs(value - want(i, e));
-  std::string line =
-      fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
-                  layout_.describe(output_, flat(i, e)), value, want(i, e));
+  std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
+                                 layout_.describe(output_, flat(i, e)), value, want(i, e));
   if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
   return line + "\n";
 }
@@ -234,7 +235,8 @@ std::string OutputCheck::diagnostics() const {
       for (std::size_t e = 0; e < row_size(); ++e) {
         const double value = got(i, e), expected = want(i, e);
         const bool finite = std::isfinite(value) && std::isfinite(expected);
-        if (finite ? std::abs(value - expected) <= allowed_max_[b] : same_non_finite(value, expected)) continue;
+        if (finite ? std::abs(value - expected) <= allowed_max_[b] : same_non_finite(value, expected))
+          continue;
         const double badness = finite ? ratio_of(std::abs(value - expected), allowed_max_[b]) : kInfinity;
         if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
         if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;

@@ -164,7 +164,7 @@ double round_to_fp8(double value) {
 Expected<void> check_controls(const Task& task, const OracleLibrary& library, TargetKind target,
                               int threads) {
   std::vector<Workload> shapes;
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
+  for (const Stage stage : {Stage::smoke, Stage::sweep})
     for (Workload& w : check_shapes(task, stage, target)) shapes.push_back(std::move(w));
   if (shapes.empty())
     return failure("controls",
@@ -199,6 +199,7 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
         if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();
       };
       for (const Workload& w : shapes) try_on(w, nullptr);
+      for (const Workload& w : check_shapes(task, Stage::edge, target)) try_on(w, nullptr);
       for (const Workload& w : check_shapes(task, Stage::stress, target))
         for (const StressCase& stress : task.stress) try_on(w, &stress);
       if (refused) continue;
