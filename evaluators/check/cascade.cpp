@@ -46,23 +46,16 @@ class Measuring {
   // Adds to the evaluation's workloads; a rejection when the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
     const Workload& workload = request_.workloads[index];
-    std::vector<SampledSide> sides(1);
-    sides[0].name = "variant";
-    auto session = open_session(site_.device, Stage::measure, site_.task, request_.variant, workload,
-                                workload.name, site_.run_deadline_s);
-    if (!session) return session.error();
-    sides[0].session = std::move(*session);
-    for (const auto& [name, contender] : request_.contenders) {
-      if (!claims(contender.variant, site_.task, workload)) continue;
-      SampledSide& side = sides.emplace_back();
-      side.name = name;
-      auto opened = open_session(site_.device, Stage::measure, site_.task, contender, workload, workload.name,
-                                 site_.run_deadline_s);
-      if (opened)
-        side.session = std::move(*opened);
-      else
-        side.trouble = opened.error().reason + "\n" + opened.error().diagnostics;
-    }
+    const auto side = [&](const std::string& name, const Compiled& compiled) {
+      return SampledSide{name, [this, &workload, &compiled] {
+                           return open_session(site_.device, Stage::measure, site_.task, compiled, workload,
+                                               workload.name, site_.run_deadline_s);
+                         }};
+    };
+    std::vector<SampledSide> sides;
+    sides.push_back(side("variant", request_.variant));
+    for (const auto& [name, contender] : request_.contenders)
+      if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
     const std::uint64_t seed = derive_seed(seed_, "measure", index);
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()));
@@ -73,10 +66,9 @@ class Measuring {
                    [&] { site_.progress(fmt::format("measure {}", workload.name)); }))
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
-    for (const SampledSide& side : sides)
-      if (!side.trouble.empty())
-        evaluation.diagnostics +=
-            fmt::format("contender {} on {}: {}\n", side.name, workload.name, side.trouble);
+    for (const SampledSide& s : sides)
+      if (!s.trouble.empty())
+        evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", s.name, workload.name, s.trouble);
 
     const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
     evaluation.workloads.push_back(std::move(result));  // kept for audit even when it cannot be true

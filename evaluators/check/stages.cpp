@@ -149,6 +149,10 @@ std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& worklo
   return rows;
 }
 
+bool may_be_noise(Fault::Kind kind) {
+  return kind == Fault::Kind::idle_activity || kind == Fault::Kind::too_short;
+}
+
 Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
   std::string kind(name_of(fault.kind));
   std::replace(kind.begin(), kind.end(), '_', ' ');
@@ -226,19 +230,24 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
                                          std::uint64_t seed, const StressCase* stress) {
   const std::string where =
       stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
-  auto session = open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
-  if (!session) return session.error();
   const Inputs inputs = stress == nullptr ? make_inputs(task_, workload, seed)
                                           : make_inputs(task_, workload, seed, stress->fills);
   std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
   RunOptions options;
-  options.poison_seed = derive_seed(seed, "poison");
   options.deadline_s = limits_.run_deadline_s;
-  const auto ran = (*session)->run(inputs.bytes, outputs, options);
-  if (!ran) return rejection_of(stage, ran.error(), where);
+  std::size_t unwritten = 0;
+  for (int attempt = 1;; ++attempt) {
+    auto session = open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
+    if (!session) return session.error();
+    options.poison_seed = derive_seed(seed, "poison", static_cast<std::uint64_t>(attempt));
+    const auto ran = (*session)->run(inputs.bytes, outputs, options);
+    unwritten = (*session)->unwritten_elements();
+    if (ran) break;
+    if (!may_be_noise(ran.error().kind) || attempt == kNoiseLimit)
+      return rejection_of(stage, ran.error(), where);
+  }
 
   const RowLayout layout(task_, workload);
-  const std::size_t unwritten = (*session)->unwritten_elements();
   const Oracle oracle(oracle_, task_, workload, cores_of(device_.facts()));
   const std::vector<std::int64_t> rows =
       rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
@@ -264,20 +273,32 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
 
 std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, const Workload& workload,
                                                      std::uint64_t seed) {
-  auto session = open_session(device_, Stage::determinism, task_, compiled, workload, workload.name,
-                              limits_.run_deadline_s);
-  if (!session) return session.error();
+  std::unique_ptr<Session> session;
+  int noise = 0;
   const Inputs inputs = make_inputs(task_, workload, seed);
   const RowLayout layout(task_, workload);
   std::vector<std::vector<std::byte>> first;
-  for (int i = 0; i < kDeterminismRuns; ++i) {
+  for (int i = 0; i < kDeterminismRuns;) {
+    if (!session) {
+      auto opened = open_session(device_, Stage::determinism, task_, compiled, workload, workload.name,
+                                 limits_.run_deadline_s);
+      if (!opened) return opened.error();
+      session = std::move(*opened);
+    }
     std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
     RunOptions options;
     options.poison_seed = derive_seed(seed, "poison", static_cast<std::uint64_t>(i));
     options.deadline_s = limits_.run_deadline_s;
-    const auto ran = (*session)->run(inputs.bytes, outputs, options);
-    if (!ran) return rejection_of(Stage::determinism, ran.error(), workload.name);
-    if (i == 0)
+    const auto ran = session->run(inputs.bytes, outputs, options);
+    if (!ran) {
+      session.reset();
+      if (!may_be_noise(ran.error().kind) || ++noise == kNoiseLimit)
+        return rejection_of(Stage::determinism, ran.error(), workload.name);
+      continue;
+    }
+    noise = 0;
+    ++i;
+    if (i == 1)
       first = std::move(outputs);
     else if (outputs != first) {
       std::string places;
@@ -294,7 +315,7 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
           fmt::format("Run 1 and run {} got the same inputs and gave different bits.\n{}Look for data races "
                       "between threads, reads of memory that was not written in this run, and sums whose "
                       "order depends on timing.\n",
-                      i + 1, places));
+                      i, places));
     }
   }
   return std::nullopt;

@@ -35,6 +35,11 @@ struct CheckLimits {
 std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,
                                         std::uint64_t seed);
 
+// Faults that noise on a busy machine can look like; a kernel that earns one so many times in a row is not
+// noise.
+bool may_be_noise(Fault::Kind);
+inline constexpr int kNoiseLimit = 3;
+
 // In words: what a variant did to earn this fault, and where to look.
 Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kWarmUpRuns = 2;
 
-struct Ring {  // one workload: its inputs, and the sides that run on it
+struct Bout {  // one workload: its inputs, and the sides that run on it
   std::unique_ptr<TimedRuns> runs;
-  std::array<std::unique_ptr<Session>, 3> sessions;  // by Side; the control only for the first workload
+  std::array<SampledSide, 3> sides;  // by Side; the control only for the first workload
   std::array<std::vector<double>, 3> seconds;
 };
 
@@ -35,18 +35,19 @@ class Duel {
     const int threads = cores_of(site_.device.facts());
     for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
       const Workload& workload = request_.workloads[w];
-      Ring& ring = rings_.emplace_back();
-      ring.runs =
+      Bout& bout = bouts_.emplace_back();
+      bout.runs =
           std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
                                       request_.oracle_rows, site_.run_deadline_s, threads);
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
-        auto session = open_session(site_.device, Stage::gate, site_.task, compiled(side), workload,
-                                    workload.name, site_.run_deadline_s);
-        if (!session) return Failed{side, session.error()};
-        ring.sessions[static_cast<std::size_t>(side)] = std::move(*session);
+        bout.sides[static_cast<std::size_t>(side)] =
+            SampledSide{std::string(name_of(side)), [this, side, &workload] {
+                          return open_session(site_.device, Stage::gate, site_.task, compiled(side), workload,
+                                              workload.name, site_.run_deadline_s);
+                        }};
         for (int i = 0; i < kWarmUpRuns; ++i)
-          if (auto seconds = time(ring, side, i == 0); !seconds) return seconds.error();
+          if (auto seconds = time(bout, side, i == 0); !seconds) return seconds.error();
       }
     }
     return std::nullopt;
@@ -57,11 +58,11 @@ class Duel {
     std::vector<double> seconds;
     int last = -1;
     for (const Slot& slot : order) {
-      Ring& ring = rings_.at(static_cast<std::size_t>(slot.workload));
-      const auto timed = time(ring, slot.side, slot.workload != last);
+      Bout& bout = bouts_.at(static_cast<std::size_t>(slot.workload));
+      const auto timed = time(bout, slot.side, slot.workload != last);
       if (!timed) return tl::make_unexpected(timed.error());
       last = slot.workload;
-      ring.seconds[static_cast<std::size_t>(slot.side)].push_back(*timed);
+      bout.seconds[static_cast<std::size_t>(slot.side)].push_back(*timed);
       seconds.push_back(*timed);
     }
     return seconds;
@@ -69,8 +70,8 @@ class Duel {
 
   std::vector<double> medians(Side side) const {
     std::vector<double> all;
-    for (const Ring& ring : rings_) {
-      const std::vector<double>& seconds = ring.seconds[static_cast<std::size_t>(side)];
+    for (const Bout& bout : bouts_) {
+      const std::vector<double>& seconds = bout.seconds[static_cast<std::size_t>(side)];
       all.push_back(seconds.empty() ? 0.0 : median(seconds));
     }
     return all;
@@ -82,9 +83,9 @@ class Duel {
     return side == Side::incumbent ? request_.incumbent : request_.control;
   }
 
-  tl::expected<double, Failed> time(Ring& ring, Side side, bool fresh) {
-    if (fresh) ring.runs->next();
-    auto sample = ring.runs->time(*ring.sessions[static_cast<std::size_t>(side)], std::string(name_of(side)));
+  tl::expected<double, Failed> time(Bout& bout, Side side, bool fresh) {
+    if (fresh) bout.runs->next();
+    auto sample = bout.runs->time(bout.sides[static_cast<std::size_t>(side)]);
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
     return sample->seconds;
   }
@@ -92,7 +93,7 @@ class Duel {
   const CascadeSite& site_;
   const GateRequest& request_;
   std::uint64_t seed_;
-  std::vector<Ring> rings_;
+  std::vector<Bout> bouts_;
 };
 
 void end_by(const Failed& failed, GateReport& report) {

@@ -60,20 +60,30 @@ void TimedRuns::next() {
   rows_.assign(chosen.begin(), chosen.end());
 }
 
-tl::expected<Sample, Evaluation> TimedRuns::time(Session& session, const std::string& who) {
-  RunOptions options;
-  options.timed = true;
-  options.poison_seed = derive_seed(seed_, "poison " + who, run_);
-  options.deadline_s = run_deadline_s_;
-  auto ran = session.run(pool_.view().bytes, outputs_, options);
-  for (int again = 0; ran && !ran->disturbance.empty(); ++again) {
-    if (again == kMostDisturbances)
-      return tl::make_unexpected(
-          rejection_of(Stage::measure, {Fault::Kind::idle_activity, ran->disturbance}, workload_.name));
+tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
+  int disturbances = 0, noise = 0;
+  while (true) {
+    if (!side.session) {
+      auto opened = side.open();
+      if (!opened) return tl::make_unexpected(opened.error());
+      side.session = std::move(*opened);
+    }
+    RunOptions options;
+    options.timed = true;
+    options.poison_seed = derive_seed(seed_, "poison " + side.name, run_);
+    options.deadline_s = run_deadline_s_;
+    auto ran = side.session->run(pool_.view().bytes, outputs_, options);
+    if (ran && ran->disturbance.empty()) return check(*side.session, *ran);
+    const Fault fault = ran ? Fault{Fault::Kind::idle_activity, ran->disturbance} : std::move(ran.error());
+    const bool counts = ran ? ++disturbances > kMostDisturbances
+                            : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
+    if (counts) return tl::make_unexpected(rejection_of(Stage::measure, fault, workload_.name));
+    if (!ran) side.session.reset();
     next();  // never the same inputs twice: a kernel could remember
-    ran = session.run(pool_.view().bytes, outputs_, options);
   }
-  if (!ran) return tl::make_unexpected(rejection_of(Stage::measure, ran.error(), workload_.name));
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample& sample) {
   if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
                                          describe_unwritten(layout_, unwritten)));
@@ -94,7 +104,7 @@ tl::expected<Sample, Evaluation> TimedRuns::time(Session& session, const std::st
             fmt::format("Found in a secret sample of {} of {} rows of a timed run; every timed run has "
                         "new inputs and every one is checked.\n",
                         rows_.size(), layout_.rows())));
-  return *ran;
+  return sample;
 }
 
 std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
@@ -113,7 +123,7 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     for (const std::size_t i : order) {
       SampledSide& side = sides[i];
       if (!side.trouble.empty()) continue;
-      auto sample = runs.time(*side.session, side.name);
+      auto sample = runs.time(side);
       if (sample && keep) side.samples.push_back(*sample);
       if (sample) continue;
       if (i == 0) return sample.error();

@@ -14,6 +14,15 @@
 
 namespace cultivar {
 
+// A variant or contender on one workload.
+struct SampledSide {
+  std::string name;
+  std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()> open;
+  std::unique_ptr<Session> session = nullptr;  // opened by the first run, and again after noise
+  std::vector<Sample> samples = {};
+  std::string trouble = {};  // a contender that failed: it drops out, and this says why
+};
+
 // One workload's inputs, secret rows and expected values. Not thread-safe.
 class TimedRuns {
  public:
@@ -24,7 +33,7 @@ class TimedRuns {
   // New inputs and new secret rows. Sides that are compared run on the same ones.
   void next();
   // One timed run on the current inputs, and its check. A fault or a wrong row is a rejection.
-  tl::expected<Sample, Evaluation> time(Session&, const std::string& who);
+  tl::expected<Sample, Evaluation> time(SampledSide&);
 
   const Workload& workload() const { return workload_; }
 
@@ -36,18 +45,13 @@ class TimedRuns {
   int oracle_rows_;
   double run_deadline_s_;
   RowLayout layout_;
+  tl::expected<Sample, Evaluation> check(Session&, const Sample&);
+
   Oracle oracle_;
   InputPool pool_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::int64_t> rows_;
   std::vector<double> exact_, rounded_;  // of rows_; empty until a run of the current inputs has ended
-};
-
-struct SampledSide {
-  std::string name;
-  std::unique_ptr<Session> session;
-  std::vector<Sample> samples;
-  std::string trouble;  // a contender that failed: it drops out, and this says why
 };
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the
