@@ -1,0 +1,189 @@
+#include "evaluators/check/compare.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "evaluators/check/secret.hpp"
+
+using namespace cultivar;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// softmax with R rows of 8 columns; what is compared is made up here.
+struct Bed {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  Workload workload;
+  std::vector<std::int64_t> rows;
+  std::vector<double> exact;
+  std::vector<std::vector<std::byte>> outputs;
+
+  explicit Bed(std::int64_t count) {
+    workload.name = "w";
+    workload.dtype = Dtype::f32;
+    workload.values = {{"R", static_cast<double>(count)}, {"C", 8.0}};
+    rows.resize(static_cast<std::size_t>(count));
+    std::iota(rows.begin(), rows.end(), 0);
+    for (std::size_t i = 0; i < rows.size() * 8; ++i)
+      exact.push_back(round_to(Dtype::f32, std::sin(static_cast<double>(i) * 0.7)));
+  }
+  Comparison judge(const std::vector<double>& got, std::vector<double> rounded = {}) const {
+    std::vector<std::vector<std::byte>> bytes(1, std::vector<std::byte>(got.size() * 4));
+    encode(Dtype::f32, got, bytes[0]);
+    ExpectedRows expected{rows, exact, {}};
+    if (!rounded.empty()) expected.rounded = [rounded] { return rounded; };
+    return compare(task, RowLayout(task, workload), bytes, expected);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compare)
+
+BOOST_AUTO_TEST_CASE(the_right_answer_passes) {
+  const Bed bed(100);
+  const Comparison c = bed.judge(bed.exact);
+  BOOST_TEST(c.right);
+  BOOST_TEST(c.worst_ratio == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_within_twice_the_legal_rounding_passes_and_beyond_it_fails) {
+  const Bed bed(64);
+  std::vector<double> rounded = bed.exact, within = bed.exact, beyond = bed.exact;
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    const double sign = i % 2 == 0 ? 1.0 : -1.0;
+    rounded[i] += sign * 1e-3;
+    within[i] += sign * 1.9e-3;
+    beyond[i] += sign * 2.1e-3;
+  }
+  BOOST_TEST(bed.judge(within, rounded).right);
+  BOOST_TEST(!bed.judge(beyond, rounded).right);
+  BOOST_TEST(!bed.judge(within).right);  // without a model only the floor is allowed
+}
+
+BOOST_AUTO_TEST_CASE(one_wrong_element_in_a_big_tensor_is_found_and_named) {
+  const Bed bed(4096);
+  std::vector<double> got = bed.exact;
+  got[3000 * 8 + 5] += 0.01;
+  const Comparison c = bed.judge(got);
+  BOOST_TEST(!c.right);
+  BOOST_TEST(c.reason.find("1 of 64 blocks") != std::string::npos, c.reason);
+  BOOST_TEST(c.diagnostics.find("y[R=3000, C=5]") != std::string::npos, c.diagnostics);
+  BOOST_TEST(c.diagnostics.find("1 of 32768") != std::string::npos, c.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(a_small_block_is_judged_by_its_own_scale) {
+  // All rows are about 1 but one block, which is about 1e-4 and half wrong: against the scale of the whole tensor
+  // its error would vanish.
+  Bed bed(4096);
+  std::vector<double> rounded(bed.exact.size());
+  for (std::size_t i = 0; i < bed.exact.size(); ++i) {
+    if (i >= 640 * 8 && i < 704 * 8) bed.exact[i] = round_to(Dtype::f32, bed.exact[i] * 1e-4);
+    rounded[i] = bed.exact[i] * (1 + 1e-4);
+  }
+  std::vector<double> got = bed.exact;
+  for (std::size_t i = 640 * 8; i < 704 * 8; ++i) got[i] *= 1.5;
+  const Comparison c = bed.judge(got, rounded);
+  BOOST_TEST(!c.right);
+  BOOST_TEST(c.diagnostics.find("R 640..703") != std::string::npos, c.diagnostics);
+  BOOST_TEST(c.diagnostics.find("1.5 x what is expected") != std::string::npos, c.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_of_precision_everywhere_fails_by_its_rms) {
+  const Bed bed(64);
+  std::vector<double> rounded = bed.exact, got = bed.exact;
+  rounded[17] += 1e-2;  // one legal outlier sets the maximum
+  for (std::size_t i = 0; i < got.size(); ++i) got[i] += i % 2 == 0 ? 5e-3 : -5e-3;
+  const Comparison c = bed.judge(got, rounded);
+  BOOST_TEST(!c.right);
+  BOOST_TEST(c.diagnostics.find("precision is lost") != std::string::npos, c.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(non_finite_values_must_stand_where_the_oracle_has_them) {
+  Bed bed(64);
+  bed.exact[10] = -kInfinity;
+  bed.exact[20] = std::nan("");
+  BOOST_TEST(bed.judge(bed.exact).right);
+  for (const auto& [at, value] : std::vector<std::pair<std::size_t, double>>{
+           {10, 0.0}, {10, kInfinity}, {10, std::nan("")}, {20, 0.0}, {20, kInfinity}, {30, std::nan("")}, {30, kInfinity}}) {
+    std::vector<double> got = bed.exact;
+    got[at] = value;
+    const Comparison c = bed.judge(got);
+    BOOST_TEST(!c.right, "element " << at << " = " << value);
+    BOOST_TEST(!c.diagnostics.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nan_is_no_wildcard_even_when_everything_is_nan) {
+  const Bed bed(64);
+  const Comparison c = bed.judge(std::vector<double>(bed.exact.size(), std::nan("")));
+  BOOST_TEST(!c.right);
+  BOOST_TEST(c.diagnostics.find("every wrong element is NaN") != std::string::npos, c.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_last_tile_is_called_one) {
+  const Bed bed(200);
+  std::vector<double> got = bed.exact;
+  for (std::size_t i = 192 * 8; i < got.size(); ++i) got[i] = 0.0;
+  const Comparison c = bed.judge(got);
+  BOOST_TEST(!c.right);
+  BOOST_TEST(c.diagnostics.find("192..199") != std::string::npos, c.diagnostics);
+  BOOST_TEST(c.diagnostics.find("reach the end") != std::string::npos, c.diagnostics);
+  BOOST_TEST(c.diagnostics.find("every wrong element is 0") != std::string::npos, c.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_rows_that_are_listed_are_compared) {
+  Bed bed(100);
+  std::vector<double> got = bed.exact;
+  for (std::size_t e = 0; e < 8; ++e) got[50 * 8 + e] = 7.0;
+  bed.rows = {3, 50, 99};
+  std::vector<double> three;
+  for (const std::int64_t r : bed.rows)
+    for (std::size_t e = 0; e < 8; ++e) three.push_back(bed.exact[static_cast<std::size_t>(r) * 8 + e]);
+  const std::vector<double> all = bed.exact;
+  bed.exact = three;
+  BOOST_TEST(!bed.judge(got).right);
+  bed.rows = {3, 98, 99};
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t e = 0; e < 8; ++e) bed.exact[i * 8 + e] = all[static_cast<std::size_t>(bed.rows[i]) * 8 + e];
+  BOOST_TEST(bed.judge(got).right);
+}
+
+BOOST_AUTO_TEST_CASE(unwritten_elements_beyond_chance_are_too_many) {
+  const Bed bed(4096);
+  const RowLayout layout(bed.task, bed.workload);
+  BOOST_TEST(!too_many_unwritten(layout, 0));
+  BOOST_TEST(!too_many_unwritten(layout, 1));
+  BOOST_TEST(too_many_unwritten(layout, 2));
+  BOOST_TEST(describe_unwritten(layout, 5).find("5 of 32768") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_several_outputs_find_their_places) {
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
+  Workload w;
+  w.dtype = Dtype::f32;
+  w.values = {{"B", 2}, {"H", 3}, {"H_kv", 3}, {"S_q", 5}, {"S_kv", 5}, {"D", 4}, {"causal", 0}, {"scale", 1}};
+  const RowLayout layout(task, w);
+  BOOST_TEST(layout.rows() == 30);
+  BOOST_TEST(layout.row_elements() == 5);
+  BOOST_REQUIRE(layout.outputs().size() == 2U);
+  const OutputLayout& o = layout.outputs()[0];
+  const OutputLayout& lse = layout.outputs()[1];
+  // rows walk [B, S_q, H]; row 22 = b 1, i 2, h 1; o is [B, S_q, H, D], lse is [B, H, S_q]
+  BOOST_TEST(layout.base(o, 22) == ((1 * 5 + 2) * 3 + 1) * 4);
+  BOOST_TEST(layout.base(lse, 22) == (1 * 3 + 1) * 5 + 2);
+  BOOST_TEST(layout.describe(lse, layout.base(lse, 22)) == "lse[B=1, H=1, S_q=2]");
+}
+
+BOOST_AUTO_TEST_CASE(derived_seeds_differ_by_purpose_and_index_and_repeat) {
+  BOOST_TEST(derive_seed(1, "a") == derive_seed(1, "a"));
+  BOOST_TEST(derive_seed(1, "a") != derive_seed(1, "b"));
+  BOOST_TEST(derive_seed(1, "a", 1) != derive_seed(1, "a", 2));
+  BOOST_TEST(derive_seed(1, "a") != derive_seed(2, "a"));
+  BOOST_TEST(secret_seed() != secret_seed());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

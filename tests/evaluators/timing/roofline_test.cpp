@@ -1,0 +1,58 @@
+#include "evaluators/timing/roofline.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace cultivar;
+
+namespace {
+
+const Task& softmax() {
+  static const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  return task;
+}
+
+Workload shape(double rows, double columns) {
+  Workload w;
+  w.name = "w";
+  w.dtype = Dtype::f32;
+  w.values = {{"R", rows}, {"C", columns}};
+  return w;
+}
+
+const Ceilings kCeilings{100e9, 10e9, 80e9, 1e-6};
+const Facts kFacts{{"num_cores", 2}, {"l2_bytes", 1 << 20}, {"l3_bytes", 32 << 20}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(roofline)
+
+BOOST_AUTO_TEST_CASE(data_beyond_the_last_cache_moves_at_the_speed_of_memory) {
+  const Workload w = shape(8192, 4096);  // 256 MiB in and out
+  const Roofline floor = cultivar::roofline(softmax(), w, kCeilings, kFacts);
+  BOOST_TEST(floor.bytes_seconds == softmax().bytes(w) / 10e9, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(floor.floor_seconds() == floor.bytes_seconds);
+}
+
+BOOST_AUTO_TEST_CASE(data_that_fits_the_cache_may_move_at_its_speed) {
+  const Workload w = shape(1024, 1024);
+  const Roofline floor = cultivar::roofline(softmax(), w, kCeilings, kFacts);
+  BOOST_TEST(floor.bytes_seconds == softmax().bytes(w) / 80e9, boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(the_margin_alone_decides_what_is_impossible) {
+  const Workload w = shape(8192, 4096);
+  const Roofline floor = cultivar::roofline(softmax(), w, kCeilings, kFacts);
+  BOOST_TEST(!impossibly_fast(floor, floor.floor_seconds()));
+  BOOST_TEST(!impossibly_fast(floor, floor.floor_seconds() / 1.2));
+  BOOST_TEST(impossibly_fast(floor, floor.floor_seconds() / 1.3));
+  const std::string said = describe_impossible(softmax(), w, floor, floor.floor_seconds() / 2);
+  BOOST_TEST(said.find("20 GB/s") != std::string::npos, said);
+  BOOST_TEST(said.find("10 GB/s at the most") != std::string::npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_ceilings_forbid_nothing) {
+  const Roofline floor = cultivar::roofline(softmax(), shape(8192, 4096), Ceilings{}, kFacts);
+  BOOST_TEST(!impossibly_fast(floor, 1e-9));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
