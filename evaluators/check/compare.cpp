@@ -74,7 +74,7 @@ class OutputCheck {
   }
 
   // Fills ratios; `rounded` may be null while nothing exceeds the floor alone.
-  double judge(const std::vector<double>* rounded) {
+  double judge(const std::vector<double>* rounded, const LegalError& at_least = {}) {
     ratios_.assign(blocks(), 0.0);
     allowed_max_.assign(blocks(), 0.0);
     Errors all, all_rounded;
@@ -83,10 +83,10 @@ class OutputCheck {
       const Errors legal = rounded == nullptr ? Errors{} : errors_of(b, rounded);
       all.add(errors);
       all_rounded.add(legal);
-      ratios_[b] = ratio(errors, legal, &allowed_max_[b]);
+      ratios_[b] = ratio(errors, legal, at_least, &allowed_max_[b]);
     }
     double ignored = 0.0;
-    whole_ = ratio(all, all_rounded, &ignored);
+    whole_ = ratio(all, all_rounded, at_least, &ignored);
     wrong_non_finite_ = all.wrong_non_finite;
     return std::max(whole_, ratios_.empty() ? 0.0 : *std::max_element(ratios_.begin(), ratios_.end()));
   }
@@ -142,12 +142,13 @@ class OutputCheck {
     return errors;
   }
 
-  double ratio(const Errors& errors, const Errors& legal, double* allowed_max) const {
+  double ratio(const Errors& errors, const Errors& legal, const LegalError& at_least,
+               double* allowed_max) const {
     const double floor = tolerance_.floor_eps * accumulation_epsilon(output_.dtype) * errors.reference_rms();
-    *allowed_max = tolerance_.factor * legal.max + floor;
+    *allowed_max = tolerance_.factor * std::max(legal.max, at_least.max) + floor;
     if (errors.wrong_non_finite > 0) return kInfinity;
     return std::max(ratio_of(errors.max, *allowed_max),
-                    ratio_of(errors.rms(), tolerance_.factor * legal.rms() + floor));
+                    ratio_of(errors.rms(), tolerance_.factor * std::max(legal.rms(), at_least.rms) + floor));
   }
 
   std::string element_line(std::string_view which, std::size_t i, std::size_t e, double allowed) const;
@@ -269,6 +270,7 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
                    const ExpectedRows& expected) {
   Comparison result;
   std::vector<double> rounded;
+  std::vector<LegalError> wider;
   bool asked = false;
   std::size_t first_element = 0;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
@@ -280,6 +282,10 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
       if (!asked) rounded = expected.rounded();
       asked = true;
       worst = check.judge(&rounded);
+      if (worst > 1.0 && expected.wider) {
+        if (wider.empty()) wider = expected.wider();
+        worst = check.judge(&rounded, wider[t]);
+      }
     }
     result.worst_ratio = std::max(result.worst_ratio, worst);
     if (worst <= 1.0) continue;
@@ -288,6 +294,22 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
     result.diagnostics += check.diagnostics();
   }
   return result;
+}
+
+std::vector<LegalError> legal_errors(const RowLayout& layout, std::span<const double> exact,
+                                     std::span<const double> rounded) {
+  std::vector<LegalError> legal;
+  const auto width = static_cast<std::size_t>(layout.row_elements());
+  std::size_t first = 0;
+  for (const OutputLayout& output : layout.outputs()) {
+    Errors errors;
+    for (std::size_t row = 0; row * width < exact.size(); ++row)
+      for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
+        errors.add(rounded[row * width + first + e], exact[row * width + first + e]);
+    first += output.element_offsets.size();
+    legal.push_back({errors.max, errors.rms()});
+  }
+  return legal;
 }
 
 bool too_many_unwritten(const RowLayout& layout, std::size_t unwritten) {

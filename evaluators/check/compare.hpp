@@ -14,14 +14,26 @@
 
 namespace cultivar {
 
+// The legal roundings' error of one output.
+struct LegalError {
+  double max = 0.0, rms = 0.0;
+};
+
 // What is compared: rows in increasing order; those that share row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
   std::span<const double> exact;                 // rows x row_elements
   std::function<std::vector<double>()> rounded;  // the same by the legal-rounding model; asked only when
                                                  // needed; empty: the task has none (R = 0)
+  // For small samples, whose own R is a matter of luck: R over more rows, by output; asked when all else
+  // refuses.
+  std::function<std::vector<LegalError>()> wider = {};
   std::int64_t block_rows = 0;  // 0: the task's
 };
+
+// R of these rows, by output.
+std::vector<LegalError> legal_errors(const RowLayout&, std::span<const double> exact,
+                                     std::span<const double> rounded);
 
 struct Comparison {
   bool right = true;

@@ -63,6 +63,9 @@ class Checker {
   const Task& task_;
   const OracleLibrary& oracle_;
   CheckLimits limits_;
+  // The stress cases of one shape share a session; a stage starts without.
+  std::unique_ptr<Session> kept_;
+  std::string kept_shape_;
 };
 
 int cores_of(const Facts&);  // threads for the oracle

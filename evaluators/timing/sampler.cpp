@@ -14,6 +14,7 @@
 namespace cultivar {
 namespace {
 
+constexpr std::int64_t kWiderRows = 512;
 constexpr int kWarmUpRuns = 10;
 constexpr double kWarmUpSeconds = 0.025;  // of the variant's own time: enough for either
 
@@ -52,12 +53,16 @@ void TimedRuns::next() {
   ++run_;
   exact_.clear();
   rounded_.clear();
-  std::mt19937_64 stream(derive_seed(seed_, "rows", run_));
+  rows_ = draw_rows(oracle_rows_, "rows");
+}
+
+std::vector<std::int64_t> TimedRuns::draw_rows(std::int64_t count, std::string_view purpose) const {
+  std::mt19937_64 stream(derive_seed(seed_, purpose, run_));
   std::set<std::int64_t> chosen;
-  const std::int64_t wanted = std::min<std::int64_t>(std::max(1, oracle_rows_), layout_.rows());
+  const std::int64_t wanted = std::min<std::int64_t>(std::max<std::int64_t>(1, count), layout_.rows());
   while (static_cast<std::int64_t>(chosen.size()) < wanted)
     chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(layout_.rows())));
-  rows_.assign(chosen.begin(), chosen.end());
+  return {chosen.begin(), chosen.end()};
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
@@ -89,13 +94,22 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
                                          describe_unwritten(layout_, unwritten)));
   if (exact_.empty()) exact_ = oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
   // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
-  ExpectedRows expected{rows_, exact_, {}, layout_.rows()};
-  if (library_.rounded() != nullptr)
+  ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
+  if (library_.rounded() != nullptr) {
+    expected.wider = [&] {
+      if (!wider_.empty()) return wider_;
+      const std::vector<std::int64_t> rows = draw_rows(kWiderRows, "wider");
+      const auto of = [&](RowFunction f) {
+        return oracle_.rows(f, pool_.view(), rows, layout_.row_elements());
+      };
+      return wider_ = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
+    };
     expected.rounded = [&] {
       if (rounded_.empty())
         rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
       return rounded_;
     };
+  }
   const Comparison compared = compare(task_, layout_, outputs_, expected);
   if (!compared.right)
     return tl::make_unexpected(rejection(

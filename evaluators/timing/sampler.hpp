@@ -46,12 +46,14 @@ class TimedRuns {
   double run_deadline_s_;
   RowLayout layout_;
   tl::expected<Sample, Evaluation> check(Session&, const Sample&);
+  std::vector<std::int64_t> draw_rows(std::int64_t count, std::string_view purpose) const;
 
   Oracle oracle_;
   InputPool pool_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::int64_t> rows_;
   std::vector<double> exact_, rounded_;  // of rows_; empty until a run of the current inputs has ended
+  std::vector<LegalError> wider_;        // over more rows of one set of inputs; empty until needed
 };
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the

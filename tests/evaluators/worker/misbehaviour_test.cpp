@@ -1,0 +1,177 @@
+// Every kernel under tests/kernels goes through the whole cascade: where it is stopped, and with which words. After
+// each of them the service judges an honest one.
+// runs alone
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "evaluators/worker/services.hpp"
+
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kKernels = fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
+
+// A race between the cheat and the judge: which run is the first to show it is chance.
+const std::set<Stage> kAnywhere = {Stage::smoke,       Stage::sweep, Stage::stress,
+                                   Stage::determinism, Stage::edge,  Stage::measure};
+
+struct Fate {
+  const char* file;
+  std::set<Stage> stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
+  const char* words;       // of the reason or the diagnostics
+};
+
+struct Judge {
+  Judge() {
+    options.programs = CULTIVAR_BIN_DIR;
+    options.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+    options.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
+    options.compile_deadline_s = 20.0;
+    options.run_deadline_s = 3.0;
+    task = load_task(options.task_folder);
+    compiler = std::make_unique<CompileService>(options);
+    device = std::make_unique<DeviceService>(options);
+    workload.name = "large";
+    workload.dtype = Dtype::f32;
+    workload.values = {{"R", 4096}, {"C", 1024}};
+  }
+
+  Evaluation judge(const std::string& file) {
+    std::optional<Variant> variant;
+    try {
+      variant = load_variant(kKernels / file, task);
+    } catch (const InputError& e) {
+      return rejection(Stage::lint, e.what(), "");
+    }
+    auto compiled = compiler->compile(*variant, {workload});
+    if (!compiled) return compiled.error();
+    EvaluateRequest request;
+    request.variant = std::move(*compiled);
+    request.workloads = {workload};
+    request.sampling.screening_samples = 6;
+    const auto evaluation = device->evaluate(request);
+    BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << evaluation.error().message);
+    return *evaluation;
+  }
+
+  ServiceOptions options;
+  Task task;
+  Workload workload;
+  std::unique_ptr<CompileService> compiler;
+  std::unique_ptr<DeviceService> device;
+};
+
+Judge& judge() {
+  static Judge instance;
+  return instance;
+}
+
+void check(const std::vector<Fate>& fates) {
+  for (const Fate& fate : fates) {
+    const Evaluation e = judge().judge(fate.file);
+    BOOST_TEST_MESSAGE(fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage)) << ": " << e.reason);
+    if (fate.stages.empty()) {
+      BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n" << e.diagnostics);
+      continue;
+    }
+    BOOST_TEST(!e.measured(), fate.file << " got through");
+    BOOST_TEST(fate.stages.count(e.stage) == 1U, fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST((e.reason + "\n" + e.diagnostics).find(fate.words) != std::string::npos,
+               fate.file << " is told: " << e.reason << "\n" << e.diagnostics);
+  }
+}
+
+void check_that_honest_work_passes() {
+  const Evaluation e = judge().judge("honest_softmax.cpp");
+  BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
+  BOOST_TEST(!e.worker_lost);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(misbehaviour)
+
+BOOST_AUTO_TEST_CASE(what_does_not_compile_or_may_not_be_is_stopped_before_it_runs) {
+  check({{"hostile/unknown_tensor.cpp", {Stage::lint}, "unknown_tensor.cpp:"},
+         {"hostile/does_not_compile.cpp", {Stage::compile}, "error"},
+         {"hostile/compile_bomb.cpp", {Stage::compile}, ""},
+         {"hostile/reads_a_secret_while_compiling.cpp", {Stage::compile}, ""},
+         {"hostile/missing_kernel.cpp", {Stage::screen}, "'softmax'"},
+         {"hostile/static_constructor.cpp", {Stage::screen}, "static constructors"},
+         {"hostile/uses_fork_of_libc.cpp", {Stage::screen}, "fork"},
+         {"hostile/writable_global.cpp", {Stage::screen}, "writable static"},
+         {"cheats/patches_the_clock.cpp", {Stage::screen}, "clock_gettime"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_crashes_or_calls_the_system_is_stopped_at_its_first_run) {
+  check({{"hostile/segfaults.cpp", {Stage::smoke}, "SIGSEGV"},
+         {"hostile/illegal_instruction.cpp", {Stage::smoke}, "SIGILL"},
+         {"hostile/overflows_the_stack.cpp", {Stage::smoke}, "stack"},
+         {"hostile/exits.cpp", {Stage::smoke}, "ended its own process"},
+         {"hostile/forks.cpp", {Stage::smoke}, "fork"},
+         {"hostile/executes_a_program.cpp", {Stage::smoke}, "execve"},
+         {"hostile/kills_its_parent.cpp", {Stage::smoke}, "getppid"},
+         {"hostile/opens_a_socket.cpp", {Stage::smoke}, "socket"},
+         {"hostile/prints_gigabytes.cpp", {Stage::smoke}, "write"},
+         {"hostile/reads_a_file.cpp", {Stage::smoke}, "open"},
+         {"hostile/eats_memory.cpp", {Stage::smoke}, "memory"},
+         {"hostile/loops_for_ever.cpp", {Stage::smoke}, "deadline"},
+         {"hostile/too_slow.cpp", {Stage::smoke}, "deadline"},
+         {"hostile/writes_past_the_end.cpp", {Stage::smoke, Stage::sweep}, "'y'"},
+         {"hostile/writes_far_past_the_end.cpp", {Stage::smoke, Stage::sweep}, "'y'"},
+         {"hostile/writes_before_the_start.cpp", {Stage::smoke, Stage::sweep}, "'y'"},
+         {"cheats/patches_the_code_it_returns_to.cpp", {Stage::smoke}, "mprotect"},
+         {"cheats/reads_its_memory_map.cpp", {Stage::smoke}, "open"},
+         {"cheats/reads_the_judge.cpp", {Stage::smoke}, "getppid"},
+         {"cheats/sets_a_timer.cpp", {Stage::smoke}, "setitimer"},
+         {"cheats/reads_the_time_stamp.cpp", {Stage::smoke}, "rdtsc"},
+         {"cheats/starts_a_thread.cpp", {Stage::smoke}, "clone"},
+         {"cheats/starts_a_thread_with_clone3.cpp", {Stage::smoke}, "clone3"},
+         {"cheats/looks_beyond_its_buffers.cpp", {Stage::smoke, Stage::sweep}, "'y'"},
+         {"cheats/overwrites_its_input.cpp", {Stage::smoke}, "'x'"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_is_stopped_by_the_comparison_and_told_where) {
+  check({{"hostile/returns_nan.cpp", {Stage::smoke}, "every wrong element is NaN"},
+         {"hostile/nan_at_one_place.cpp", {Stage::smoke, Stage::sweep}, "NaN"},
+         {"hostile/wrong_only_at_odd_lengths.cpp", {Stage::sweep, Stage::edge}, "got"},
+         {"hostile/races.cpp", {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism}, ""},
+         {"cheats/answers_a_constant.cpp", {Stage::smoke}, "got"},
+         {"cheats/answers_what_it_was_given.cpp", {Stage::smoke}, "got"},
+         {"cheats/knows_the_benchmark.cpp", {Stage::smoke}, "never written"},
+         {"cheats/leaves_out_the_last_tile.cpp", {Stage::smoke, Stage::sweep}, "x what is expected"},
+         {"cheats/lowers_the_precision.cpp", {Stage::smoke}, "allowed"},
+         {"cheats/writes_nothing.cpp", {Stage::smoke}, "never written"},
+         {"cheats/writes_half.cpp", {Stage::smoke}, "never written"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
+  check({{"cheats/skips_work_on_large_inputs.cpp", {Stage::measure}, "timed run"},
+         {"cheats/answers_too_early.cpp", kAnywhere, "after it said that it had finished"},
+         {"cheats/computes_ahead.cpp", kAnywhere, "it computed for"},
+         {"cheats/works_every_other_time.cpp", {Stage::stress, Stage::determinism, Stage::measure}, "got"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_never_finds_them_and_gains_nothing) {
+  check({{"cheats/keeps_what_is_there.cpp", {}, ""},
+         {"cheats/remembers_in_workspace.cpp", {}, ""},
+         {"cheats/replays_by_pointer.cpp", {}, ""}});
+}
+
+BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
+  // The lists above name them all; a new kernel must be added to one of them.
+  std::size_t count = 0;
+  for (const char* folder : {"hostile", "cheats"})
+    for (const auto& entry : fs::directory_iterator(kKernels / folder)) count += entry.path().extension() == ".cpp";
+  BOOST_TEST(count == 52U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,323 @@
+// Whole evaluations through real worker processes, and what becomes of the service when things go wrong.
+// runs alone
+#include "evaluators/worker/services.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "evaluators/check/stages.hpp"
+
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSource = CULTIVAR_SOURCE_DIR;
+
+ServiceOptions options_for(const std::string& task) {
+  ServiceOptions options;
+  options.programs = CULTIVAR_BIN_DIR;
+  options.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+  options.task_folder = kSource / "configs/tasks" / task;
+  options.compile_workers = 2;
+  options.run_deadline_s = 10.0;
+  return options;
+}
+
+struct House {
+  explicit House(const std::string& name, ServiceOptions given)
+      : task(load_task(kSource / "configs/tasks" / name)), compiler(given), device(given) {}
+  explicit House(const std::string& name) : House(name, options_for(name)) {}
+
+  Workload workload(std::map<std::string, double> values) const {
+    Workload w;
+    w.name = "w";
+    w.dtype = Dtype::f32;
+    for (const auto& [key, value] : values) w.values[key] = value;
+    return w;
+  }
+  EvaluateRequest request(const fs::path& file, const Workload& w) {
+    const auto compiled = compiler.compile(load_variant(file, task), {w});
+    BOOST_REQUIRE_MESSAGE(compiled, compiled.error().reason + "\n" + compiled.error().diagnostics);
+    EvaluateRequest r;
+    r.variant = *compiled;
+    r.workloads = {w};
+    r.sampling.screening_samples = 5;
+    return r;
+  }
+  Evaluation evaluate(const EvaluateRequest& r) {
+    const auto evaluation = device.evaluate(r);
+    BOOST_REQUIRE_MESSAGE(evaluation, evaluation.error().stage + ": " + evaluation.error().message);
+    return *evaluation;
+  }
+
+  Task task;
+  CompileService compiler;
+  DeviceService device;
+};
+
+House& softmax() {
+  static House house("softmax");
+  return house;
+}
+Workload rows_and_columns(double rows, double columns) { return softmax().workload({{"R", rows}, {"C", columns}}); }
+const fs::path kHonest = kSource / "tests/kernels/honest_softmax.cpp";
+
+// A folder that holds a program called cultivar-worker-cpu which is a script.
+class ScriptedWorker {
+ public:
+  explicit ScriptedWorker(const std::string& body) {
+    std::string name = (fs::temp_directory_path() / "cultivar-worker-XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+    std::ofstream(folder_ / "cultivar-worker-cpu") << "#!/bin/sh\n" << body << "\n";
+    BOOST_REQUIRE(chmod((folder_ / "cultivar-worker-cpu").c_str(), 0755) == 0);
+  }
+  ~ScriptedWorker() { fs::remove_all(folder_); }
+  ServiceOptions options() const {
+    ServiceOptions o = options_for("softmax");
+    o.programs = folder_;
+    return o;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+// The workers among this process's children.
+std::vector<int> children() {
+  std::ifstream in("/proc/self/task/" + std::to_string(getpid()) + "/children");
+  std::vector<int> pids;
+  for (int pid; in >> pid;) pids.push_back(pid);
+  return pids;
+}
+
+std::string frame(const std::string& json) {
+  return "printf '%s\\n%s\\n' " + std::to_string(json.size()) + " '" + json + "'\n";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(services)
+
+BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
+  House house("attention_forward");
+  const Workload w = house.workload(
+      {{"B", 1}, {"H", 2}, {"H_kv", 1}, {"S_q", 256}, {"S_kv", 256}, {"D", 64}, {"causal", 1}, {"scale", 0.125}});
+  const EvaluateRequest request = house.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
+  const Evaluation e = house.evaluate(request);
+  BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
+  BOOST_TEST(e.fitness > 0.0);
+  BOOST_TEST(e.unit == "GFLOPS");
+  BOOST_REQUIRE(e.workloads.size() == 1U);
+  BOOST_TEST(e.workloads[0].samples.size() == 5U);
+  BOOST_TEST(e.workloads[0].q1_us <= e.workloads[0].median_us);
+  BOOST_TEST(e.workloads[0].median_us <= e.workloads[0].q3_us);
+  BOOST_TEST(e.workloads[0].value == house.task.flops(w) / e.workloads[0].median_us / 1e3, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(e.input_seed != 0U);
+  BOOST_TEST(e.machine_code.size() == 64U);
+  BOOST_TEST(house.evaluate(request).input_seed != e.input_seed);
+}
+
+BOOST_AUTO_TEST_CASE(a_far_slower_variant_stops_early_with_its_true_count) {
+  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  request.sampling.screening_samples = 20;
+  request.incumbent_us["w"] = 1.0;
+  const Evaluation e = softmax().evaluate(request);
+  BOOST_TEST(e.measured(), e.reason);
+  BOOST_REQUIRE(e.workloads.size() == 1U);
+  BOOST_TEST(e.workloads[0].samples.size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_is_timed_in_turn_and_gives_a_ratio) {
+  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  request.sampling.max_samples = 6;
+  const auto contender = softmax().compiler.compile_contender(load_variant(kHonest, softmax().task), request.workloads);
+  BOOST_REQUIRE_MESSAGE(contender, contender.error().diagnostics);
+  request.contenders.emplace_back("itself", *contender);
+  const Evaluation e = softmax().evaluate(request);
+  BOOST_TEST(e.measured(), e.reason);
+  BOOST_REQUIRE(e.workloads.size() == 1U);
+  BOOST_REQUIRE(e.workloads[0].ratios.count("itself") == 1U);
+  BOOST_TEST(e.workloads[0].ratios.at("itself") > 0.4);
+  BOOST_TEST(e.workloads[0].ratios.at("itself") < 2.5);
+}
+
+BOOST_AUTO_TEST_CASE(confirmation_runs_in_a_fresh_process_and_checks_the_holdout_shapes) {
+  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  request.stop_after = Stage::confirm;
+  std::vector<std::string> seen;
+  const auto before = children();
+  const auto e = softmax().device.evaluate(request, [&](const std::string& text) { seen.push_back(text); });
+  BOOST_REQUIRE(e);
+  BOOST_TEST(e->measured(), e->reason << e->diagnostics);
+  BOOST_TEST((e->stage == Stage::confirm));
+  BOOST_TEST((children() != before));
+}
+
+BOOST_AUTO_TEST_CASE(the_gate_runs_its_blocks_and_every_side_of_them) {
+  GateRequest request;
+  request.challenger = request.incumbent = request.control =
+      softmax().request(kHonest, rows_and_columns(4096, 1024)).variant;
+  request.workloads = {rows_and_columns(4096, 1024)};
+  request.options.max_device_seconds = 1.0;
+  request.seed = 7;
+  const auto report = softmax().device.gate(request);
+  BOOST_REQUIRE_MESSAGE(report, report.error().message);
+  BOOST_TEST(report->trouble.empty());
+  BOOST_TEST((report->decision.verdict != Verdict::better));
+  BOOST_TEST(report->decision.blocks > 0);
+  BOOST_REQUIRE(report->challenger_seconds.size() == 1U);
+  BOOST_TEST(report->challenger_seconds[0] > 0.0);
+  BOOST_TEST(report->incumbent_seconds[0] > 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_challenger_that_cheats_in_the_duel_is_worse) {
+  GateRequest request;
+  const Workload w = rows_and_columns(4096, 1024);
+  request.incumbent = request.control = softmax().request(kHonest, w).variant;
+  request.challenger = softmax().request(kSource / "tests/kernels/cheats/skips_work_on_large_inputs.cpp", w).variant;
+  request.workloads = {w};
+  request.options.max_device_seconds = 1.0;
+  const auto report = softmax().device.gate(request);
+  BOOST_REQUIRE_MESSAGE(report, report.error().message);
+  BOOST_TEST((report->decision.verdict == Verdict::worse));
+  BOOST_REQUIRE(report->trouble.size() == 1U);
+  BOOST_TEST(report->trouble[0].find("challenger") != std::string::npos, report->trouble[0]);
+}
+
+BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_before_anything_runs) {
+  const auto compiled = softmax().compiler.compile(load_variant(kHonest, softmax().task), {[] {
+    Workload w = rows_and_columns(64, 64);
+    w.dtype = Dtype::f64;
+    return w;
+  }()});
+  BOOST_REQUIRE(!compiled);
+  BOOST_TEST((compiled.error().stage == Stage::lint));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
+  House house("softmax");
+  const EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  const std::vector<int> before = children();
+  BOOST_REQUIRE(house.device.info());
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    for (const int pid : children())
+      if (std::find(before.begin(), before.end(), pid) == before.end()) kill(pid, SIGKILL);
+  });
+  const Evaluation e = house.evaluate(request);
+  killer.join();
+  BOOST_TEST(e.measured(), e.reason << e.diagnostics);
+  BOOST_TEST(e.worker_lost);
+  BOOST_TEST(!house.evaluate(request).worker_lost);
+}
+
+BOOST_AUTO_TEST_CASE(interrupt_ends_the_call_in_flight_and_every_later_one) {
+  House house("softmax");
+  const EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  BOOST_REQUIRE(house.device.info());
+  std::thread interrupter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    house.device.interrupt();
+    house.compiler.interrupt();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto e = house.device.evaluate(request);
+  interrupter.join();
+  BOOST_REQUIRE(!e);
+  BOOST_TEST(e.error().stage == "interrupted");
+  BOOST_TEST((std::chrono::steady_clock::now() - start < std::chrono::seconds(5)));
+  BOOST_TEST(house.device.evaluate(request).error().stage == "interrupted");
+  const auto compiled = house.compiler.compile(load_variant(kHonest, house.task), request.workloads);
+  BOOST_REQUIRE(!compiled);
+  BOOST_TEST(compiled.error().reason == "interrupted");
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_is_put_before_the_worker) {
+  ServiceOptions options = options_for("softmax");
+  options.launcher = {"env", "CULTIVAR_TEST_LAUNCHER=1"};
+  DeviceService device(options);
+  const auto info = device.info();
+  BOOST_REQUIRE_MESSAGE(info, info.error().message);
+  BOOST_TEST(info->facts.at("num_cores") >= 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_that_fails_is_told_with_its_words) {
+  ServiceOptions options = options_for("softmax");
+  options.launcher = {"sh", "-c", "echo no such partition >&2; exit 3"};
+  DeviceService device(options);
+  const auto info = device.info();
+  BOOST_REQUIRE(!info);
+  BOOST_TEST(info.error().message.find("no such partition") != std::string::npos, info.error().message);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_worker_program_is_told_by_its_path) {
+  ServiceOptions options = options_for("softmax");
+  options.programs = "/nowhere";
+  DeviceService device(options);
+  const auto info = device.info();
+  BOOST_REQUIRE(!info);
+  BOOST_TEST(info.error().message.find("/nowhere/cultivar-worker-cpu") != std::string::npos, info.error().message);
+  CompileService compiler(options);
+  BOOST_CHECK_THROW(compiler.compiler_identity(), MissingError);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_speaks_garbage_is_refused) {
+  const ScriptedWorker garbage("echo hello there; sleep 5");
+  DeviceService device(garbage.options());
+  const auto info = device.info();
+  BOOST_REQUIRE(!info);
+  BOOST_TEST(info.error().message.find("hello there") != std::string::npos, info.error().message);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_named) {
+  const ScriptedWorker old(frame(R"({"cultivar":0,"worker":"cultivar-worker-cpu"})") + "sleep 5");
+  DeviceService device(old.options());
+  const auto info = device.info();
+  BOOST_REQUIRE(!info);
+  BOOST_TEST(info.error().message.find("version") != std::string::npos || info.error().message.find("older") != std::string::npos,
+             info.error().message);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
+  const std::string hello = frame(R"({"cultivar":1,"worker":"cultivar-worker-cpu"})");
+  const std::string configured = frame(R"({"answer":{}})");
+  for (const char* answer : {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
+    const ScriptedWorker liar(hello + configured + frame(answer) + "sleep 5");
+    DeviceService device(liar.options());
+    const auto info = device.info();
+    BOOST_TEST(!info.has_value(), answer);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_task_whose_control_passes_is_refused_when_the_worker_loads_it) {
+  std::string name = (fs::temp_directory_path() / "cultivar-loose-XXXXXX").string();
+  BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+  const fs::path folder = fs::path(name) / "softmax";
+  fs::copy(kSource / "configs/tasks/softmax", folder, fs::copy_options::recursive);
+  std::ifstream in(folder / "task.yaml");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  in.close();
+  const std::string tight = "floor_eps: 4,";
+  BOOST_REQUIRE(text.find(tight) != std::string::npos);
+  text.replace(text.find(tight), tight.size(), "floor_eps: 1000000000,");
+  std::ofstream(folder / "task.yaml") << text;
+  ServiceOptions options = options_for("softmax");
+  options.task_folder = folder;
+  DeviceService device(options);
+  const auto info = device.info();
+  BOOST_REQUIRE(!info);
+  BOOST_TEST(info.error().message.find("cannot tell right from wrong") != std::string::npos, info.error().message);
+  fs::remove_all(name);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
