@@ -6,7 +6,9 @@
 #include <set>
 
 #include "evaluators/statistics/quantiles.hpp"
+#include "support/words.hpp"
 
+using cultivar::testing::words;
 using namespace cultivar;
 
 namespace {
@@ -19,7 +21,7 @@ const Task& softmax() {
 const OracleLibrary& library() {
   static const OracleLibrary built = [] {
     auto made = OracleLibrary::build(softmax(), std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests");
-    BOOST_REQUIRE_MESSAGE(made, made.error().message);
+    BOOST_REQUIRE_MESSAGE(made, words(made));
     return *made;
   }();
   return built;

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "evaluators/worker/services.hpp"
+#include "support/words.hpp"
 
+using cultivar::testing::words;
 using namespace cultivar;
 namespace fs = std::filesystem;
 
@@ -54,7 +56,7 @@ struct Judge {
     request.workloads = {workload};
     request.sampling.screening_samples = 6;
     const auto evaluation = device->evaluate(request);
-    BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << evaluation.error().message);
+    BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << words(evaluation));
     return *evaluation;
   }
 
