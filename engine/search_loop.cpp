@@ -25,7 +25,7 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
   rejected_ = so_far.rejected;
   ledger_ = AlphaLedger(config.gate_alpha, static_cast<std::uint64_t>(so_far.duels));
   if (const auto seed = journal.record().first_seed())
-    first_seed_fitness_ = journal.record().individual(*seed)->individual.fitness;
+    first_seed_ = *seed, first_seed_fitness_ = journal.record().individual(*seed)->individual.fitness;
   unit_ = journal.record().facts().unit_of_fitness;
   for (const auto& file : config.contenders) contenders_.push_back(load_variant(file, breeding.task()));
   if (!config.holdout.empty()) holdout_ = breeding.task().workloads(config.holdout)->workloads;

@@ -95,6 +95,7 @@ class SearchLoop {
   std::map<std::string, std::int64_t> rejected_;
   std::map<IndividualId, std::string> ops_;  // of those in flight, for the progress line
   std::string unit_;
+  IndividualId first_seed_ = 0;  // of those that were measured
   double first_seed_fitness_ = 0.0;
   Clock::time_point began_ = Clock::now();
   std::future<Expected<std::filesystem::path>> checkpoint_;

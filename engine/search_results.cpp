@@ -97,8 +97,10 @@ void SearchLoop::judge(IndividualId id, const Evaluation& evaluation, const std:
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;
-    if (first_seed_fitness_ == 0.0 && breeding_.archive().member(id).op == "seed")
+    if ((first_seed_ == 0 || id < first_seed_) && breeding_.archive().member(id).op == "seed") {
+      first_seed_ = id;
       first_seed_fitness_ = individual.fitness;
+    }
   } else {
     ++rejected_[std::string(name_of(evaluation.stage))];
   }
