@@ -25,7 +25,7 @@ struct Sample {
   double clock_mhz = 0.0;        // 0: unknown
   double temperature_c = 0.0, power_w = 0.0;
   std::uint64_t throttle = 0;    // reasons, NVML bits
-  std::string disturbance;  // not empty: it does not count, and why; never kept
+  std::string disturbance = {};  // not empty: it does not count, and why; never kept
 };
 
 struct WorkloadResult {
