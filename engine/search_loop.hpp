@@ -90,7 +90,7 @@ class SearchLoop {
   std::map<std::string, double, std::less<>> incumbent_us_;
   AlphaLedger ledger_;
   double alpha_ = 0.0;  // of the comparison going on
-  double elapsed_before_ = 0.0, last_checkpoint_ = 0.0, last_inbox_ = 0.0, last_heartbeat_ = 0.0;
+  double elapsed_before_ = 0.0, last_checkpoint_ = 0.0, last_inbox_ = -1.0, last_heartbeat_ = 0.0;
   std::int64_t judged_before_ = 0, measured_ = 0;
   std::map<std::string, std::int64_t> rejected_;
   std::map<IndividualId, std::string> ops_;  // of those in flight, for the progress line

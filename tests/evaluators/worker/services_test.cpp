@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "evaluators/check/stages.hpp"
@@ -96,9 +97,18 @@ class ScriptedWorker {
 
 // The workers among this process's children.
 std::vector<int> children() {
-  std::ifstream in("/proc/self/task/" + std::to_string(getpid()) + "/children");
   std::vector<int> pids;
-  for (int pid; in >> pid;) pids.push_back(pid);
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "stat");
+    std::string stat((std::istreambuf_iterator<char>(in)), {});
+    if (stat.find(')') == std::string::npos) continue;  // it has ended
+    std::istringstream rest(stat.substr(stat.rfind(')') + 1));
+    std::string state;
+    int parent = 0;
+    if (rest >> state >> parent && parent == getpid() && state != "Z") pids.push_back(std::stoi(name));
+  }
   return pids;
 }
 
@@ -113,7 +123,7 @@ BOOST_AUTO_TEST_SUITE(services)
 BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
   House house("attention_forward");
   const Workload w = house.workload(
-      {{"B", 1}, {"H", 2}, {"H_kv", 1}, {"S_q", 256}, {"S_kv", 256}, {"D", 64}, {"causal", 1}, {"scale", 0.125}});
+      {{"B", 1}, {"H", 4}, {"H_kv", 1}, {"S_q", 512}, {"S_kv", 512}, {"D", 64}, {"causal", 1}, {"scale", 0.125}});
   const EvaluateRequest request = house.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
   const Evaluation e = house.evaluate(request);
   BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
@@ -211,15 +221,17 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   const EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
   const std::vector<int> before = children();
   BOOST_REQUIRE(house.device.info());
-  std::thread killer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  bool killed = false;
+  const auto e = house.device.evaluate(request, [&](const std::string& doing) {
+    if (killed || doing.find("measure") == std::string::npos) return;
+    killed = true;
     for (const int pid : children())
       if (std::find(before.begin(), before.end(), pid) == before.end()) kill(pid, SIGKILL);
   });
-  const Evaluation e = house.evaluate(request);
-  killer.join();
-  BOOST_TEST(e.measured(), e.reason << e.diagnostics);
-  BOOST_TEST(e.worker_lost);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_TEST(killed);
+  BOOST_TEST(e->measured(), e->reason << e->diagnostics);
+  BOOST_TEST(e->worker_lost);
   BOOST_TEST(!house.evaluate(request).worker_lost);
 }
 
