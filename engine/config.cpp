@@ -77,6 +77,7 @@ EvaluationConfig read_evaluation(const YamlNode& node) {
     for (const YamlNode& item : list->items()) e.devices.push_back(static_cast<int>(item.integer(0, 1023)));
     if (e.devices.empty()) list->fail("at least one device is needed, as in [0]");
   }
+  if (auto n = map.optional("cores")) e.cores = static_cast<int>(n->integer(0, 4096));
   if (auto list = map.optional("launcher")) e.launcher = list->strings();
   if (auto d = map.optional("compile_deadline")) e.compile_deadline_s = read_duration(*d);
   if (auto d = map.optional("run_deadline")) e.run_deadline_s = read_duration(*d);
@@ -295,15 +296,16 @@ std::string to_yaml(const Config& c) {
   yaml += "operators:\n";
   for (const OperatorShare& share : c.operators) yaml += fmt::format("  {}: {}\n", share.name, share.weight);
   yaml += fmt::format(
-      "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  launcher: {}\n  compile_deadline: "
+      "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  cores: {}\n  launcher: {}\n  "
+      "compile_deadline: "
       "{}s\n"
       "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  "
       "screening_seconds: {}s\n  max_seconds: "
       "{}s\n"
       "  oracle_rows: {}\n",
-      e.depth, e.compile_workers, fmt::join(e.devices, ", "), quoted_list(e.launcher), e.compile_deadline_s,
-      e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples, e.screening_seconds,
-      e.max_seconds, e.oracle_rows);
+      e.depth, e.compile_workers, fmt::join(e.devices, ", "), e.cores, quoted_list(e.launcher),
+      e.compile_deadline_s, e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples,
+      e.screening_seconds, e.max_seconds, e.oracle_rows);
   yaml += fmt::format(
       "gate:\n  min_gain: {}\n  max_workload_loss: {}\n  alpha: {}\n  futility: {}\n  guard: {}\n  "
       "min_blocks: {}\n"

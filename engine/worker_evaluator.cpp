@@ -65,6 +65,7 @@ std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
   options.target = config.target;
   options.programs = surface.programs;
   options.launcher = e.launcher;
+  options.cores = e.cores;
   options.cache = surface.cache;
   options.task_folder = task_folder;
   options.compile_workers = e.compile_workers > 0

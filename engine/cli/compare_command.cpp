@@ -55,7 +55,7 @@ int compare_command(const Arguments& arguments) {
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
   options.argument("B", b, "the incumbent");
-  options.option("--target", target, "cpu, or cuda[:N]");
+  options.option("--target", target, "cpu[:CORES] (2 cores unless told), or cuda[:N]");
   options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
   options.option("--min-gain", gate.min_gain, "what A must be shown to gain, 0.005 = 0.5 %");
   options.option("--max-seconds", gate.max_device_seconds, "of device time; then the answer is undecided");

@@ -64,7 +64,7 @@ int evaluate_command(const Arguments& arguments) {
       "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.arguments("VARIANT", variants, "what to judge");
-  options.option("--target", target, "cpu, or cuda[:N]");
+  options.option("--target", target, "cpu[:CORES] (2 cores unless told), or cuda[:N]");
   options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
   options.each("--contender", contenders,
                "timed beside, interleaved: a name below the task's contenders/, or a file");

@@ -16,6 +16,7 @@ ServiceOptions service_options(const House& house, const Task& task, TargetChoic
   ServiceOptions options;
   options.target = target.kind;
   options.device = target.device;
+  options.cores = target.cores;
   options.programs = house.programs;
   options.cache = house.cache;
   options.task_folder = task.folder;
@@ -36,9 +37,13 @@ TargetChoice parse_target(const House& house, const std::string& text) {
   if (colon != std::string::npos) {
     const char* const begin = text.data() + colon + 1;
     const char* const end = text.data() + text.size();
-    const auto [stop, trouble] = std::from_chars(begin, end, choice.device);
-    if (trouble != std::errc() || stop != end || choice.device < 0)
-      throw InputError(fmt::format("'{}' is not a target and the number of a device, as in cuda:0", text));
+    int number = 0;
+    const auto [stop, trouble] = std::from_chars(begin, end, number);
+    const int least = choice.kind == TargetKind::cpu ? 1 : 0;
+    if (trouble != std::errc() || stop != end || number < least)
+      throw InputError(fmt::format(
+          "'{}' is no target: write cpu:8 for 8 cores, or cuda:0 for the first of the GPUs", text));
+    (choice.kind == TargetKind::cpu ? choice.cores : choice.device) = number;
   }
   std::error_code ignored;
   if (choice.kind == TargetKind::cuda &&

@@ -14,10 +14,11 @@
 
 namespace cultivar {
 
-// A target as the command line names it: "cpu", "cuda", "cuda:1".
+// A target as the command line names it: "cpu", "cpu:8" (cores), "cuda", "cuda:1" (the number of a device).
 struct TargetChoice {
   TargetKind kind = TargetKind::cpu;
   int device = 0;
+  int cores = ServiceOptions{}.cores;
 };
 TargetChoice parse_target(const House&,
                           const std::string&);  // InputError; MissingError when this build has no such target

@@ -70,12 +70,10 @@ class Measuring {
       if (!s.trouble.empty())
         evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", s.name, workload.name, s.trouble);
 
-    const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
     evaluation.workloads.push_back(std::move(result));  // kept for audit even when it cannot be true
     const double seconds = evaluation.workloads.back().median_us * 1e-6;
-    if (impossibly_fast(floor, seconds))
-      return rejection(Stage::measure, "faster than this device can be on " + workload.name,
-                       describe_impossible(site_.task, workload, floor, seconds));
+    if (const auto why = impossibly_fast(site_.task, workload, site_.device, seconds))
+      return rejection(Stage::measure, "faster than this device can be on " + workload.name, *why);
     return std::nullopt;
   }
 

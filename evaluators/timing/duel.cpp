@@ -133,12 +133,11 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   if (failed) end_by(*failed, report);
   for (std::size_t w = 0; !failed && w < names.size(); ++w) {
     const double seconds = report.challenger_seconds[w];
-    const Roofline floor =
-        roofline(site.task, request.workloads[w], site.device.ceilings(), site.device.facts());
-    if (seconds <= 0.0 || !impossibly_fast(floor, seconds)) continue;
+    if (seconds <= 0.0) continue;
+    const auto why = impossibly_fast(site.task, request.workloads[w], site.device, seconds);
+    if (!why) continue;
     failed = Failed{Side::challenger,
-                    rejection(Stage::gate, "faster than this device can be on " + names[w],
-                              describe_impossible(site.task, request.workloads[w], floor, seconds))};
+                    rejection(Stage::gate, "faster than this device can be on " + names[w], *why)};
     end_by(*failed, report);
   }
   report.seconds = elapsed();

@@ -30,6 +30,15 @@ bool impossibly_fast(const Roofline& floor, double seconds) {
   return seconds * kRooflineMargin < floor.floor_seconds();
 }
 
+std::optional<std::string> impossibly_fast(const Task& task, const Workload& workload, Device& device,
+                                           double seconds) {
+  if (!impossibly_fast(roofline(task, workload, device.ceilings(), device.facts()), seconds))
+    return std::nullopt;
+  const Roofline floor = roofline(task, workload, device.raise_ceilings(), device.facts());
+  if (!impossibly_fast(floor, seconds)) return std::nullopt;
+  return describe_impossible(task, workload, floor, seconds);
+}
+
 std::string describe_impossible(const Task& task, const Workload& workload, const Roofline& floor,
                                 double seconds) {
   const bool by_flops = floor.flops_seconds >= floor.bytes_seconds;

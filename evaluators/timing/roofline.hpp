@@ -1,6 +1,7 @@
 // The time below which a run cannot be honest: the device's own ceilings, as measured on this machine.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "evaluators/targets/target.hpp"
@@ -19,6 +20,9 @@ inline constexpr double kRooflineMargin = 1.25;
 // Data that fits the last cache is taken to be read from there.
 Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
 bool impossibly_fast(const Roofline&, double seconds);
+// The same of a device; when it looks impossible, its ceilings are measured once more before that is said.
+// Not empty: why it cannot be, in words.
+std::optional<std::string> impossibly_fast(const Task&, const Workload&, Device&, double seconds);
 // "412 GFLOP/s over 1.07e9 flop; this device was seen to do 190 GFLOP/s at the most"
 std::string describe_impossible(const Task&, const Workload&, const Roofline&, double seconds);
 

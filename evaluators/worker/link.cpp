@@ -96,7 +96,8 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   process.command = options_.launcher;
   for (const std::string& argument : {program.string(), role_}) process.command.push_back(argument);
   if (role_ == "measure")
-    for (const std::string& argument : {std::string("--device"), std::to_string(options_.device)})
+    for (const std::string& argument : {std::string("--device"), std::to_string(options_.device),
+                                        std::string("--cores"), std::to_string(options_.cores)})
       process.command.push_back(argument);
   std::error_code ignored;
   if (options_.launcher.empty() && !fs::exists(program, ignored))

@@ -11,6 +11,7 @@
 #include "evaluators/check/controls.hpp"
 #include "evaluators/check/stages.hpp"
 #include "evaluators/timing/duel.hpp"
+#include "evaluators/worker/cores.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/process.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -147,16 +148,19 @@ class Worker {
 
 int serve(const WorkerParts& parts, int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
-  int device = 0;
-  bool good = (role == "compile" && argc == 2) || (role == "measure" && argc == 2);
-  if (role == "measure" && argc == 4 && std::string(argv[2]) == "--device") {
+  int device = 0, cores = 0;
+  bool good = role == "compile" ? argc == 2 : role == "measure" && argc % 2 == 0;
+  for (int i = 2; good && i < argc; i += 2) {
+    const std::string option = argv[i];
     char* end = nullptr;
-    device = static_cast<int>(std::strtol(argv[3], &end, 10));
-    good = end != argv[3] && *end == '\0' && device >= 0;
+    const auto number = static_cast<int>(std::strtol(argv[i + 1], &end, 10));
+    good = end != argv[i + 1] && *end == '\0' && number >= 0 && (option == "--device" || option == "--cores");
+    (option == "--device" ? device : cores) = number;
   }
   if (!good) {
     fmt::print(stderr,
-               "usage: {0} compile\n       {0} measure --device N\nStarted by cultivar, which talks to it "
+               "usage: {0} compile\n       {0} measure [--device N] [--cores N]\nStarted by cultivar, which "
+               "talks to it "
                "over stdin and "
                "stdout; useless by hand.\n",
                parts.program);
@@ -164,6 +168,7 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   }
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  if (cores > 0) stay_on_cores(cores);
   return Worker(parts, role == "measure", device).run();
 }
 

@@ -19,8 +19,8 @@ struct WorkerParts {
   std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
 };
 
-// argv: `compile`, or `measure --device N`. Returns the exit code: 0 when the engine went away, 2 for bad
-// usage.
+// argv: `compile`, or `measure [--device N] [--cores N]` (0: all). Returns the exit code: 0 when the engine
+// went away, 2 for bad usage.
 int serve(const WorkerParts&, int argc, char** argv);
 
 }  // namespace cultivar

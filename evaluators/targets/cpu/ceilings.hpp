@@ -11,6 +11,7 @@ namespace cultivar {
 // `name` tells machines apart (model and core count); a file in `cache` made for it is believed. Otherwise
 // measures with all cores of the device, about two seconds, and writes the file. Throws MissingError when a
 // kernel fails.
-Ceilings cpu_ceilings(Device&, const std::string& name, const std::filesystem::path& cache);
+Ceilings cpu_ceilings(Device&, const std::string& name, const std::filesystem::path& cache,
+                      bool again = false);
 
 }  // namespace cultivar

@@ -7,6 +7,7 @@
 #include "evaluators/targets/cpu/ceilings.hpp"
 #include "evaluators/targets/cpu/device_facts.hpp"
 #include "evaluators/targets/cpu/session.hpp"
+#include "evaluators/worker/cores.hpp"
 
 namespace cultivar {
 
@@ -16,6 +17,8 @@ struct CpuDevice::State {
   std::vector<int> cores = usable_cores();
   Facts facts = cpu_facts();
   std::optional<Ceilings> ceilings;
+
+  std::string name() const { return fmt::format("{}, {} cores", processor_model(), cores.size()); }
 };
 
 CpuDevice::CpuDevice(CpuDeviceOptions options) : state_(std::make_unique<State>()) {
@@ -49,9 +52,12 @@ std::string CpuDevice::isolation() const {
 }
 
 const Ceilings& CpuDevice::ceilings() {
-  if (!state_->ceilings)
-    state_->ceilings = cpu_ceilings(
-        *this, fmt::format("{}, {} cores", processor_model(), state_->cores.size()), state_->options.cache);
+  if (!state_->ceilings) state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache);
+  return *state_->ceilings;
+}
+
+const Ceilings& CpuDevice::raise_ceilings() {
+  state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache, true);
   return *state_->ceilings;
 }
 

@@ -26,6 +26,7 @@ class CpuDevice : public Device {
   // Measured with kernels of our own in a cell, with all cores; kept in the cache for this model and core
   // count. Throws MissingError when they cannot be measured.
   const Ceilings& ceilings() override;
+  const Ceilings& raise_ceilings() override;
   std::string isolation() const override;
   // Faults: launch_failed (the plan asks for what is not there), load_failed (the object does not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;

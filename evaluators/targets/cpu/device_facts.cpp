@@ -1,10 +1,11 @@
 #include "evaluators/targets/cpu/device_facts.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
+
+#include "evaluators/worker/cores.hpp"
 
 namespace cultivar {
 namespace {
@@ -41,16 +42,6 @@ double vector_bits() {
 }
 
 }  // namespace
-
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int i = 0; i < CPU_SETSIZE; ++i)
-    if (CPU_ISSET(i, &set)) cores.push_back(i);
-  return cores;
-}
 
 std::string processor_model() {
   std::ifstream in("/proc/cpuinfo");

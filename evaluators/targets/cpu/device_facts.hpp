@@ -8,8 +8,7 @@
 
 namespace cultivar {
 
-std::vector<int> usable_cores();  // that this process may run on, ascending
-std::string processor_model();    // "AMD EPYC 9654"
+std::string processor_model();  // "AMD EPYC 9654"
 Facts cpu_facts();
 
 }  // namespace cultivar

@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
     return std::make_unique<CpuCompiler>(options);
   };
   parts.device = [](const std::filesystem::path& cache, int device) -> std::unique_ptr<Device> {
-    if (device != 0) throw MissingError("the cpu target has one device, number 0: all cores of this machine");
+    if (device != 0)
+      throw MissingError("the cpu target has one device, number 0; `cores` says how many cores it has");
     return std::make_unique<CpuDevice>(CpuDeviceOptions{cache / "cpu"});
   };
   return serve(parts, argc, argv);

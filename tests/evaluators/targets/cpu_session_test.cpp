@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "evaluators/targets/cpu/device_facts.hpp"
+#include "evaluators/worker/cores.hpp"
 #include "support/cpu_kernels.hpp"
 
 using namespace cultivar;
@@ -233,6 +233,27 @@ BOOST_AUTO_TEST_CASE(ceilings_are_plausible_and_measured_once) {
   BOOST_TEST(ceilings.handshake_s > 0.0);
   CpuDevice other({.cache = cache_folder, .cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell"});
   BOOST_TEST(other.ceilings().flops == ceilings.flops);
+}
+
+BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
+  const auto folder = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests/busy";
+  std::filesystem::remove_all(folder);
+  const std::filesystem::path cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell";
+  CpuDevice busy({.cache = folder, .cell = cell});
+  const Ceilings honest = busy.ceilings();
+  std::filesystem::path file;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("ceilings-")) file = entry.path();
+  BOOST_REQUIRE(!file.empty());
+  std::ifstream in(file);
+  auto facts = nlohmann::json::parse(in);
+  facts["flops"] = honest.flops / 10;
+  facts["bytes_per_second"] = honest.bytes_per_second * 10;
+  std::ofstream(file) << facts;
+  CpuDevice later({.cache = folder, .cell = cell});
+  BOOST_TEST(later.ceilings().flops == honest.flops / 10);
+  BOOST_TEST(later.raise_ceilings().flops > honest.flops / 2);
+  BOOST_TEST(later.ceilings().bytes_per_second == honest.bytes_per_second * 10);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
