@@ -2,6 +2,8 @@
 // runs alone
 #include "evaluators/targets/cpu/session.hpp"
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "evaluators/worker/cores.hpp"
