@@ -15,7 +15,7 @@ std::size_t size_of(Dtype);       // bytes
 std::string_view name_of(Dtype);  // "bf16"
 std::optional<Dtype> dtype_named(std::string_view name);
 bool is_floating(Dtype);
-double epsilon_of(Dtype);  // distance from 1 to the next value; 0 for integers
+double epsilon_of(Dtype);            // distance from 1 to the next value; 0 for integers
 double accumulation_epsilon(Dtype);  // of what sums are kept in: f64 for f64 and 64-bit integers, else f32
 
 // Exact for every type but 64-bit integers beyond 2^53. `out` holds one double per element.

@@ -41,8 +41,8 @@ struct Parameter {
 // rows.
 struct Tolerance {
   double factor = 2.0;
-  // floor = floor_eps * accumulation_epsilon(output dtype) * RMS of the oracle over what is compared: the order in
-  // which a kernel sums is its own affair. Far below what a lower precision costs.
+  // floor = floor_eps * accumulation_epsilon(output dtype) * RMS of the oracle over what is compared: the
+  // order in which a kernel sums is its own affair. Far below what a lower precision costs.
   double floor_eps = 64.0;
   std::int64_t block_rows = 64;
 };

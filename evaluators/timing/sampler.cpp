@@ -80,8 +80,8 @@ tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
     auto ran = side.session->run(pool_.view().bytes, outputs_, options);
     if (ran && ran->disturbance.empty()) return check(*side.session, *ran);
     const Fault fault = ran ? Fault{Fault::Kind::idle_activity, ran->disturbance} : std::move(ran.error());
-    const bool counts = ran ? ++disturbances > kMostDisturbances
-                            : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
+    const bool counts =
+        ran ? ++disturbances > kMostDisturbances : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
     if (counts) return tl::make_unexpected(rejection_of(Stage::measure, fault, workload_.name));
     if (!ran) side.session.reset();
     next();  // never the same inputs twice: a kernel could remember

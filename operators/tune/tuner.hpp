@@ -29,8 +29,8 @@ class Tuner {
 
   // cost > 0, less is better; nothing, or a cost that is not finite and positive: the point failed. A point
   // observed again replaces its former cost. Throws std::invalid_argument for a point off the grid.
-  // `learn` false: it is remembered, but the surrogate is not improved now; for all but the last observations of a
-  // long history, which would otherwise take milliseconds each.
+  // `learn` false: it is remembered, but the surrogate is not improved now; for all but the last observations
+  // of a long history, which would otherwise take milliseconds each.
   void observe(const Point& point, std::optional<double> cost, bool learn = true);
 
   // A feasible point that was neither observed nor is pending. Nothing when none is left; in a space too

@@ -19,7 +19,14 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   e.input_seed = 77;
   e.compile_seconds = 1, e.check_seconds = 2, e.measure_seconds = 3;
   e.worker_lost = true;
-  e.workloads.push_back({"w", {{1e-3, 2100, 50, 300, 4, ""}, {2e-3, 0, 0, 0, 0, ""}}, 1500, 1250, 1750, 12.5, "GFLOPS", {{"eigen", 1.3}}});
+  e.workloads.push_back({"w",
+                         {{1e-3, 2100, 50, 300, 4, ""}, {2e-3, 0, 0, 0, 0, ""}},
+                         1500,
+                         1250,
+                         1750,
+                         12.5,
+                         "GFLOPS",
+                         {{"eigen", 1.3}}});
   const nlohmann::json j = e;
   BOOST_TEST(j.at("verdict") == "measured");
   BOOST_TEST(j.at("stage") == "measure");

@@ -14,14 +14,17 @@ namespace {
 std::string source(const std::string& name, const std::string& tunables) {
   return "/*--- cultivar\nname: " + name +
          "\ntask: softmax\ntarget: cpu\nrequires: \"dtype == f32\"\ntunables:\n" + tunables +
-         "constraints: [\"A * B <= 32\"]\nlaunch:\n  - kernel: softmax\n    threads: 1\n    args: [x, y, R, C]\n---*/\n"
+         "constraints: [\"A * B <= 32\"]\nlaunch:\n  - kernel: softmax\n    threads: 1\n    args: [x, y, R, "
+         "C]\n---*/\n"
          "extern \"C\" void softmax(const float*, float*, int, int) {}\n";
 }
 
-const std::string kFirst = source("first", "  A: {values: [1, 2, 4, 8, 16], default: 1}\n"
-                                           "  B: {values: [1, 2, 4, 8], default: 1}\n"
-                                           "  L: {values: [x, y], default: x}\n");
-const std::string kSecond = source("second", "  A: {values: [2, 4, 32], default: 2}\n  B: {values: [1, 8], default: 1}\n");
+const std::string kFirst = source("first",
+                                  "  A: {values: [1, 2, 4, 8, 16], default: 1}\n"
+                                  "  B: {values: [1, 2, 4, 8], default: 1}\n"
+                                  "  L: {values: [x, y], default: x}\n");
+const std::string kSecond =
+    source("second", "  A: {values: [2, 4, 32], default: 2}\n  B: {values: [1, 8], default: 1}\n");
 
 struct Scene {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
@@ -29,7 +32,9 @@ struct Scene {
   Facts facts{{"num_cores", 4.0}};
   Archive archive;
   std::map<std::string, std::string> sources;
-  std::function<std::string(const std::string&)> source_of = [this](const std::string& id) { return sources.at(id); };
+  std::function<std::string(const std::string&)> source_of = [this](const std::string& id) {
+    return sources.at(id);
+  };
 
   IndividualId add(const std::string& text, Configuration configuration) {
     const Variant variant = make_variant(text, task, std::move(configuration)).value();
@@ -123,12 +128,14 @@ BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_proposes_the_same) {
     const auto proposal = live.propose(scene.around({seed}), stream);
     BOOST_REQUIRE(proposal);
     const IndividualId id =
-        scene.add_measured(proposal->source, proposal->configuration, 1.0 + static_cast<double>(number(proposal->configuration, "B")));
+        scene.add_measured(proposal->source, proposal->configuration,
+                           1.0 + static_cast<double>(number(proposal->configuration, "B")));
     live.observe(id, scene.archive);
   }
   TuneOperator rebuilt(1);
   for (IndividualId id = 1; id <= scene.archive.size(); ++id) rebuilt.observe(id, scene.archive);
-  const auto a = live.propose(scene.around({seed}), stream), b = rebuilt.propose(scene.around({seed}), stream);
+  const auto a = live.propose(scene.around({seed}), stream),
+             b = rebuilt.propose(scene.around({seed}), stream);
   BOOST_REQUIRE(a);
   BOOST_REQUIRE(b);
   BOOST_TEST((a->configuration == b->configuration));

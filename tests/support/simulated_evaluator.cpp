@@ -1,11 +1,11 @@
 #include "support/simulated_evaluator.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
 #include <chrono>
 #include <cmath>
-#include <fmt/format.h>
 #include <fstream>
 #include <thread>
-#include <unistd.h>
 
 #include "engine/search.hpp"
 #include "population/random.hpp"
@@ -52,8 +52,8 @@ Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
   return std::vector<DeviceInfo>{info};
 }
 
-tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& variant, const std::vector<Workload>&,
-                                                               Breadth) {
+tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& variant,
+                                                               const std::vector<Workload>&, Breadth) {
   sleep(simulation_.compile_s);
   if (interrupted_) return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
   if (number(variant, "UNROLL") == 16)
@@ -83,7 +83,8 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int, const EvaluateRequest& re
     return crash;
   }
   const bool confirming = request.stop_after == Stage::confirm;
-  if (confirming && simulation_.refuse_confirmation) return rejection(Stage::confirm, "wrong on holdout shapes", "");
+  if (confirming && simulation_.refuse_confirmation)
+    return rejection(Stage::confirm, "wrong on holdout shapes", "");
   RandomStream stream = stream_of(1, variant.id, confirming ? 1 : 0);
   Evaluation evaluation;
   evaluation.verdict = Evaluation::Verdict::measured;
@@ -119,8 +120,9 @@ Expected<GateReport> SimulatedEvaluator::gate(int, const GateRequest& request, c
   while (!gate.done()) {
     std::vector<double> seconds;
     for (const Slot& slot : gate.next_order())
-      seconds.push_back(1e-3 / speeds[static_cast<int>(slot.side)] *
-                        std::exp(simulation_.noise * (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
+      seconds.push_back(
+          1e-3 / speeds[static_cast<int>(slot.side)] *
+          std::exp(simulation_.noise * (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
     gate.add(seconds, 0.01);
   }
   GateReport report;
@@ -173,7 +175,8 @@ Config softmax_config(const fs::path& folder, const std::vector<std::string>& ov
                                            "seeds: [plain.cpp, fast.cpp]\n"
                                            "budget: {evaluations: 60}\n"
                                            "seed: 7\n";
-  return load_config(folder / "search.yaml", overrides, {fs::path(CULTIVAR_SOURCE_DIR) / "configs" / "tasks"});
+  return load_config(folder / "search.yaml", overrides,
+                     {fs::path(CULTIVAR_SOURCE_DIR) / "configs" / "tasks"});
 }
 
 }  // namespace cultivar::testing

@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(one_wrong_element_in_a_big_tensor_is_found_and_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_small_block_is_judged_by_its_own_scale) {
-  // All rows are about 1 but one block, which is about 1e-4 and half wrong: against the scale of the whole tensor
-  // its error would vanish.
+  // All rows are about 1 but one block, which is about 1e-4 and half wrong: against the scale of the whole
+  // tensor its error would vanish.
   Bed bed(4096);
   std::vector<double> rounded(bed.exact.size());
   for (std::size_t i = 0; i < bed.exact.size(); ++i) {
@@ -107,8 +107,13 @@ BOOST_AUTO_TEST_CASE(non_finite_values_must_stand_where_the_oracle_has_them) {
   bed.exact[10] = -kInfinity;
   bed.exact[20] = std::nan("");
   BOOST_TEST(bed.judge(bed.exact).right);
-  for (const auto& [at, value] : std::vector<std::pair<std::size_t, double>>{
-           {10, 0.0}, {10, kInfinity}, {10, std::nan("")}, {20, 0.0}, {20, kInfinity}, {30, std::nan("")}, {30, kInfinity}}) {
+  for (const auto& [at, value] : std::vector<std::pair<std::size_t, double>>{{10, 0.0},
+                                                                             {10, kInfinity},
+                                                                             {10, std::nan("")},
+                                                                             {20, 0.0},
+                                                                             {20, kInfinity},
+                                                                             {30, std::nan("")},
+                                                                             {30, kInfinity}}) {
     std::vector<double> got = bed.exact;
     got[at] = value;
     const Comparison c = bed.judge(got);
@@ -148,7 +153,8 @@ BOOST_AUTO_TEST_CASE(only_the_rows_that_are_listed_are_compared) {
   BOOST_TEST(!bed.judge(got).right);
   bed.rows = {3, 98, 99};
   for (std::size_t i = 0; i < 3; ++i)
-    for (std::size_t e = 0; e < 8; ++e) bed.exact[i * 8 + e] = all[static_cast<std::size_t>(bed.rows[i]) * 8 + e];
+    for (std::size_t e = 0; e < 8; ++e)
+      bed.exact[i * 8 + e] = all[static_cast<std::size_t>(bed.rows[i]) * 8 + e];
   BOOST_TEST(bed.judge(got).right);
 }
 
@@ -165,7 +171,8 @@ BOOST_AUTO_TEST_CASE(rows_of_several_outputs_find_their_places) {
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
   Workload w;
   w.dtype = Dtype::f32;
-  w.values = {{"B", 2}, {"H", 3}, {"H_kv", 3}, {"S_q", 5}, {"S_kv", 5}, {"D", 4}, {"causal", 0}, {"scale", 1}};
+  w.values = {{"B", 2},    {"H", 3}, {"H_kv", 3},   {"S_q", 5},
+              {"S_kv", 5}, {"D", 4}, {"causal", 0}, {"scale", 1}};
   const RowLayout layout(task, w);
   BOOST_TEST(layout.rows() == 30);
   BOOST_TEST(layout.row_elements() == 5);

@@ -39,8 +39,7 @@ tensors:
   y: {role: output, shape: [R, C]}
 rows: [R]
 cost: {flops: "R * C", bytes: "8 * R * C", report: bytes}
-tolerance: )" << tolerance << "\n"
-                                                  << controls << R"(
+tolerance: )" << tolerance << "\n" << controls << R"(
 checks:
   smoke: [{R: 8, C: 16}]
   sweep: [{R: 70, C: 20}]
@@ -76,7 +75,8 @@ std::string rounding_by(const std::string& share) {
   return kDoubles + R"(
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
   reference_row(args, row, out);
-  for (std::int64_t c = 0; c < args.integer("C"); ++c) out[c] *= 1 - )" + share + ";\n}\n";
+  for (std::int64_t c = 0; c < args.integer("C"); ++c) out[c] *= 1 - )" +
+         share + ";\n}\n";
 }
 
 std::string controls_of(OwnTask& own, const std::string& tolerance, const std::string& controls,
@@ -115,22 +115,20 @@ BOOST_AUTO_TEST_CASE(a_task_control_that_passes_is_refused_by_name) {
   OwnTask own;
   std::string harmless = kDoubles;
   harmless.replace(harmless.find("3 * "), 4, "2 * ");
-  const std::string said =
-      controls_of(own, kTight, "controls: {triples: {about: \"3 x\"}}", harmless);
+  const std::string said = controls_of(own, kTight, "controls: {triples: {about: \"3 x\"}}", harmless);
   BOOST_TEST(said.find("'triples'") != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(a_control_that_reference_cpp_lacks_is_refused) {
   OwnTask own;
-  const std::string said =
-      controls_of(own, kTight, "controls: {halves: {about: \"x / 2\"}}");
+  const std::string said = controls_of(own, kTight, "controls: {halves: {about: \"x / 2\"}}");
   BOOST_TEST(said.find("control_halves") != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(a_control_that_is_wrong_nowhere_is_refused) {
   OwnTask own;
-  const std::string said = controls_of(own, kTight,
-                                       "controls: {triples: {about: \"3 x\", when: \"C > 1000\"}}");
+  const std::string said =
+      controls_of(own, kTight, "controls: {triples: {about: \"3 x\", when: \"C > 1000\"}}");
   BOOST_TEST(said.find("wrong on no check shape") != std::string::npos, said);
 }
 
@@ -178,7 +176,8 @@ BOOST_AUTO_TEST_CASE(large_shapes_are_checked_on_secret_blocks_and_both_ends) {
   w.dtype = Dtype::f32;
   w.values = {{"R", 64000}, {"C", 10}};
   const RowLayout layout(task, w);
-  const auto some = rows_to_check(task, w, layout, 6.4e4, 1), others = rows_to_check(task, w, layout, 6.4e4, 2);
+  const auto some = rows_to_check(task, w, layout, 6.4e4, 1),
+             others = rows_to_check(task, w, layout, 6.4e4, 2);
   BOOST_TEST(some.size() == 6400U);
   BOOST_TEST(some.front() == 0);
   BOOST_TEST(some.back() == 63999);

@@ -35,17 +35,19 @@ Workload shape(double rows, double columns) {
   return w;
 }
 
-// A session in this process that computes softmax in doubles, takes as long as it is told, and can be told to lie.
+// A session in this process that computes softmax in doubles, takes as long as it is told, and can be told to
+// lie.
 class FakeSession : public Session {
  public:
   struct Behaviour {
     std::vector<double> seconds = {1e-3};
-    int wrong_from = -1;     // from this run on, one row is wrong
-    int fault_every = 0;     // every n-th run of the process fails like noise
-    bool replays = false;    // gives the first output again
+    int wrong_from = -1;   // from this run on, one row is wrong
+    int fault_every = 0;   // every n-th run of the process fails like noise
+    bool replays = false;  // gives the first output again
     int runs = 0;
   };
-  FakeSession(Workload workload, Behaviour& behaviour) : workload_(std::move(workload)), behaviour_(behaviour) {}
+  FakeSession(Workload workload, Behaviour& behaviour)
+      : workload_(std::move(workload)), behaviour_(behaviour) {}
 
   tl::expected<Sample, Fault> run(std::span<const std::vector<std::byte>> inputs,
                                   std::span<std::vector<std::byte>> outputs, const RunOptions&) override {
@@ -68,7 +70,8 @@ class FakeSession : public Session {
 
  private:
   void compute(const std::vector<std::byte>& in, std::vector<std::byte>& out) const {
-    const auto rows = static_cast<std::size_t>(workload_.values.at("R")), columns = static_cast<std::size_t>(workload_.values.at("C"));
+    const auto rows = static_cast<std::size_t>(workload_.values.at("R")),
+               columns = static_cast<std::size_t>(workload_.values.at("C"));
     std::vector<double> x(rows * columns);
     decode(Dtype::f32, in, x);
     for (std::size_t r = 0; r < rows; ++r) {
@@ -190,7 +193,8 @@ BOOST_AUTO_TEST_CASE(no_two_runs_have_the_same_inputs_or_share_a_row) {
   for (int run = 0; run < 40; ++run) {
     pool.next();
     const std::vector<std::byte>& bytes = pool.view().bytes[0];
-    for (std::size_t r = 0; r < 64; ++r) rows.emplace(bytes.begin() + r * 1024, bytes.begin() + (r + 1) * 1024);
+    for (std::size_t r = 0; r < 64; ++r)
+      rows.emplace(bytes.begin() + r * 1024, bytes.begin() + (r + 1) * 1024);
     BOOST_TEST(rows.size() == (expected += 64));
     std::vector<double> decoded(64 * 256);
     decode(Dtype::f32, bytes, decoded);

@@ -1,6 +1,5 @@
-// Every kernel under tests/kernels goes through the whole cascade: where it is stopped, and with which words. After
-// each of them the service judges an honest one.
-// runs alone
+// Every kernel under tests/kernels goes through the whole cascade: where it is stopped, and with which words.
+// After each of them the service judges an honest one. runs alone
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <optional>
@@ -23,8 +22,9 @@ const std::set<Stage> kAnywhere = {Stage::smoke,       Stage::sweep, Stage::stre
 
 struct Fate {
   const char* file;
-  std::set<Stage> stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
-  const char* words;       // of the reason or the diagnostics
+  std::set<Stage>
+      stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
+  const char* words;  // of the reason or the diagnostics
 };
 
 struct Judge {
@@ -75,15 +75,19 @@ Judge& judge() {
 void check(const std::vector<Fate>& fates) {
   for (const Fate& fate : fates) {
     const Evaluation e = judge().judge(fate.file);
-    BOOST_TEST_MESSAGE(fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage)) << ": " << e.reason);
+    BOOST_TEST_MESSAGE(fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage)) << ": "
+                                 << e.reason);
     if (fate.stages.empty()) {
-      BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n" << e.diagnostics);
+      BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
+                                         << e.diagnostics);
       continue;
     }
     BOOST_TEST(!e.measured(), fate.file << " got through");
-    BOOST_TEST(fate.stages.count(e.stage) == 1U, fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST(fate.stages.count(e.stage) == 1U,
+               fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
     BOOST_TEST((e.reason + "\n" + e.diagnostics).find(fate.words) != std::string::npos,
-               fate.file << " is told: " << e.reason << "\n" << e.diagnostics);
+               fate.file << " is told: " << e.reason << "\n"
+                         << e.diagnostics);
   }
 }
 
@@ -172,7 +176,8 @@ BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   // The lists above name them all; a new kernel must be added to one of them.
   std::size_t count = 0;
   for (const char* folder : {"hostile", "cheats"})
-    for (const auto& entry : fs::directory_iterator(kKernels / folder)) count += entry.path().extension() == ".cpp";
+    for (const auto& entry : fs::directory_iterator(kKernels / folder))
+      count += entry.path().extension() == ".cpp";
   BOOST_TEST(count == 52U);
 }
 

@@ -71,7 +71,9 @@ House& softmax() {
   static House house("softmax");
   return house;
 }
-Workload rows_and_columns(double rows, double columns) { return softmax().workload({{"R", rows}, {"C", columns}}); }
+Workload rows_and_columns(double rows, double columns) {
+  return softmax().workload({{"R", rows}, {"C", columns}});
+}
 const fs::path kHonest = kSource / "tests/kernels/honest_softmax.cpp";
 
 // A folder that holds a program called cultivar-worker-cpu which is a script.
@@ -122,9 +124,16 @@ BOOST_AUTO_TEST_SUITE(services)
 
 BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
   House house("attention_forward");
-  const Workload w = house.workload(
-      {{"B", 1}, {"H", 4}, {"H_kv", 1}, {"S_q", 512}, {"S_kv", 512}, {"D", 64}, {"causal", 1}, {"scale", 0.125}});
-  const EvaluateRequest request = house.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
+  const Workload w = house.workload({{"B", 1},
+                                     {"H", 4},
+                                     {"H_kv", 1},
+                                     {"S_q", 512},
+                                     {"S_kv", 512},
+                                     {"D", 64},
+                                     {"causal", 1},
+                                     {"scale", 0.125}});
+  const EvaluateRequest request =
+      house.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
   const Evaluation e = house.evaluate(request);
   BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
   BOOST_TEST(e.fitness > 0.0);
@@ -133,7 +142,8 @@ BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
   BOOST_TEST(e.workloads[0].samples.size() == 5U);
   BOOST_TEST(e.workloads[0].q1_us <= e.workloads[0].median_us);
   BOOST_TEST(e.workloads[0].median_us <= e.workloads[0].q3_us);
-  BOOST_TEST(e.workloads[0].value == house.task.flops(w) / e.workloads[0].median_us / 1e3, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(e.workloads[0].value == house.task.flops(w) / e.workloads[0].median_us / 1e3,
+             boost::test_tools::tolerance(1e-9));
   BOOST_TEST(e.input_seed != 0U);
   BOOST_TEST(e.machine_code.size() == 64U);
   BOOST_TEST(house.evaluate(request).input_seed != e.input_seed);
@@ -152,7 +162,8 @@ BOOST_AUTO_TEST_CASE(a_far_slower_variant_stops_early_with_its_true_count) {
 BOOST_AUTO_TEST_CASE(a_contender_is_timed_in_turn_and_gives_a_ratio) {
   EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
   request.sampling.max_samples = 6;
-  const auto contender = softmax().compiler.compile_contender(load_variant(kHonest, softmax().task), request.workloads);
+  const auto contender =
+      softmax().compiler.compile_contender(load_variant(kHonest, softmax().task), request.workloads);
   BOOST_REQUIRE_MESSAGE(contender, words(contender));
   request.contenders.emplace_back("itself", *contender);
   const Evaluation e = softmax().evaluate(request);
@@ -196,7 +207,8 @@ BOOST_AUTO_TEST_CASE(a_challenger_that_cheats_in_the_duel_is_worse) {
   GateRequest request;
   const Workload w = rows_and_columns(4096, 1024);
   request.incumbent = request.control = softmax().request(kHonest, w).variant;
-  request.challenger = softmax().request(kSource / "tests/kernels/cheats/skips_work_on_large_inputs.cpp", w).variant;
+  request.challenger =
+      softmax().request(kSource / "tests/kernels/cheats/skips_work_on_large_inputs.cpp", w).variant;
   request.workloads = {w};
   request.options.max_device_seconds = 1.0;
   const auto report = softmax().device.gate(request);
@@ -208,10 +220,10 @@ BOOST_AUTO_TEST_CASE(a_challenger_that_cheats_in_the_duel_is_worse) {
 
 BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_before_anything_runs) {
   const auto compiled = softmax().compiler.compile(load_variant(kHonest, softmax().task), {[] {
-    Workload w = rows_and_columns(64, 64);
-    w.dtype = Dtype::f64;
-    return w;
-  }()});
+                                                     Workload w = rows_and_columns(64, 64);
+                                                     w.dtype = Dtype::f64;
+                                                     return w;
+                                                   }()});
   BOOST_REQUIRE(!compiled);
   BOOST_TEST((compiled.error().stage == Stage::lint));
 }
@@ -280,7 +292,8 @@ BOOST_AUTO_TEST_CASE(a_missing_worker_program_is_told_by_its_path) {
   DeviceService device(options);
   const auto info = device.info();
   BOOST_REQUIRE(!info);
-  BOOST_TEST(info.error().message.find("/nowhere/cultivar-worker-cpu") != std::string::npos, info.error().message);
+  BOOST_TEST(info.error().message.find("/nowhere/cultivar-worker-cpu") != std::string::npos,
+             info.error().message);
   CompileService compiler(options);
   BOOST_CHECK_THROW(compiler.compiler_identity(), MissingError);
 }
@@ -305,7 +318,8 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
   const std::string hello = frame(R"({"cultivar":1,"worker":"cultivar-worker-cpu"})");
   const std::string configured = frame(R"({"answer":{}})");
-  for (const char* answer : {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
+  for (const char* answer :
+       {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
     const ScriptedWorker liar(hello + configured + frame(answer) + "sleep 5");
     DeviceService device(liar.options());
     const auto info = device.info();
@@ -335,7 +349,8 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t, d
   DeviceService device(options);
   const auto info = device.info();
   BOOST_REQUIRE(!info);
-  BOOST_TEST(info.error().message.find("cannot tell right from wrong") != std::string::npos, info.error().message);
+  BOOST_TEST(info.error().message.find("cannot tell right from wrong") != std::string::npos,
+             info.error().message);
   fs::remove_all(name);
 }
 

@@ -47,7 +47,8 @@ static Bell find_bell(const float* x, const float* y) {
     for (int i = 1; i < 510; ++i)
       if (words[i] == (long)x && words[i + 1] == (long)y && (unsigned)words[i - 1] == 1 &&
           ((long)&words[i] & 63) == 8)
-        return {(float* const volatile*)&words[i], (volatile unsigned*)((char*)&words[i] + 568), (volatile unsigned*)((char*)&words[i] + 696)};
+        return {(float* const volatile*)&words[i], (volatile unsigned*)((char*)&words[i] + 568),
+                (volatile unsigned*)((char*)&words[i] + 696)};
   }
   return {nullptr, nullptr, nullptr};
 }
