@@ -11,20 +11,28 @@ namespace cultivar {
 
 // Extremely randomised trees (Geurts, Ernst & Wehenkel 2006): each is grown on the whole sample, and a split
 // is the best of one random threshold for each feature. The variance is the law of total variance over trees
-// and leaves (Hutter et al. 2014, "Algorithm runtime prediction", section 4.3). Not thread-safe; no state
-// beyond the object.
+// and leaves (Hutter et al. 2014, "Algorithm runtime prediction", section 4.3). Features are compared in
+// single precision. Not thread-safe; no state beyond the object.
 class Forest {
  public:
   void fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, Random& random);
   void predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::VectorXd& variance) const;
 
  private:
-  struct Node {
-    int feature = -1;  // -1: leaf
-    int left = 0;      // the right child follows the left one's index by one
-    double threshold = 0, mean = 0, variance = 0;
+  struct Node {  // a leaf: everything goes left, to the leaf itself
+    float threshold = 0;
+    std::int32_t feature = 0;
+    std::int32_t left = 0;  // the right child follows the left one
   };
-  std::vector<std::vector<Node>> trees_;
+  struct Tree {
+    std::int32_t root = 0;
+    int depth = 0;
+  };
+  std::int32_t add_leaf(double mean, double variance);
+
+  std::vector<Node> nodes_;            // of all trees
+  std::vector<double> mean_, second_;  // of what reached a node: mean, and mean of squares
+  std::vector<Tree> trees_;
 };
 
 }  // namespace cultivar
