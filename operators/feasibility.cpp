@@ -1,5 +1,6 @@
 #include "operators/feasibility.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -7,11 +8,12 @@ namespace cultivar {
 
 namespace {
 
-// The names that the constraints depend on, directly and through `let`.
-std::set<std::string> names_in_constraints(const Manifest& manifest, const Task& task) {
-  std::set<std::string> names;
-  for (const Expression& constraint : manifest.constraints)
-    names.insert(constraint.names().begin(), constraint.names().end());
+constexpr std::size_t kMostKnown = 1 << 20;
+
+// The names given and all that their values depend on through `let`.
+std::set<std::string> closure(const std::vector<std::string>& start, const Manifest& manifest,
+                              const Task& task) {
+  std::set<std::string> names(start.begin(), start.end());
   for (bool grown = true; grown;) {
     const std::size_t before = names.size();
     for (const auto* let : {&manifest.let, &task.let})
@@ -26,25 +28,71 @@ std::set<std::string> names_in_constraints(const Manifest& manifest, const Task&
 
 Feasibility::Feasibility(Variant variant, const Task& task, const std::vector<Workload>& workloads,
                          const Facts& facts)
-    : variant_(std::move(variant)), task_(task), facts_(facts) {
-  // Constraints are asked at every point of a space, so workloads that look alike to them are asked about
-  // once.
-  const std::set<std::string> names = names_in_constraints(variant_.manifest, task);
+    : tunables_(variant.manifest.tunables), task_(task), facts_(facts) {
+  const Manifest& manifest = variant.manifest;
+  if (manifest.constraints.empty()) return;
+  variant.source.clear();
+  std::set<std::string> asked;
+  for (const Expression& constraint : manifest.constraints) {
+    add_question(variant, {constraint}, constraint.names(), workloads);
+    asked.merge(closure(constraint.names(), manifest, task));
+  }
+  for (const auto& [name, value] : manifest.let)
+    if (!asked.contains(name)) add_question(variant, {}, {name}, workloads);
+}
+
+void Feasibility::add_question(const Variant& variant, const std::vector<Expression>& constraints,
+                               const std::vector<std::string>& names,
+                               const std::vector<Workload>& workloads) {
+  const std::set<std::string> all = closure(names, variant.manifest, task_);
+  Question question{variant, {}, {}, {}};
+  question.variant.manifest.constraints = constraints;
+  std::erase_if(question.variant.manifest.let, [&](const auto& let) { return !all.contains(let.first); });
+  // Workloads that look alike to it are asked about once.
   std::set<std::string> seen;
   for (const Workload& workload : workloads) {
     std::string look;
-    for (const auto& [name, value] : task.bindings(workload))
-      if (names.contains(name)) look += name + '=' + std::to_string(value) + ' ';
-    if (seen.insert(look).second) workloads_.push_back(workload);
+    for (const auto& [name, value] : task_.bindings(workload))
+      if (all.contains(name)) look += name + '=' + std::to_string(value) + ' ';
+    if (seen.insert(look).second) question.workloads.push_back(workload);
   }
+  std::size_t combinations = 1;
+  for (std::size_t t = 0; t < tunables_.size(); ++t)
+    if (all.contains(tunables_[t].name)) {
+      question.depends.push_back(t);
+      combinations = std::min(combinations * tunables_[t].values.size(), kMostKnown + 1);
+    }
+  if (combinations <= kMostKnown) question.known.assign(combinations, 0);
+  questions_.push_back(std::move(question));
+}
+
+bool Feasibility::holds(Question& question, const Configuration& configuration) const {
+  question.variant.configuration = configuration;
+  return std::ranges::all_of(question.workloads, [&](const Workload& workload) {
+    return check_constraints(question.variant, task_, workload, facts_).has_value();
+  });
 }
 
 bool Feasibility::operator()(const Configuration& configuration) const {
-  if (variant_.manifest.constraints.empty()) return true;
-  variant_.configuration = configuration;
-  for (const Workload& workload : workloads_)
-    if (!check_constraints(variant_, task_, workload, facts_)) return false;
-  return true;
+  return std::ranges::all_of(questions_, [&](Question& question) { return holds(question, configuration); });
+}
+
+bool Feasibility::at(std::span<const int> point) const {
+  const auto configuration = [&] {
+    Configuration all;
+    for (std::size_t t = 0; t < tunables_.size(); ++t)
+      all.emplace(tunables_[t].name, tunables_[t].values[static_cast<std::size_t>(point[t])]);
+    return all;
+  };
+  return std::ranges::all_of(questions_, [&](Question& question) {
+    if (question.known.empty()) return holds(question, configuration());
+    std::size_t combination = 0;
+    for (const std::size_t t : question.depends)
+      combination = combination * tunables_[t].values.size() + static_cast<std::size_t>(point[t]);
+    std::int8_t& answer = question.known[combination];
+    if (answer == 0) answer = holds(question, configuration()) ? 1 : -1;
+    return answer > 0;
+  });
 }
 
 }  // namespace cultivar

@@ -1,6 +1,9 @@
 // Which values of a source's tunables may be tried at all: its constraints, for every workload of the search.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "evaluators/task/task.hpp"
@@ -14,13 +17,27 @@ class Feasibility {
   Feasibility(Variant, const Task&, const std::vector<Workload>&, const Facts&);
 
   bool operator()(const Configuration&) const;
-  const std::vector<Tunable>& tunables() const { return variant_.manifest.tunables; }
+  // The same for value indices in the order of the tunables, as a surrogate asks for thousands of points:
+  // each constraint is evaluated once for each combination of the tunables that it depends on.
+  bool at(std::span<const int> point) const;
+  const std::vector<Tunable>& tunables() const { return tunables_; }
 
  private:
-  mutable Variant variant_;  // its configuration is replaced at each question
+  // One constraint with the lets that it needs, or one let that no constraint needs (it must have a value).
+  struct Question {
+    Variant variant;                   // asks nothing else; its configuration is replaced at each question
+    std::vector<Workload> workloads;   // one for each different answer
+    std::vector<std::size_t> depends;  // the tunables that matter
+    std::vector<std::int8_t> known;    // by combination of them: 0 not asked, 1 yes, -1 no; empty: too many
+  };
+  void add_question(const Variant&, const std::vector<Expression>& constraints,
+                    const std::vector<std::string>& names, const std::vector<Workload>&);
+  bool holds(Question&, const Configuration&) const;
+
+  std::vector<Tunable> tunables_;
   Task task_;
-  std::vector<Workload> workloads_;  // one for each different answer that the constraints can give
   Facts facts_;
+  mutable std::vector<Question> questions_;
 };
 
 }  // namespace cultivar

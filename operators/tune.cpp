@@ -49,6 +49,7 @@ struct TuneOperator::Study {
   std::string source;
   std::shared_ptr<Feasibility> feasible;  // shared with the tuner's predicate
   std::unique_ptr<Tuner> tuner;           // none: the source has no tunables, or does not parse any more
+  bool taught = false;
 };
 
 TuneOperator::TuneOperator(std::uint64_t run_seed) : run_seed_(run_seed) {}
@@ -71,16 +72,15 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
     if (variant && !variant->manifest.tunables.empty()) {
       study->feasible = std::make_shared<Feasibility>(*variant, s.task, s.workloads, s.facts);
       Space space{knobs_of(variant->manifest.tunables),
-                  [feasible = study->feasible](std::span<const int> point) {
-                    return (*feasible)(configuration_at(feasible->tunables(), point));
-                  }};
+                  [feasible = study->feasible](std::span<const int> point) { return feasible->at(point); }};
       study->tuner = std::make_unique<Tuner>(std::move(space), run_seed_ ^ name_hash(source_id));
     }
   }
   if (!study->tuner) return *study;
   std::vector<IndividualId> undecided;
-  constexpr std::size_t kLessons =
-      16;  // of a long history the surrogate learns from the end; it remembers all of it
+  // The surrogate remembers all of the news and is improved by the last of them; more of them for one that
+  // never was, because its source is new or the search was resumed. Each takes milliseconds.
+  const std::size_t lessons = study->taught ? 4 : 16;
   const auto& unread = unread_[source_id];
   for (std::size_t i = 0; i < unread.size(); ++i) {
     const IndividualId id = unread[i];
@@ -94,8 +94,9 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
     if (!point) continue;
     const bool measured = s.archive.state(twin) == Member::State::measured;
     study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt,
-                          i + kLessons >= unread.size());
+                          i + lessons >= unread.size());
   }
+  study->taught = study->taught || undecided.size() < unread.size();
   unread_[source_id] = std::move(undecided);
   return *study;
 }

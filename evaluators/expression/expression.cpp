@@ -117,6 +117,14 @@ Expected<Expression> Expression::parse(std::string text) {
   Expression result;
   result.text_ = std::move(text);
   if (plain_number(result.text_)) return result;
+  // A search parses the same manifest again and again, and a parser takes longer to set up than to use.
+  // Bounded, because texts come from candidates without end.
+  constexpr std::size_t most = 512;
+  thread_local std::unordered_map<std::string, std::vector<std::string>> names_of;
+  if (const auto known = names_of.find(result.text_); known != names_of.end()) {
+    result.names_ = known->second;
+    return result;
+  }
   if (result.text_.find_first_of("\"'") != std::string::npos)
     return bad(result.text_, "texts are not supported (remove the quotes inside the expression)");
   if (assigns(result.text_)) return bad(result.text_, "= does not compare (write ==)");
@@ -133,6 +141,8 @@ Expected<Expression> Expression::parse(std::string text) {
   } catch (const mu::Parser::exception_type& error) {
     return bad(result.text_, fmt::format("is not an expression: {}", error.GetMsg()));
   }
+  if (names_of.size() >= most) names_of.clear();
+  names_of.emplace(result.text_, result.names_);
   return result;
 }
 

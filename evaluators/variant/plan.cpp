@@ -118,7 +118,7 @@ class Planner {
     PlannedKernel kernel;
     kernel.kernel = launch.kernel;
     if (manifest_.target == TargetKind::cpu) {
-      const Expression threads = launch.threads.value_or(*Expression::parse("num_cores"));
+      const Expression threads = launch.threads ? *launch.threads : Expression::parse("num_cores").value();
       kernel.threads = static_cast<int>(integer(path + ".threads", threads, 1, most_threads));
     } else {
       add_geometry(path, launch, kernel);

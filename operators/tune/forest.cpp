@@ -161,18 +161,18 @@ void Forest::predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::Vec
   const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows = x.cast<float>();
   mean.setZero(x.rows());
   variance.setZero(x.rows());  // the mean of squares, until the end
-  for (Index first = 0; first < x.rows(); first += kTogether) {
-    const Index count = std::min(kTogether, x.rows() - first);
-    std::array<const float*, kTogether> row;
-    for (Index i = 0; i < kTogether; ++i)
-      row[static_cast<std::size_t>(i)] = &rows(first + std::min(i, count - 1), 0);
-    for (const Tree& tree : trees_) {
+  for (const Tree& tree : trees_)
+    for (Index first = 0; first < x.rows(); first += kTogether) {
+      const Index count = std::min(kTogether, x.rows() - first);
+      std::array<const float*, kTogether> row;
       std::array<std::int32_t, kTogether> at;
       at.fill(tree.root);
+      for (Index i = 0; i < kTogether; ++i)
+        row[static_cast<std::size_t>(i)] = &rows(first + std::min(i, count - 1), 0);
       for (int step = 0; step < tree.depth; ++step)
         for (std::size_t i = 0; i < kTogether; ++i) {
           const Node& node = nodes_[static_cast<std::size_t>(at[i])];
-          at[i] = node.left + (row[i][node.feature] <= node.threshold ? 0 : 1);
+          at[i] = node.left + static_cast<std::int32_t>(row[i][node.feature] > node.threshold);
         }
       for (Index i = 0; i < count; ++i) {
         const auto leaf = static_cast<std::size_t>(at[static_cast<std::size_t>(i)]);
@@ -180,7 +180,6 @@ void Forest::predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::Vec
         variance[first + i] += second_[leaf];
       }
     }
-  }
   const auto trees = static_cast<double>(trees_.size());
   mean /= trees;
   variance = (variance.array() / trees - mean.array().square()).max(1e-6);

@@ -25,10 +25,46 @@ MatrixXd squared_distances(const MatrixXd& a, const MatrixXd& b) {
 }
 
 void matern52(MatrixXd& d) {
-  d = d.unaryExpr([](double r2) {
-    const double r = kSqrt5 * std::sqrt(r2);
-    return (1 + r + r * r / 3) * std::exp(-r);
-  });
+  for (Index j = 0; j < d.cols(); ++j) {  // by columns, so that what is in between stays in the cache
+    const Eigen::ArrayXd r = kSqrt5 * d.col(j).array().sqrt();
+    d.col(j) = (1 + r + r.square() / 3) * (-r).exp();
+  }
+}
+
+// The inverse of a lower triangle in its place; above it is neither read nor written.
+void invert_lower(Eigen::Ref<MatrixXd> l) {
+  constexpr Index kSmall = 24;
+  const Index n = l.rows();
+  if (n <= kSmall) {
+    for (Index j = 0; j < n;
+         ++j) {  // column j of the inverse by forward substitution, behind it what is done
+      l(j, j) = 1 / l(j, j);
+      for (Index i = j + 1; i < n; ++i)
+        l(i, j) = -(l.row(i).segment(j, i - j).dot(l.col(j).segment(j, i - j))) / l(i, i);
+    }
+    return;
+  }
+  const Index half = n / 2;
+  invert_lower(l.topLeftCorner(half, half));
+  invert_lower(l.bottomRightCorner(n - half, n - half));
+  auto corner = l.bottomLeftCorner(n - half, half);
+  const MatrixXd left = l.bottomRightCorner(n - half, n - half).triangularView<Eigen::Lower>() * corner;
+  corner = -left * l.topLeftCorner(half, half).triangularView<Eigen::Lower>();
+}
+
+// The lower triangle of the inverse of L L^T from the lower triangle L, at a third of what solving costs.
+MatrixXd inverse_of(MatrixXd l) {
+  constexpr Index kBlock = 48;
+  const Index n = l.rows();
+  invert_lower(l);
+  l.triangularView<Eigen::StrictlyUpper>().setZero();
+  MatrixXd inverse(n, n);
+  for (Index at = 0; at < n; at += kBlock) {
+    const Index rows = std::min(kBlock, n - at);
+    inverse.block(at, 0, rows, at + rows).noalias() =
+        l.block(at, at, n - at, rows).transpose() * l.block(at, 0, n - at, at + rows);
+  }
+  return inverse;
 }
 
 // The prior of the profiled scale: inverse gamma with this many pseudo-observations of variance 1 (the
@@ -61,14 +97,11 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
   const double noise = std::exp(theta[features_]);
   const MatrixXd z = embed(x, theta);
   MatrixXd r = squared_distances(z, z);
-  MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r)
+  MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r); lower triangle, as that of r
   for (Index j = 0; j < n; ++j) {
-    for (Index i = j; i < n; ++i) {
-      const double s = kSqrt5 * std::sqrt(r(i, j));
-      const double e = std::exp(-s);
-      r(i, j) = (1 + s + s * s / 3) * e;
-      slope(i, j) = slope(j, i) = -5.0 / 6.0 * (1 + s) * e;
-    }
+    const Eigen::ArrayXd s = kSqrt5 * r.col(j).tail(n - j).array().sqrt(), e = (-s).exp();
+    r.col(j).tail(n - j) = (1 + s + s.square() / 3) * e;
+    slope.col(j).tail(n - j) = -5.0 / 6.0 * (1 + s) * e;
     r(j, j) = 1 + noise;
   }
   const Eigen::LLT<MatrixXd> llt(r);
@@ -98,14 +131,20 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
   if (gradient == nullptr) return value;
 
   // d value = 1/2 tr((alpha alpha^T / s2 - R^-1) dR)
-  MatrixXd g = -llt.solve(MatrixXd::Identity(n, n));
-  g.noalias() += alpha * (alpha / s2).transpose();
-  prior_gradient[features_] += 0.5 * noise * g.trace();
-  g.array() *= slope.array();
-  const VectorXd rows = g.rowwise().sum();
+  MatrixXd half = inverse_of(llt.matrixLLT());  // its lower triangle
+  for (Index j = 0; j < n; ++j) {
+    auto column = half.col(j).tail(n - j);
+    column = alpha.tail(n - j) * (alpha[j] / s2) - column;
+    prior_gradient[features_] += 0.5 * noise * column[0];
+    column.array() *= slope.col(j).tail(n - j).array();
+  }
+  const auto g = half.selfadjointView<Eigen::Lower>();
+  const VectorXd rows = g * ones;
   // sum_ij g_ij (x_if - x_jf)^2 = 2 (x_f^T diag(g 1) x_f - x_f^T g x_f)
-  const VectorXd spread =
-      (x.array().square().colwise() * rows.array() - x.array() * (g * x).array()).colwise().sum().transpose();
+  const VectorXd spread = (x.array().square().colwise() * rows.array() - x.array() * MatrixXd(g * x).array())
+                              .colwise()
+                              .sum()
+                              .transpose();
   prior_gradient.head(features_).array() += theta.head(features_).array().exp() * spread.array();
   *gradient = prior_gradient;
   return value;
@@ -189,18 +228,24 @@ void GaussianProcess::append(const RowVectorXd& x, double y) {
   scale_ = scale;
 }
 
-VectorXd GaussianProcess::mean(const MatrixXd& x) const {
+MatrixXd GaussianProcess::correlations(const MatrixXd& x) const {
   MatrixXd k = squared_distances(z_, embed(x, theta_));
   matern52(k);
-  return (k.transpose() * alpha_).array() + mean_;
+  return k;
 }
 
-void GaussianProcess::predict(const MatrixXd& x, VectorXd& mean, VectorXd& variance) const {
-  MatrixXd k = squared_distances(z_, embed(x, theta_));
-  matern52(k);
-  mean = (k.transpose() * alpha_).array() + mean_;
-  lower_.triangularView<Eigen::Lower>().solveInPlace(k);
-  variance = scale_ * (1 - k.colwise().squaredNorm().transpose().array()).max(1e-9);
+VectorXd GaussianProcess::mean(const MatrixXd& correlations) const {
+  return (correlations.transpose() * alpha_).array() + mean_;
+}
+
+VectorXd GaussianProcess::variance(MatrixXd correlations) const {
+  lower_.triangularView<Eigen::Lower>().solveInPlace(correlations);
+  return scale_ * (1 - correlations.colwise().squaredNorm().transpose().array()).max(1e-9);
+}
+
+VectorXd GaussianProcess::variance_bound(const MatrixXd& correlations) const {
+  const VectorXd most = correlations.colwise().maxCoeff().transpose();
+  return scale_ * (1 - most.array().square() / (1 + noise_share())).max(1e-9);
 }
 
 }  // namespace cultivar

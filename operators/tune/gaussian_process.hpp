@@ -20,9 +20,13 @@ class GaussianProcess {
   void condition(const Eigen::MatrixXd& x, const Eigen::VectorXd& y);
   // Adds one observation at the cost of a triangular solve.
   void append(const Eigen::RowVectorXd& x, double y);
-  // Mean and variance of the noiseless function.
-  void predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::VectorXd& variance) const;
-  Eigen::VectorXd mean(const Eigen::MatrixXd& x) const;
+  // What the model knows of points, one a column, from the observations (rows). The rest is made from it:
+  Eigen::MatrixXd correlations(const Eigen::MatrixXd& x) const;
+  Eigen::VectorXd mean(const Eigen::MatrixXd& correlations) const;
+  // Variance of the noiseless function. The bound costs one pass and never lies below the variance: it is the
+  // variance that the most correlated observation alone would leave.
+  Eigen::VectorXd variance(Eigen::MatrixXd correlations) const;
+  Eigen::VectorXd variance_bound(const Eigen::MatrixXd& correlations) const;
 
  private:
   double noise_share() const;  // noise variance over s2

@@ -62,10 +62,12 @@ class Tuner::Impl {
       points_.push_back(point);
       log_cost_.push_back({});
     }
+    const std::size_t at = place->second;
     const double value = cost.value_or(-1);
-    log_cost_[place->second] =
-        std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
-    if (log_cost_[place->second] && value < best_) {
+    if (log_cost_[at]) order_.erase(place_in_order(at));
+    log_cost_[at] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
+    if (log_cost_[at]) order_.insert(place_in_order(at), at);
+    if (log_cost_[at] && value < best_) {
       best_ = value;
       best_since_ = points_.size();
     }
@@ -92,28 +94,25 @@ class Tuner::Impl {
     VectorXd y;
   };
 
-  std::size_t successes() const {
-    return static_cast<std::size_t>(
-        std::count_if(log_cost_.begin(), log_cost_.end(), [](const auto& c) { return c.has_value(); }));
-  }
+  std::size_t successes() const { return order_.size(); }
 
-  std::vector<std::size_t> by_cost() const {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < points_.size(); ++i)
-      if (log_cost_[i]) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return *log_cost_[a] < *log_cost_[b]; });
-    return order;
+  // Where an observation that did not fail stands, or would stand, in order_.
+  std::vector<std::size_t>::iterator place_in_order(std::size_t at) {
+    return std::lower_bound(order_.begin(), order_.end(), at, [&](std::size_t a, std::size_t b) {
+      return *log_cost_[a] != *log_cost_[b] ? *log_cost_[a] < *log_cost_[b] : a < b;
+    });
   }
 
   // The best two thirds of the cap, and evenly spaced others.
   Training cost_training() const {
-    std::vector<std::size_t> order = by_cost();
     const auto cap = static_cast<std::size_t>(options_.training_cap);
-    if (order.size() > cap) {
-      const std::size_t keep = cap * 2 / 3, rest = cap - keep, left = order.size() - keep;
-      for (std::size_t i = 0; i < rest; ++i) order[keep + i] = order[keep + i * left / rest];
-      order.resize(cap);
+    std::vector<std::size_t> order;
+    if (order_.size() <= cap) {
+      order = order_;
+    } else {
+      const std::size_t keep = cap * 2 / 3, rest = cap - keep, left = order_.size() - keep;
+      order.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(keep));
+      for (std::size_t i = 0; i < rest; ++i) order.push_back(order_[keep + i * left / rest]);
     }
     Training set;
     set.y.resize(static_cast<Index>(order.size()));
@@ -218,8 +217,9 @@ class Tuner::Impl {
     const auto add = [&](const Point& point) {
       if (pool.size() < limit && is_free(point) && seen.insert(point).second) pool.push_back(point);
     };
-    std::vector<std::size_t> good = by_cost();
-    if (good.size() > 10) good.resize(10);
+    const std::vector<std::size_t> good(
+        order_.begin(),
+        order_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(order_.size(), 10)));
     std::vector<Point> near;
     for (std::size_t i = 0; i < good.size() && pool.size() < limit / 2; ++i) {
       near.clear();
@@ -244,42 +244,76 @@ class Tuner::Impl {
   }
 
   // Expected improvement in log cost under the opinion whose turn it is, times the probability of success.
+  // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et al.
+  // 2010).
   std::size_t best_candidate(const std::vector<Point>& candidates, std::span<const Point> pending,
                              Random& random) {
-    Training set = cost_training();
-    MatrixXd train = encoding_.rows(set.points);
-    const double best = set.y.minCoeff();
+    const Training set = cost_training();
+    const MatrixXd train = encoding_.rows(set.points);
     const MatrixXd x = encoding_.rows(candidates);
     const MatrixXd waiting = encoding_.rows(pending);
+    return asks_process(points_.size() + pending.size()) ? by_process(train, set.y, x, waiting, random)
+                                                         : by_forest(train, set.y, x, waiting, random);
+  }
+
+  std::size_t by_forest(MatrixXd train, VectorXd y, const MatrixXd& x, const MatrixXd& waiting,
+                        Random& random) const {
+    const double best = y.minCoeff();
+    Forest forest;
     VectorXd mean, variance;
-    // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et
-    // al. 2010).
-    if (asks_process(points_.size() + pending.size())) {
-      process_.condition(train, set.y);
-      const VectorXd believed = process_.mean(waiting);
-      for (Index i = 0; i < waiting.rows(); ++i) process_.append(waiting.row(i), believed[i]);
-      process_.predict(x, mean, variance);
-    } else {
-      Forest forest;
-      forest.fit(train, set.y, options_.trees, random);
-      if (waiting.rows() > 0) {
-        forest.predict(waiting, mean, variance);
-        train.conservativeResize(train.rows() + waiting.rows(), Eigen::NoChange);
-        train.bottomRows(waiting.rows()) = waiting;
-        set.y.conservativeResize(train.rows());
-        set.y.tail(waiting.rows()) = mean;
-        forest.fit(train, set.y, options_.trees, random);
-      }
-      forest.predict(x, mean, variance);
+    forest.fit(train, y, options_.trees, random);
+    if (waiting.rows() > 0) {
+      forest.predict(waiting, mean, variance);
+      train.conservativeResize(train.rows() + waiting.rows(), Eigen::NoChange);
+      train.bottomRows(waiting.rows()) = waiting;
+      y.conservativeResize(train.rows());
+      y.tail(waiting.rows()) = mean;
+      forest.fit(train, y, options_.trees, random);
     }
+    forest.predict(x, mean, variance);
     const VectorXd success = success_probability(x, random);
+    VectorXd value(x.rows());
+    for (Index i = 0; i < x.rows(); ++i)
+      value[i] = expected_improvement(best, mean[i], std::sqrt(variance[i])) * success[i];
     Index chosen = 0;
+    value.maxCoeff(&chosen);
+    return static_cast<std::size_t>(chosen);
+  }
+
+  std::size_t by_process(const MatrixXd& train, const VectorXd& y, const MatrixXd& x, const MatrixXd& waiting,
+                         Random& random) {
+    const double best = y.minCoeff();
+    process_.condition(train, y);
+    const VectorXd believed = process_.mean(process_.correlations(waiting));
+    for (Index i = 0; i < waiting.rows(); ++i) process_.append(waiting.row(i), believed[i]);
+    const MatrixXd correlations = process_.correlations(x);
+    const VectorXd mean = process_.mean(correlations), bound = process_.variance_bound(correlations);
+    const VectorXd success = success_probability(x, random);
+    const auto value = [&](Index i, double variance) {
+      return expected_improvement(best, mean[i], std::sqrt(variance)) * success[i];
+    };
+    // A variance costs a triangular solve. Improvement grows with the variance, so those whose bound promises
+    // the most are asked first, until no bound is left that could win: the answer is that of asking all.
+    std::vector<std::pair<double, Index>> promising;
+    for (Index i = 0; i < x.rows(); ++i) promising.emplace_back(-value(i, bound[i]), i);
+    std::sort(promising.begin(), promising.end());
+    constexpr std::size_t kTogether = 48;
+    Index chosen = promising.front().second;
     double highest = -1;
-    for (Index i = 0; i < x.rows(); ++i) {
-      const double value = expected_improvement(best, mean[i], std::sqrt(variance[i])) * success[i];
-      if (value > highest) {
-        highest = value;
-        chosen = i;
+    for (std::size_t first = 0; first < promising.size() && -promising[first].first >= highest;
+         first += kTogether) {
+      const std::size_t count = std::min(kTogether, promising.size() - first);
+      MatrixXd some(correlations.rows(), static_cast<Index>(count));
+      for (std::size_t i = 0; i < count; ++i)
+        some.col(static_cast<Index>(i)) = correlations.col(promising[first + i].second);
+      const VectorXd variance = process_.variance(std::move(some));
+      for (std::size_t i = 0; i < count; ++i) {
+        const Index candidate = promising[first + i].second;
+        const double improvement = value(candidate, variance[static_cast<Index>(i)]);
+        if (improvement > highest || (improvement == highest && candidate < chosen)) {
+          highest = improvement;
+          chosen = candidate;
+        }
       }
     }
     return static_cast<std::size_t>(chosen);
@@ -303,6 +337,7 @@ class Tuner::Impl {
   GaussianProcess process_;
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
+  std::vector<std::size_t> order_;  // those that did not fail, cheapest first, of equals the oldest
   std::unordered_map<Point, std::size_t, PointHash> index_;
   double best_ = std::numeric_limits<double>::infinity();
   std::size_t best_since_ = 0;  // observations when best_ was found

@@ -1,6 +1,7 @@
 // How fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON or gzip
 // JSON).
-//   bench-tune-spaces [--seeds 30] [--evaluations 200] [--threads 2] [--set name=value] [--scale] FILE...
+//   bench-tune-spaces [--seeds 30] [--first-seed 1] [--evaluations 200] [--threads 2] [--set name=value]
+//   [--scale] FILE...
 // A failed configuration counts as an evaluation; only recorded configurations are feasible.
 #include <algorithm>
 #include <atomic>
@@ -139,7 +140,7 @@ void time_proposals(const cultivar::TunerOptions& options) {
   space.feasible = [](std::span<const int> p) { return p[0] + p[1] + p[2] <= 9; };
   cultivar::Tuner tuner(std::move(space), 1, options);
   std::vector<double> late;
-  for (int e = 0; e < 1050; ++e) {
+  for (int e = 0; e < 1100; ++e) {
     const auto start = Clock::now();
     const Point point = tuner.propose().value();
     double cost = 1;
@@ -148,14 +149,15 @@ void time_proposals(const cultivar::TunerOptions& options) {
     tuner.observe(point, point[4] + point[5] > 8 ? std::nullopt : std::optional(cost));
     if (e >= 1000) late.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
-  std::printf("propose + observe at 1000 observations of 10^10 points: median %.1f ms, max %.1f ms\n",
-              quantile(late, 0.5), quantile(late, 1));
+  std::printf(
+      "propose + observe at 1000 observations of 10^10 points: median %.1f ms, p95 %.1f ms, max %.1f ms\n",
+      quantile(late, 0.5), quantile(late, 0.95), quantile(late, 1));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  int seeds = 30, evaluations = 200, threads = 2;
+  int seeds = 30, first_seed = 1, evaluations = 200, threads = 2;
   bool scale = false;
   cultivar::TunerOptions options;
   std::vector<std::string> paths;
@@ -164,6 +166,8 @@ int main(int argc, char** argv) try {
     const auto number = [&] { return std::stoi(i + 1 < argc ? argv[++i] : ""); };
     if (word == "--seeds")
       seeds = number();
+    else if (word == "--first-seed")
+      first_seed = number();
     else if (word == "--evaluations")
       evaluations = number();
     else if (word == "--threads")
@@ -199,7 +203,7 @@ int main(int argc, char** argv) try {
       pool.emplace_back([&] {
         for (int s = next++; s < seeds; s = next++)
           races[static_cast<std::size_t>(s)] =
-              run(recorded, static_cast<std::uint64_t>(s) + 1, evaluations, options);
+              run(recorded, static_cast<std::uint64_t>(first_seed + s), evaluations, options);
       });
     for (auto& thread : pool) thread.join();
     std::vector<double> ms;
@@ -224,8 +228,8 @@ int main(int argc, char** argv) try {
     for (std::size_t m = 0; m < marks.size(); ++m)
       std::printf("  %d: %.4f (of all seeds %.4f)", marks[m], std::exp(log_sum[m] / double(paths.size())),
                   std::exp(mean_log[m] / double(paths.size())));
-    std::printf("\npropose + observe: median %.1f ms, max %.1f ms\n", quantile(all_ms, 0.5),
-                quantile(all_ms, 1));
+    std::printf("\npropose + observe: median %.1f ms, p95 %.1f ms, max %.1f ms\n", quantile(all_ms, 0.5),
+                quantile(all_ms, 0.95), quantile(all_ms, 1));
   }
   if (scale) time_proposals(options);
 } catch (const std::exception& error) {
