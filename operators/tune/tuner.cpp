@@ -146,12 +146,15 @@ class Tuner::Impl {
     return turn % (points_.size() - best_since_ < kStagnant ? 2U : 3U) == 0;
   }
 
-  // Improves the process before its turn; the more a step costs, the fewer are taken.
+  // Improves the process before its turn; the more a step costs, the fewer are taken, and two moves (the
+  // first step looks at where it stands) when the training set is full: it hardly changes any more, nor do
+  // they.
   void refine() {
     if (!asks_process(points_.size()) || successes() < 2) return;
     const Training set = cost_training();
     const auto cubed = std::pow(static_cast<double>(set.points.size()), 3);
-    const int steps = std::clamp(static_cast<int>(2e7 / (1e6 + cubed / 3)), 1, 15);
+    const bool full = successes() > static_cast<std::size_t>(options_.training_cap);
+    const int steps = full ? 3 : std::clamp(static_cast<int>(2e7 / (1e6 + cubed / 3)), 1, 15);
     process_.fit(encoding_.rows(set.points), set.y, steps);
   }
 
