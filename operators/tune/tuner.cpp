@@ -5,7 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "operators/tune/encoding.hpp"
 #include "operators/tune/forest.hpp"
@@ -57,12 +57,14 @@ class Tuner::Impl {
 
   void observe(const Point& point, std::optional<double> cost, bool learn) {
     require_on_grid(space_, point);
-    const auto [place, added] = index_.try_emplace(point, points_.size());
+    const auto place = index_.find(point);
+    const bool added = place == index_.end();
+    const std::size_t at = added ? points_.size() : *place;
     if (added) {
       points_.push_back(point);
       log_cost_.push_back({});
+      index_.insert(at);
     }
-    const std::size_t at = place->second;
     const double value = cost.value_or(-1);
     if (log_cost_[at]) order_.erase(place_in_order(at));
     log_cost_[at] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
@@ -92,6 +94,21 @@ class Tuner::Impl {
   struct Training {
     std::vector<Point> points;
     VectorXd y;
+  };
+
+  // Observations are found by their points, which are kept once.
+  struct HashAt {
+    using is_transparent = void;
+    const std::vector<Point>* points;
+    std::size_t operator()(const Point& point) const noexcept { return PointHash{}(point); }
+    std::size_t operator()(std::size_t at) const noexcept { return PointHash{}((*points)[at]); }
+  };
+  struct EqualAt {
+    using is_transparent = void;
+    const std::vector<Point>* points;
+    bool operator()(std::size_t a, std::size_t b) const { return a == b; }
+    bool operator()(const Point& a, std::size_t b) const { return a == (*points)[b]; }
+    bool operator()(std::size_t a, const Point& b) const { return (*points)[a] == b; }
   };
 
   std::size_t successes() const { return order_.size(); }
@@ -341,7 +358,7 @@ class Tuner::Impl {
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
   std::vector<std::size_t> order_;  // those that did not fail, cheapest first, of equals the oldest
-  std::unordered_map<Point, std::size_t, PointHash> index_;
+  std::unordered_set<std::size_t, HashAt, EqualAt> index_{0, HashAt{&points_}, EqualAt{&points_}};
   double best_ = std::numeric_limits<double>::infinity();
   std::size_t best_since_ = 0;  // observations when best_ was found
 };
