@@ -171,8 +171,11 @@ std::vector<fs::path> read_sources(const YamlNode& node, const fs::path& base, c
     const fs::path path = is_path ? absolute_from(base, text) : folder / (text.string() + extension);
     if (!fs::is_regular_file(path, none))
       item.fail(is_path ? "no such file: " + path.string()
-                        : "'" + text.string() + "' is not in " + folder.string() +
-                              did_you_mean(text.string(), known));
+                : known.empty()
+                    ? fmt::format("'{}' is not in {}, which has no *{} at all (is `target` right?)",
+                                  text.string(), folder.string(), extension)
+                    : "'" + text.string() + "' is not in " + folder.string() +
+                          did_you_mean(text.string(), known));
     if (std::ranges::find(paths, path) != paths.end()) item.fail("'" + text.string() + "' is named twice");
     paths.push_back(path);
   }
@@ -253,6 +256,7 @@ std::string quoted_list(const List& list) {
 }
 
 YamlNode overridden(YamlNode root, const std::vector<std::string>& overrides) {
+  if (!overrides.empty()) (void)root.map();  // what is wrong with the file itself is the file's fault
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())

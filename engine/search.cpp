@@ -169,7 +169,7 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
   if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
     return tl::make_unexpected(restored.error());
   const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
-  if (!variant) throw InputError(fmt::format("line {}: {}", variant.error().line, variant.error().message));
+  if (!variant) throw InputError(variant.error().text());
   return put_submission(folder, {{}, source, note, variant->configuration});
 }
 

@@ -70,7 +70,7 @@ void SearchLoop::reevaluate(IndividualId id) {
   const auto row = journal_.record().individual(id);
   auto variant = make_variant(journal_.record().source(id), breeding_.task(), row->individual.configuration);
   if (!variant) {
-    const std::string reason = fmt::format("line {}: {}", variant.error().line, variant.error().message);
+    const std::string reason = variant.error().text();
     return judge(id, rejection(Stage::lint, reason, reason), "", 0);
   }
   if (const auto twin = breeding_.twin_by_variant(variant->id); twin && *twin != id)
@@ -124,8 +124,7 @@ bool SearchLoop::breed_one() {
   if (bred->variant) {
     dispatch(child.id, *bred->variant);
   } else {
-    const std::string reason =
-        fmt::format("line {}: {}", bred->variant.error().line, bred->variant.error().message);
+    const std::string reason = bred->variant.error().text();
     judge(child.id, rejection(Stage::lint, reason, reason), "", 0);
   }
   return true;
@@ -192,8 +191,7 @@ void SearchLoop::take_submissions() {
     if (!variant) {  // checked when it was submitted, so it was put here by hand
       record([&](Step& step) {
         tell(step, "trouble", 0,
-             fmt::format("{} is refused: line {}: {}", submission.file.filename().string(),
-                         variant.error().line, variant.error().message));
+             fmt::format("{} is refused: {}", submission.file.filename().string(), variant.error().text()));
       });
     } else {
       Individual individual;

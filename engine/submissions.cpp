@@ -49,7 +49,7 @@ Expected<fs::path> put_submission(const RunFolder& folder, const Submission& sub
   const json body = {{"source", submission.source},
                      {"note", submission.note},
                      {"configuration", configuration_to_json(submission.configuration)}};
-  auto written = write_atomically(file, body.dump());
+  auto written = write_atomically(file, body.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!written) return tl::make_unexpected(written.error());
   return file;
 }

@@ -43,9 +43,9 @@ std::vector<Sample> samples_of(const nlohmann::json& raw) {
 }
 
 nlohmann::json json_of(const WorkloadResult& w) {
-  return {{"name", w.workload}, {"median_us", w.median_us},    {"q1_us", w.q1_us},
-          {"q3_us", w.q3_us},   {"samples", w.samples.size()}, {"value", w.value},
-          {"unit", w.unit},     {"ratios", w.ratios},          {"raw", columns(w.samples)}};
+  return {{"name", w.workload},          {"median_us", w.median_us}, {"q1_us", w.q1_us}, {"q3_us", w.q3_us},
+          {"samples", w.samples.size()}, {"value", w.value},         {"unit", w.unit},   {"ratios", w.ratios},
+          {"discarded", w.discarded},    {"raw", columns(w.samples)}};
 }
 
 WorkloadResult workload_of(const nlohmann::json& j) {
@@ -57,6 +57,7 @@ WorkloadResult workload_of(const nlohmann::json& j) {
   j.at("value").get_to(w.value);
   j.at("unit").get_to(w.unit);
   j.at("ratios").get_to(w.ratios);
+  j.at("discarded").get_to(w.discarded);
   w.samples = samples_of(j.at("raw"));
   return w;
 }

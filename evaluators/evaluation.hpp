@@ -49,6 +49,7 @@ struct WorkloadResult {
   double value = 0.0;  // GFLOPS (cpu), TFLOPS (cuda) or GB/s, of the median
   std::string unit;
   std::map<std::string, double> ratios;  // contender -> its median time / ours, interleaved
+  std::int64_t discarded = 0;            // samples that did not count, because the device was disturbed
 };
 
 struct Evaluation {

@@ -1,9 +1,11 @@
 #include "engine/cli/commands.hpp"
+#include "engine/cli/output.hpp"
 
 #include <fmt/format.h>
 
 #include <exception>
 
+#include "engine/store/trouble.hpp"
 #include "evaluators/error.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -37,6 +39,12 @@ void print_help(std::FILE* out) {
              "Start here:\n  cultivar run configs/quickstart.yaml\n");
 }
 
+int after_all_is_written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  notify("cultivar: not everything could be written to the standard output\n");
+  return code == 0 ? 1 : code;
+}
+
 }  // namespace
 
 std::span<const Command> commands() {
@@ -65,23 +73,26 @@ int cultivar_main(const Arguments& arguments) {
   for (const Command& command : table) {
     if (command.name != name) continue;
     try {
-      return command.run(rest);
+      return after_all_is_written(command.run(rest));
+    } catch (const SQLite::Exception& error) {
+      notify("cultivar {}: {}\n", name, trouble(error, name, "run.db").message);
+      return 1;
     } catch (const InputError& error) {
-      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      notify("cultivar {}: {}\n", name, error.what());
       return 2;
     } catch (const MissingError& error) {
-      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      notify("cultivar {}: {}\n", name, error.what());
       return 3;
     } catch (const std::exception& error) {
-      fmt::print(stderr, "cultivar {}: {}\n", name, error.what());
+      notify("cultivar {}: {}\n", name, error.what());
       return 1;
     }
   }
   std::vector<std::string> names{"test", "setup", "help"};
   for (const Command& command : table) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
-  fmt::print(stderr, "cultivar: there is no command '{}'{}\n`cultivar --help` lists all.\n", name,
-             near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+  notify("cultivar: there is no command '{}'{}\n`cultivar --help` lists all.\n", name,
+         near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   return 2;
 }
 

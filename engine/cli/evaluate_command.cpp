@@ -122,6 +122,7 @@ int evaluate_command(const Arguments& arguments) {
       request.variant = std::move(*compiled);
       request.workloads = mine;
       request.stop_after = last;
+      request.every_row = true;
       request.contenders = beside;
       if (last == Stage::confirm)
         if (const WorkloadSet* holdout = task.workloads("holdout"))

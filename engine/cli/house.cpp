@@ -31,7 +31,24 @@ fs::path choose_cache(const fs::path& root) {
   return fs::temp_directory_path() / fmt::format("cultivar-{}", ::getuid());
 }
 
+std::string without_database(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
+    if (entry.path().extension() == ".db" && entry.path() > newest) newest = entry.path();
+  if (newest.empty()) return fmt::format("{} holds no run.db, so it is not a run", folder.string());
+  return fmt::format(
+      "{0} has lost its run.db, but not its checkpoints. Take the newest in its place, then resume:\n"
+      "  cp {1} {0}/run.db",
+      folder.string(), newest.string());
+}
+
 }  // namespace
+
+std::string called_as() {
+  const char* told = std::getenv("CULTIVAR_COMMAND");
+  return told != nullptr && *told != '\0' ? told : "cultivar";
+}
 
 House find_house() {
   std::error_code trouble;
@@ -86,8 +103,7 @@ fs::path find_run(const House& house, const std::string& name) {
     }
   }
   if (begun.size() == 1) return fs::canonical(begun.front());
-  if (fs::is_directory(name, ignored))
-    throw InputError(fmt::format("{} holds no run.db, so it is not a run", name));
+  if (fs::is_directory(name, ignored)) throw InputError(without_database(name));
   throw InputError(fmt::format(
       "there is no run '{}'{}", name,
       known.empty() ? "; start one with: cultivar run configs/quickstart.yaml" : did_you_mean(name, known)));

@@ -16,6 +16,9 @@ struct House {
 // From the place of the running program; throws MissingError when it was taken out of its house.
 House find_house();
 
+// How the user called this program, for commands to copy: "./cultivar". The launcher tells.
+std::string called_as();
+
 // A task is named, or its folder is given. Throws InputError that says which names there are.
 std::filesystem::path find_task(const House&, const std::string& name_or_folder);
 std::vector<std::string> task_names(const House&);

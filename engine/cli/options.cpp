@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <type_traits>
 
+#include "engine/cli/house.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -102,8 +103,8 @@ std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
         hint = " (did you mean " + near + "?)";
       break;
     }
-    std::fprintf(stderr, "cultivar %s: %s%s\nTry: cultivar %s --help\n", state_->command.c_str(),
-                 error.what(), hint.c_str(), state_->command.c_str());
+    std::fprintf(stderr, "cultivar %s: %s%s\nTry: %s %s --help\n", state_->command.c_str(), error.what(),
+                 hint.c_str(), called_as().c_str(), state_->command.c_str());
     return 2;
   }
 }

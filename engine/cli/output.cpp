@@ -19,14 +19,19 @@ std::size_t width(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+// Whether stdout took it all is asked once, when the command has ended (commands.cpp).
+void write(std::FILE* file, const std::string& text) {
+  (void)std::fwrite(text.data(), 1, text.size(), file);
+}
+
 }  // namespace
 
 void Output::facts(const nlohmann::json& value) const {
-  if (json_) fmt::print(stdout, "{}\n", value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (json_) write(stdout, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void Output::line(const std::string& words) const {
-  fmt::print(text(), "{}\n", words);
+  write(text(), words + "\n");
 }
 
 std::string Table::text(const std::string& indent) const {

@@ -10,6 +10,13 @@
 
 namespace cultivar {
 
+// For people, on stderr. What cannot be written is lost: a terminal that went away must not stop a search.
+template <class... Args>
+void notify(fmt::format_string<Args...> form, Args&&... args) {
+  const std::string text = fmt::format(form, std::forward<Args>(args)...);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 class Output {
  public:
   explicit Output(bool json) : json_(json) {}

@@ -73,12 +73,12 @@ void ProgressLine::show(const Progress& progress) {
   next_s_ = now() + 10.0;
   std::string text = words_of(progress);
   if (!terminal_) {
-    fmt::print(stderr, "{}\n", text);
+    notify("{}\n", text);
     return;
   }
   const std::size_t width = terminal_width() - 1;
   if (text.size() > width) text.resize(width);
-  fmt::print(stderr, "\r\033[K{}", text);
+  notify("\r\033[K{}", text);
   std::fflush(stderr);
   drawn_ = true;
 }
@@ -86,7 +86,7 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::show(const Event& event) {
   if (!verbose_ && !matters(event.kind)) return;
   clear();
-  fmt::print(stderr, "{:>9}  {:<10} {}\n", duration(event.elapsed_s), event.kind, event.text);
+  notify("{:>9}  {:<10} {}\n", duration(event.elapsed_s), event.kind, event.text);
 }
 
 }  // namespace cultivar

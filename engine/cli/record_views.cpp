@@ -26,6 +26,14 @@ IndividualId find_individual(const Record& record, const std::string& text) {
                   text, record.count()));
 }
 
+namespace {
+
+std::string counted(std::int64_t number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
 std::string configuration_text(const Configuration& configuration) {
   std::string text;
   for (const auto& [name, value] : configuration)
@@ -71,9 +79,11 @@ std::string evaluation_table(const Evaluation& evaluation, const std::string& in
   for (const std::string& name : contenders) heads.push_back("vs " + name);
   Table table(heads);
   for (const WorkloadResult& w : evaluation.workloads) {
-    std::vector<std::string> cells{w.workload, time_of(w.median_us),
-                                   fmt::format("{} - {}", time_of(w.q1_us), time_of(w.q3_us)),
-                                   fmt::format("{}", w.samples.size()), fmt::format("{:.4g}", w.value)};
+    std::vector<std::string> cells{
+        w.workload, time_of(w.median_us), fmt::format("{} - {}", time_of(w.q1_us), time_of(w.q3_us)),
+        w.discarded == 0 ? fmt::format("{}", w.samples.size())
+                         : fmt::format("{} ({} discarded)", w.samples.size(), w.discarded),
+        fmt::format("{:.4g}", w.value)};
     for (const std::string& name : contenders) {
       const auto found = w.ratios.find(name);
       cells.push_back(found == w.ratios.end() ? "" : ratio_of(found->second));
@@ -91,6 +101,7 @@ json workload_facts(const Evaluation& evaluation) {
                     {"q1_us", w.q1_us},
                     {"q3_us", w.q3_us},
                     {"samples", w.samples.size()},
+                    {"discarded", w.discarded},
                     {"value", w.value},
                     {"unit", w.unit},
                     {"ratios", json(w.ratios)}});
@@ -101,8 +112,8 @@ void print_summary(const Summary& s, const Output& output) {
   output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
                           s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
   if (s.best) {
-    std::string line =
-        fmt::format("  best        #{} at {:.4g} {}", s.best->id, s.best->fitness, s.best->unit);
+    std::string line = fmt::format("  best        #{} at {:.4g} {} when searched", s.best->id,
+                                   s.best->fitness, s.best->unit);
     if (s.best->ratio_to_seed) line += fmt::format(", {} the first seed", ratio_of(*s.best->ratio_to_seed));
     for (const auto& [name, ratio] : s.best->ratios) line += fmt::format(", {} {}", ratio_of(ratio), name);
     output.line(line);
@@ -115,9 +126,11 @@ void print_summary(const Summary& s, const Output& output) {
     rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", stage, count);
     refused += count;
   }
-  output.line(fmt::format("  judged      {}: {} measured, {} rejected{}; {} in flight", s.evaluations,
-                          s.measured, refused, rejected.empty() ? "" : " (" + rejected + ")", s.in_flight));
-  output.line(fmt::format("  the gate    {} duels, {} promotions", s.duels, s.promotions));
+  output.line(fmt::format("  judged      {}: {} measured, {} rejected{}{}", s.evaluations, s.measured,
+                          refused, rejected.empty() ? "" : " (" + rejected + ")",
+                          s.in_flight == 0 ? "" : fmt::format("; {} more in flight", s.in_flight)));
+  output.line(
+      fmt::format("  the gate    {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {
       return name == "wall" ? duration(v) : fmt::format("{:.0f}", v);

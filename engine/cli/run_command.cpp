@@ -1,5 +1,6 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 
@@ -29,12 +30,12 @@ int run_command(const Arguments& arguments) {
   const fs::path folder = fs::absolute(run_dir.empty() ? fs::path("runs") / config.name : fs::path(run_dir));
   if (fs::exists(folder / "run.db"))
     throw InputError(
-        fmt::format("{0} already holds a search. Go on with it:  cultivar resume {0}\n"
-                    "or begin another one beside it:  cultivar run {1} --run-dir {0}-2",
-                    fs::proximate(folder).string(), file));
-  fmt::print(stderr, "Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n",
-             config.name, config.task_folder.filename().string(), name_of(config.target), config.workloads,
-             config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());
+        fmt::format("{0} already holds a search. Go on with it:  {2} resume {0}\n"
+                    "or begin another one beside it:  {2} run {1} --run-dir {0}-2",
+                    fs::proximate(folder).string(), file, called_as()));
+  notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
+         config.task_folder.filename().string(), name_of(config.target), config.workloads,
+         config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());
   return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
     return begin_search(config, folder, surface, faces, interrupted());
   });

@@ -1,4 +1,5 @@
 #include "engine/cli/search_session.hpp"
+#include "engine/cli/output.hpp"
 
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
@@ -36,17 +37,20 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   print_summary(summary, output);
   if (const auto best = record.best()) {
     const auto confirmed = record.confirmation(*best), searched = record.evaluation(*best);
-    if (const auto& shown = confirmed && confirmed->measured() ? confirmed : searched)
-      output.line("\n" + evaluation_table(*shown, "  "));
+    const bool fresh = confirmed && confirmed->measured();
+    if (const auto& shown = fresh ? confirmed : searched)
+      output.line(fmt::format(
+          "\n  {}:\n{}",
+          fresh ? "confirmed in a fresh process, in turn with the contenders" : "as it was searched",
+          evaluation_table(*shown, "  ")));
   }
 
   switch (outcome.stop) {
     case Outcome::Stop::failed:
-      fmt::print(stderr, "The search failed: {}\nWhat it had recorded is safe in {}.\n", outcome.reason,
-                 place);
+      notify("The search failed: {}\nWhat it had recorded is safe in {}.\n", outcome.reason, place);
       return 1;
     case Outcome::Stop::interrupted:
-      fmt::print(stderr, "Stopped with a checkpoint. Go on with:\n  cultivar resume {}\n", place);
+      notify("Stopped with a checkpoint. Go on with:\n  {} resume {}\n", called_as(), place);
       return 130;
     case Outcome::Stop::wall:
     case Outcome::Stop::evaluations:
@@ -54,11 +58,10 @@ int search_session(const House& house, const fs::path& folder, const Output& out
       break;
   }
   if (!record.best()) {
-    fmt::print(
-        stderr,
-        "The search ended ({}) without a kernel that passed every check. `cultivar show {} 1` tells why "
+    notify(
+        "The search ended ({}) without a kernel that passed every check. `{} show {} 1` tells why "
         "the first one did not.\n",
-        outcome.reason, place);
+        outcome.reason, called_as(), place);
     return 1;
   }
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", installation_of(house)}));
@@ -67,10 +70,10 @@ int search_session(const House& house, const fs::path& folder, const Output& out
       fmt::format("The best kernel is exported to {0}. Next:\n"
                   "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
                   "                                        builds, checks and times it on any machine\n"
-                  "  cultivar lineage {1}          how it came to be\n"
-                  "  cultivar show {1} best        everything known of it\n"
-                  "  cultivar resume {1} --set budget.wall=1h    goes on from here",
-                  bundle, place));
+                  "  {2} lineage {1}          how it came to be\n"
+                  "  {2} show {1} best        everything known of it\n"
+                  "  {2} resume {1} --set budget.wall=1h    goes on from here",
+                  bundle, place, called_as()));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search.hpp"
+#include "engine/store/run_lock.hpp"
 
 namespace cultivar {
 
@@ -24,12 +25,22 @@ int submit_command(const Arguments& arguments) {
   const Output output(as_json);
   const auto folder = find_run(find_house(), run);
   const VariantArgument variant = split_variant_argument(file);
-  const auto waiting = must(submit_variant(folder, read_source(variant.name), variant.configuration, note));
+  const auto waiting = [&] {
+    try {
+      return must(submit_variant(folder, read_source(variant.name), variant.configuration, note));
+    } catch (const InputError& error) {
+      throw InputError(variant.name + ": " + error.what());
+    }
+  }();
   output.facts({{"run", folder.string()}, {"waiting", waiting.string()}});
+  if (RunLock::holder(RunFolder(folder))) {
+    output.line("The running search takes it up within a second; `status` and `lineage` then show it.");
+    return 0;
+  }
   output.line(
-      fmt::format("Waiting as {}. A running search takes it up at once, a stopped one when it is resumed:\n"
-                  "  cultivar resume {}",
-                  waiting.string(), folder.string()));
+      fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
+                  "  {} resume {}",
+                  waiting.string(), called_as(), folder.string()));
   return 0;
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -39,7 +41,7 @@ std::string read_source(const fs::path& file) {
   if (fs::is_directory(file, ignored))
     throw InputError(fmt::format("{} is a folder, not a variant's source", file.string()));
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(fmt::format("cannot read {}", file.string()));
+  if (!in) throw InputError(fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "engine/cli/output.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -90,8 +91,8 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
   auto variant = make_variant(source.source, task_, source.configuration);
   if (variant) return std::move(*variant);
   const ManifestError& error = variant.error();
-  return tl::make_unexpected(rejection(Stage::lint, error.message,
-                                       fmt::format("{}:{}: {}", source.origin, error.line, error.message)));
+  return tl::make_unexpected(
+      rejection(Stage::lint, error.message, fmt::format("{}: {}", source.origin, error.text())));
 }
 
 tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
@@ -118,7 +119,7 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
 
 void show_step(const std::string& text) {
   if (::isatty(STDERR_FILENO) != 1) return;
-  fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
+  notify("\r\033[K{}", text.substr(0, 100));
   std::fflush(stderr);
 }
 

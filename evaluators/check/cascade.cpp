@@ -130,6 +130,19 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
   }
 
   start = Clock::now();
+  if (request.every_row || request.stop_after >= Stage::confirm) {
+    Checker thorough(site.device, site.task, site.oracle,
+                     {.run_deadline_s = site.run_deadline_s, .oracle_flops = kEveryRowFlops});
+    std::uint64_t shape = 0;
+    for (const Workload& w : request.workloads) {
+      site.progress(fmt::format("measure {}: every row", w.name));
+      auto wrong =
+          thorough.check(Stage::measure, request.variant, w, derive_seed(seed, "every row", shape++));
+      evaluation.check_seconds += since(start);
+      start = Clock::now();
+      if (wrong) return rejected(*wrong);
+    }
+  }
   Measuring measuring(site, request, seed);
   std::vector<double> values;
   for (std::size_t i = 0; i < request.workloads.size(); ++i) {

@@ -31,6 +31,9 @@ struct CheckLimits {
   double oracle_flops = 6e7;  // for one run; shapes beyond it are checked on secretly chosen blocks of rows
 };
 
+// Ten seconds or so of the oracle's work: beyond it even "every row" is the most blocks of rows that fit.
+inline constexpr double kEveryRowFlops = 2e10;
+
 // Rows to compare: all, or whole blocks among which are the first and the last.
 std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,
                                         std::uint64_t seed);

@@ -83,6 +83,7 @@ tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
     const bool counts =
         ran ? ++disturbances > kMostDisturbances : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
     if (counts) return tl::make_unexpected(rejection_of(Stage::measure, fault, workload_.name));
+    ++side.discarded;
     if (!ran) side.session.reset();
     next();  // never the same inputs twice: a kernel could remember
   }
@@ -174,6 +175,7 @@ WorkloadResult summarise(const Task& task, const Workload& workload, TargetKind 
   WorkloadResult result;
   result.workload = workload.name;
   result.samples = sides[0].samples;
+  result.discarded = sides[0].discarded;
   const Quartiles q = quartiles(seconds_of(result.samples));
   result.median_us = q.median * 1e6;
   result.q1_us = q.q1 * 1e6;

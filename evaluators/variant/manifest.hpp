@@ -75,8 +75,10 @@ struct Manifest {
 // A diagnostic good enough to repair the source by: "line 7: tensor_maps.map_q names tensor 'qq' (did you
 // mean q?)".
 struct ManifestError {
-  int line = 0;  // of the source file, 1-based
+  int line = 0;  // of the source file, 1-based; 0: of the file as a whole
   std::string message;
+
+  std::string text() const { return line > 0 ? "line " + std::to_string(line) + ": " + message : message; }
 };
 
 // Reads the `/*--- cultivar ... ---*/` comment that a source begins with (or the bare text of to_yaml); a bad

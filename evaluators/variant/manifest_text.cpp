@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace cultivar {
 namespace {
@@ -32,6 +33,23 @@ std::size_t after_preamble(std::string_view source) {
   return at;
 }
 
+// Records, prompts and JSON hold sources, and all of them are UTF-8.
+std::optional<std::size_t> first_that_is_not_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at]);
+    const std::size_t more = lead < 0x80       ? 0
+                             : lead >> 5 == 6  ? 1
+                             : lead >> 4 == 14 ? 2
+                             : lead >> 3 == 30 ? 3
+                                               : 4;
+    if (more == 4 || at + more >= text.size()) return at;
+    for (std::size_t i = 1; i <= more; ++i)
+      if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return at;
+    at += more + 1;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source) {
@@ -41,6 +59,8 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
   if (source.size() > longest) return wrong(0, fmt::format("the source is longer than {} bytes", longest));
   if (source.find('\0') != std::string_view::npos)
     return wrong(0, "the source holds a zero byte (it must be text)");
+  if (const auto bad = first_that_is_not_utf8(source))
+    return wrong(line_at(source, *bad), "a character is not UTF-8 (save the file as UTF-8)");
   const std::size_t begin = after_preamble(source);
   if (source.substr(begin).starts_with("name:"))
     return ManifestText{source.substr(begin), line_at(source, begin), {}};

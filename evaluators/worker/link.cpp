@@ -104,7 +104,10 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
     return tl::make_unexpected(trouble(
         Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is", program.string())));
   Expected<ChildProcess> child = ChildProcess::spawn(process);
-  if (!child) return tl::make_unexpected(trouble(Kind::unavailable, child.error().message));
+  if (!child)
+    return tl::make_unexpected(
+        trouble(Kind::unavailable, fmt::format("cannot {}: {}{}", child.error().stage, child.error().message,
+                                               options_.launcher.empty() ? "" : " (see `launcher`)")));
   {
     const std::lock_guard lock(mutex_);
     conversation_ = std::make_unique<Conversation>(std::move(*child));

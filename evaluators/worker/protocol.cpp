@@ -147,6 +147,7 @@ Json from(const EvaluateRequest& r) {
           {"stop_after", name_of(r.stop_after)},
           {"holdout", array_of(r.holdout, convert)},
           {"contenders", contenders},
+          {"every_row", r.every_row},
           {"sampling",
            {{"screening_samples", s.screening_samples},
             {"min_samples", s.min_samples},
@@ -167,6 +168,7 @@ EvaluateRequest evaluate_request(const Json& j, const Task& task) {
   r.holdout = workloads(j.at("holdout"));
   for (const Json& c : j.at("contenders"))
     r.contenders.emplace_back(c.at("name").get<std::string>(), compiled(c.at("compiled"), task));
+  j.at("every_row").get_to(r.every_row);
   const Json& s = j.at("sampling");
   s.at("screening_samples").get_to(r.sampling.screening_samples);
   s.at("min_samples").get_to(r.sampling.min_samples);

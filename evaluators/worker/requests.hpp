@@ -48,6 +48,9 @@ struct EvaluateRequest {
   std::vector<Workload> holdout;
   std::vector<std::pair<std::string, Compiled>> contenders;  // timed interleaved with the variant
   Sampling sampling;
+  // Every row of every timed shape is compared once before it is timed (see kEveryRowFlops); confirmation
+  // does that always. Timed runs are checked on secret rows either way.
+  bool every_row = false;
   std::uint64_t seed = 0;  // of inputs and rows; 0 = fresh and secret, which every search must use
   // The incumbent's median by workload. When given, a workload on which the variant is more than `give_up`
   // times slower stops at min_samples: its place is known well enough.

@@ -26,7 +26,8 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
                          1750,
                          12.5,
                          "GFLOPS",
-                         {{"eigen", 1.3}}});
+                         {{"eigen", 1.3}},
+                         3});
   const nlohmann::json j = e;
   BOOST_TEST(j.at("verdict") == "measured");
   BOOST_TEST(j.at("stage") == "measure");
@@ -37,6 +38,7 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   const Evaluation back = nlohmann::json::parse(j.dump()).get<Evaluation>();
   BOOST_TEST((nlohmann::json(back) == j));
   BOOST_TEST(back.workloads.at(0).samples.at(0).throttle == 4U);
+  BOOST_TEST(back.workloads.at(0).discarded == 3);
   BOOST_TEST(back.workloads.at(0).samples.at(1).seconds == 2e-3);
 }
 

@@ -1,0 +1,27 @@
+/*--- cultivar
+name: is_wrong_in_one_row
+task: softmax
+target: cpu
+about: "Right but for one element of one row of large inputs: a sample of rows hardly ever sees it."
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+
+#include <cmath>
+
+static void honest_row(const float* x, float* y, int C) {
+  float top = x[0], sum = 0.0f;
+  for (int c = 1; c < C; ++c) top = x[c] > top ? x[c] : top;
+  for (int c = 0; c < C; ++c) sum += y[c] = std::exp(x[c] - top);
+  for (int c = 0; c < C; ++c) y[c] /= sum;
+}
+
+extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
+  for (int r = thread; r < R; r += threads) {
+    honest_row(x + (long)r * C, y + (long)r * C, C);
+    if (R > 4000 && r == R / 2) y[(long)r * C + 7] *= 1.01f;
+  }
+}
