@@ -18,6 +18,10 @@ using nlohmann::json;
 
 namespace {
 
+void warn_of_weakness(const DeviceInfo& device, const Faces& faces) {
+  if (!device.weakness.empty() && faces.event) faces.event({0.0, "warning", device.weakness, 0});
+}
+
 json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
   json list = json::array();
   for (const DeviceInfo& d : devices)
@@ -108,6 +112,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
   facts.environment = environment_of(*evaluator, *devices);
+  warn_of_weakness(devices->front(), faces);
 
   auto journal = Journal::create(folder, facts);
   if (!journal) return tl::make_unexpected(journal.error());
@@ -138,6 +143,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
       const json now = environment_of(*evaluator, *devices);
+      warn_of_weakness(devices->front(), faces);
       if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
         return failure(
             "resume",

@@ -62,6 +62,11 @@ int compare_command(const Arguments& arguments) {
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
+  if (!(gate.min_gain >= 0.0 && gate.min_gain < 1.0))
+    throw InputError("--min-gain is a share, as 0.005 for 0.5 %");
+  if (!(gate.max_device_seconds > 0.0 && std::isfinite(gate.max_device_seconds)))
+    throw InputError("--max-seconds is a number of seconds above 0, as 10");
+
   const Output output(as_json);
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));

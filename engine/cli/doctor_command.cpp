@@ -143,6 +143,7 @@ int doctor_command(const Arguments& arguments) {
     clear_step();
     report("device", info.description);
     report("isolation", info.isolation);
+    if (!info.weakness.empty()) lacks("isolation", info.weakness, false);
     report("ceilings",
            fmt::format(
                "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",

@@ -33,6 +33,10 @@ int run_command(const Arguments& arguments) {
         fmt::format("{0} already holds a search. Go on with it:  {2} resume {0}\n"
                     "or begin another one beside it:  {2} run {1} --run-dir {0}-2",
                     fs::proximate(folder).string(), file, called_as()));
+  std::error_code none;
+  if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
+    throw InputError(fmt::format("{} is not empty, and no run: name a new folder with --run-dir",
+                                 fs::proximate(folder).string()));
   notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
          config.task_folder.filename().string(), name_of(config.target), config.workloads,
          config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());

@@ -91,6 +91,8 @@ class Device {  // not thread-safe
   // Measured again, and the greater of each kept: what was measured on a busy machine is too low.
   virtual const Ceilings& raise_ceilings() { return ceilings(); }
   virtual std::string isolation() const = 0;  // in words: how candidate code is kept in, and what is missing
+  // What is missing of it and how to mend that, in one line; empty: nothing.
+  virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
 };

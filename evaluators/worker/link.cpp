@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr double kStartSeconds = 120.0;      // a launcher may have to queue
-constexpr double kConfigureSeconds = 240.0;  // builds the oracle when it is new
+constexpr double kConfigureSeconds = 120.0;  // builds the oracle when it is new
 constexpr double kWriteSeconds = 30.0;
 constexpr double kGoodbyeSeconds = 1.0;
 
@@ -78,7 +78,7 @@ LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what)
     ending->process.kill();
     const ExitStatus* status = ending->process.wait(deadline_in(kGoodbyeSeconds));
     if (status != nullptr && kind != LinkTrouble::Kind::timed_out)
-      message += fmt::format(" (it {})", status->describe());
+      message += fmt::format(" (it ended: {})", status->describe());
     if (const std::string said = ending->process.captured(); !said.empty()) message += "\nit said: " + said;
   }
   if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "interrupted"}, {}};
@@ -130,7 +130,8 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   if (configured) return {};
   if (configured.error().kind == Kind::refused || configured.error().kind == Kind::lost)
     configured.error().kind = Kind::unavailable;
-  const LinkTrouble why = configured.error();
+  LinkTrouble why = configured.error();
+  if (!why.last_progress.empty()) why.error.message += "\nwhile it was at: " + why.last_progress;
   stop();
   return tl::make_unexpected(why);
 }

@@ -86,6 +86,7 @@ struct Launch {
   int descriptor_count = 0;
   const std::pair<int, std::size_t>* limits = nullptr;
   std::size_t limit_count = 0;
+  const FileWalls* walls = nullptr;
   pid_t parent = 0;
   sigset_t signals;              // the mask to restore in the child
   volatile int failed_step = 0;  // written by the child: vfork shares memory
@@ -112,8 +113,9 @@ struct Launch {
     if (::dup2(launch.standard[i], i) < 0) give_up(launch, 1);
   for (int i = 0; i < launch.descriptor_count; ++i)
     if (::dup2(launch.descriptors[i], 3 + i) < 0) give_up(launch, 1);
-  ::syscall(SYS_close_range, static_cast<unsigned>(3 + launch.descriptor_count), ~0U, 0U);
   if (launch.folder && ::chdir(launch.folder) != 0) give_up(launch, 2);
+  if (launch.walls && !launch.walls->enclose_this_process()) give_up(launch, 5);
+  ::syscall(SYS_close_range, static_cast<unsigned>(3 + launch.descriptor_count), ~0U, 0U);
   for (std::size_t i = 0; i < launch.limit_count; ++i) {
     const rlimit limit{launch.limits[i].second, launch.limits[i].second};
     if (::setrlimit(static_cast<__rlimit_resource>(launch.limits[i].first), &limit) != 0) give_up(launch, 3);
@@ -270,6 +272,7 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   launch.descriptor_count = static_cast<int>(moved.size());
   launch.limits = options.limits.data();
   launch.limit_count = options.limits.size();
+  launch.walls = options.walls;
   launch.parent = ::getpid();
 
   state->errors = std::move(err.read);
@@ -293,7 +296,7 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   });
   if (result.get() < 0) {
     state->watcher.join();
-    static constexpr const char* steps[] = {"fork", "dup2", "chdir", "setrlimit", "execve"};
+    static constexpr const char* steps[] = {"fork", "dup2", "chdir", "setrlimit", "execve", "landlock"};
     return failure(what,
                    fmt::format("{} failed: {}", steps[launch.failed_step], std::strerror(launch.error)));
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "evaluators/error.hpp"
+#include "evaluators/worker/file_walls.hpp"
 
 namespace cultivar {
 
@@ -31,6 +32,7 @@ struct ProcessOptions {
   std::size_t captured_bytes = 64 << 10;                 // of stderr: its first and its last half are kept
   std::vector<std::pair<int, std::size_t>> limits = {};  // RLIMIT_* -> soft and hard limit
   std::vector<int> descriptors = {};  // become 3, 4, 5, ... in the child; stay the caller's
+  const FileWalls* walls = nullptr;   // around the child; null: none
 };
 
 struct ExitStatus {

@@ -227,6 +227,7 @@ GateReport gate_report(const Json& j) {
 Json from(const DeviceInfo& d) {
   return {{"description", d.description},
           {"isolation", d.isolation},
+          {"weakness", d.weakness},
           {"facts", from_bindings(d.facts)},
           {"ceilings",
            {{"flops", d.ceilings.flops},
@@ -239,6 +240,7 @@ DeviceInfo device_info(const Json& j) {
   DeviceInfo d;
   j.at("description").get_to(d.description);
   j.at("isolation").get_to(d.isolation);
+  j.at("weakness").get_to(d.weakness);
   d.facts = bindings(j.at("facts"));
   const Json& c = j.at("ceilings");
   c.at("flops").get_to(d.ceilings.flops);

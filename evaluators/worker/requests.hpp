@@ -77,7 +77,7 @@ struct GateReport {
 };
 
 struct DeviceInfo {
-  std::string description, isolation;
+  std::string description, isolation, weakness;
   Facts facts;
   Ceilings ceilings;
 };

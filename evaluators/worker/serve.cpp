@@ -97,14 +97,16 @@ class Worker {
     Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
     if (!oracle) return trouble(oracle.error().stage, oracle.error().message);
     oracle_ = std::move(*oracle);
+    progress("the controls of " + task_->name + ", with reference.cpp of " + task_->folder.string());
     if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores_of(device_->facts())); !fit)
       return trouble(fit.error().stage, fit.error().message);
     return {{"answer", Json::object()}};
   }
 
   Json device_info() {
-    return {{"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
-                                                 device_->facts(), device_->ceilings()})}};
+    return {
+        {"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
+                                             device_->weakness(), device_->facts(), device_->ceilings()})}};
   }
   Json compiler_info() { return {{"answer", {{"identity", compiler_->identity()}}}}; }
 

@@ -120,6 +120,11 @@ tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string
   return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics)});
 }
 
+std::string cannot_write(const fs::path& cache, const Error& why) {
+  return fmt::format("the cache {} cannot be written ({}): free some space, or correct its owner; then go on",
+                     cache.string(), why.message);
+}
+
 // "variant.cpp:3:5: error: ..." -> that line, without the place's folder: the reason in one line.
 std::string first_error(const std::string& messages) {
   std::istringstream lines(messages);
@@ -144,11 +149,20 @@ struct CpuCompiler::State {
   std::vector<std::string> flags;
   std::atomic<std::size_t> compilations{0};
 
+  static Expected<FileWalls> no_walls() { return failure("landlock", "bubblewrap does it"); }
+  // The compiler, its headers and libraries, and the variant's own folder.
+  Expected<FileWalls> walls_around(const fs::path& folder) const {
+    return FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", folder,
+                            fs::canonical(program).parent_path().parent_path()},
+                           {folder / "out", "/dev/null"});
+  }
+
   tl::expected<void, CompileFailure> run_compiler(const fs::path& folder,
                                                   const std::vector<std::string>& macros, double deadline_s,
                                                   std::string& log) {
     ProcessOptions process;
     const fs::path out = folder / "out";
+    const auto walls = sandbox.usable() || options.trusted ? no_walls() : walls_around(folder);
     const fs::path out_inside = sandbox.usable() ? fs::path("/out") : out;
     if (sandbox.usable()) {
       std::vector<SandboxMount> mounts{{folder / "variant.cpp", "/src/variant.cpp"}, {out, "/out", true}};
@@ -159,6 +173,7 @@ struct CpuCompiler::State {
           sandbox.command(mounts, {"--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin:/bin",
                                    "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
     } else {
+      if (walls) process.walls = &*walls;
       process.folder = folder;
       process.environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8",
                                                      "TMPDIR=" + out.string()};
@@ -175,7 +190,7 @@ struct CpuCompiler::State {
                       {RLIMIT_FSIZE, std::size_t{256} << 20},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
     auto child = ChildProcess::spawn(process);
-    if (!child) return fail(Stage::compile, "the compiler could not be started", child.error().message);
+    if (!child) throw MissingError("the compiler could not be started: " + child.error().message);
     ++compilations;
     const bool in_time = child->wait_or_kill(deadline_in(deadline_s));
     log = child->captured();
@@ -225,8 +240,15 @@ std::string CpuCompiler::isolation() const {
   if (state_->sandbox.usable())
     return "compilers run in bubblewrap: no network, no home, read-only /usr, bounded memory, output and "
            "time";
-  return fmt::format("compilers run with bounded memory, output and time, but can read this user's files: {}",
-                     state_->sandbox.obstacle());
+  if (const auto walls = state_->walls_around("/usr"); walls)
+    return fmt::format(
+        "compilers run with bounded memory, output and time, and may read nothing but /usr (Landlock); no "
+        "bubblewrap: {}",
+        state_->sandbox.obstacle());
+  else
+    return fmt::format(
+        "compilers run with bounded memory, output and time, but can read this user's files: {}; {}",
+        state_->sandbox.obstacle(), walls.error().message);
 }
 
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,
@@ -242,7 +264,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
 
   const TemporaryFolder folder(s.options.cache / "tmp");
   if (auto written = write_file_durably(folder.path() / "variant.cpp", variant.source); !written)
-    return fail(Stage::compile, "the cache folder cannot be written", written.error().message);
+    throw MissingError(cannot_write(s.options.cache, written.error()));
   Binary binary;
   binary.macros = macros;
   if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log); !done)
@@ -266,7 +288,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
                              {"constant_bytes", constants},
                              {"stack_bytes", stack_bytes(object.parent_path())}};
   auto stored = s.cache.store(key, object, std::move(binary));
-  if (!stored) return fail(Stage::compile, "the cache folder cannot be written", stored.error().message);
+  if (!stored) throw MissingError(cannot_write(s.options.cache, stored.error()));
   return *stored;
 }
 

@@ -51,6 +51,14 @@ std::string CpuDevice::isolation() const {
   return fmt::format("{}; without bubblewrap around it: {}", always, state_->sandbox.obstacle());
 }
 
+std::string CpuDevice::weakness() const {
+  if (state_->sandbox.usable()) return {};
+  return fmt::format(
+      "kernels run without bubblewrap around them, kept in by a filter of system calls alone ({}). Run only "
+      "kernels that you trust, or allow user namespaces to this process",
+      state_->sandbox.obstacle());
+}
+
 const Ceilings& CpuDevice::ceilings() {
   if (!state_->ceilings) state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache);
   return *state_->ceilings;

@@ -28,6 +28,7 @@ class CpuDevice : public Device {
   const Ceilings& ceilings() override;
   const Ceilings& raise_ceilings() override;
   std::string isolation() const override;
+  std::string weakness() const override;
   // Faults: launch_failed (the plan asks for what is not there), load_failed (the object does not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;
 

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <thread>
 
+#include "evaluators/worker/process.hpp"
 #include "support/cpu_kernels.hpp"
 
 using namespace cultivar;
@@ -36,6 +37,26 @@ const std::string scale =
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(cpu_compiler)
+
+BOOST_AUTO_TEST_CASE(behind_file_walls_a_process_reads_what_it_may_and_nothing_else) {
+  const auto walls = FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"}, {"/dev/null"});
+  if (!walls) {
+    BOOST_TEST_MESSAGE("skipped: " << walls.error().message);
+    return;
+  }
+  const auto reads = [&](const char* file) {
+    ProcessOptions process;
+    process.command = {"/bin/cat", file};
+    process.pipe_input = process.pipe_output = false;
+    process.walls = &*walls;
+    auto child = ChildProcess::spawn(process);
+    BOOST_REQUIRE_MESSAGE(child, (child ? "" : child.error().message));
+    child->wait_or_kill(deadline_in(10.0));
+    return child->poll()->success();
+  };
+  BOOST_TEST(reads("/usr/bin/env"));
+  BOOST_TEST(!reads("/etc/passwd"));
+}
 
 BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
   const FreshCache cache;
