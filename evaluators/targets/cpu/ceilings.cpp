@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/targets/cpu/binary_cache.hpp"
+#include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/cpu/compiler.hpp"
 #include "evaluators/targets/cpu/session.hpp"
 

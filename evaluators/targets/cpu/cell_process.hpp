@@ -8,7 +8,7 @@
 
 #include "evaluators/targets/cpu/arena.hpp"
 #include "evaluators/targets/cpu/cell_threads.hpp"
-#include "evaluators/targets/cpu/sandbox.hpp"
+#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/target.hpp"
 #include "evaluators/worker/process.hpp"
 

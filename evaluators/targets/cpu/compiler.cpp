@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "evaluators/targets/cpu/binary_cache.hpp"
-#include "evaluators/targets/cpu/sandbox.hpp"
+#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/worker/process.hpp"
 
@@ -140,7 +140,7 @@ std::string first_error(const std::string& messages) {
 }  // namespace
 
 struct CpuCompiler::State {
-  explicit State(CpuCompilerOptions o) : options(std::move(o)), cache(options.cache / "cpu") {}
+  explicit State(CpuCompilerOptions o) : options(std::move(o)), cache(options.cache / "cpu", ".so") {}
 
   CpuCompilerOptions options;
   BinaryCache cache;
@@ -213,7 +213,7 @@ struct CpuCompiler::State {
 CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<State>(std::move(options))) {
   State& s = *state_;
   s.options.cache = fs::absolute(s.options.cache);
-  s.cache = BinaryCache(s.options.cache / "cpu");
+  s.cache = BinaryCache(s.options.cache / "cpu", ".so");
   remove_leftovers(s.options.cache / "tmp");
   s.program = find_compiler(s.options.program);
   s.flags = fixed_flags();

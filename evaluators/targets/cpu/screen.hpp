@@ -6,14 +6,9 @@
 #include <vector>
 
 #include "evaluators/targets/cpu/elf_image.hpp"
+#include "evaluators/targets/screen_verdict.hpp"
 
 namespace cultivar {
-
-struct ScreenVerdict {
-  std::string reason;       // one line; empty: passed
-  std::string diagnostics;  // what to change
-  bool passed() const { return reason.empty(); }
-};
 
 // Refuses code that runs while it is loaded, writable statics (state kept between runs is how results are
 // replayed), calls of anything but mathematics and memory, and a missing kernel. `trusted` (contenders)

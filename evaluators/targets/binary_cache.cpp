@@ -1,4 +1,4 @@
-#include "evaluators/targets/cpu/binary_cache.hpp"
+#include "evaluators/targets/binary_cache.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path entry(const fs::path& folder, const std::string& key, const char* suffix) {
+fs::path entry(const fs::path& folder, const std::string& key, const std::string& suffix) {
   return folder / key.substr(0, 2) / (key + suffix);
 }
 
@@ -63,7 +63,7 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
   const json facts = json::parse(*description, nullptr, false);
   if (facts.is_discarded()) return std::nullopt;
   Binary binary;
-  binary.path = entry(folder_, key, ".so");
+  binary.path = entry(folder_, key, suffix_);
   const auto object = read_file(binary.path);
   try {
     if (!object || facts.at("sha256") != sha256_hex(*object)) return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
 Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& object, Binary binary) const {
   const auto bytes = read_file(object);
   if (!bytes) return tl::make_unexpected(bytes.error());
-  binary.path = entry(folder_, key, ".so");
+  binary.path = entry(folder_, key, suffix_);
   const json facts = {{"sha256", sha256_hex(*bytes)},
                       {"machine_code", binary.machine_code},
                       {"macros", binary.macros},

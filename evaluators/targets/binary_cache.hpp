@@ -1,5 +1,5 @@
-// Compiled kernels on disk: <folder>/ab/<key>.so and <key>.json beside it. Written to a temporary name,
-// synced, renamed; an entry whose bytes do not match its hash counts as absent.
+// Compiled kernels on disk: <folder>/ab/<key>.so (cpu) or .cubin (cuda) and <key>.json beside it. Written to
+// a temporary name, synced, renamed; an entry whose bytes do not match its hash counts as absent.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,9 @@ namespace cultivar {
 
 class BinaryCache {  // safe to use from several threads and processes
  public:
-  explicit BinaryCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  // `suffix`: of the objects, ".so".
+  BinaryCache(std::filesystem::path folder, std::string suffix)
+      : folder_(std::move(folder)), suffix_(std::move(suffix)) {}
 
   std::optional<Binary> find(const std::string& key) const;
   // Moves nothing: copies `object` in. The result names the cached file.
@@ -20,6 +22,7 @@ class BinaryCache {  // safe to use from several threads and processes
 
  private:
   std::filesystem::path folder_;
+  std::string suffix_;
 };
 
 Expected<std::string> read_file(const std::filesystem::path&);

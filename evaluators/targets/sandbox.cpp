@@ -1,4 +1,4 @@
-#include "evaluators/targets/cpu/sandbox.hpp"
+#include "evaluators/targets/sandbox.hpp"
 
 #include "evaluators/worker/process.hpp"
 

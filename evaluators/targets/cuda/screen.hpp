@@ -1,0 +1,40 @@
+// Stage 2 on CUDA: what a kernel's machine code may not contain, before anything of it runs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/targets/cuda/cubin.hpp"
+#include "evaluators/targets/screen_verdict.hpp"
+#include "evaluators/variant/manifest.hpp"
+
+namespace cultivar {
+
+struct CudaScreenLimits {
+  std::uint32_t spill_bytes = 512;  // stores and loads of spilled registers in the code of one kernel
+};
+
+// What ptxas said of one kernel (--ptxas-options=-v).
+struct PtxasReport {
+  std::string kernel;
+  std::uint32_t registers = 0, barriers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0,
+                shared_bytes = 0;
+};
+std::vector<PtxasReport> read_ptxas_log(std::string_view log);
+
+// Refuses variables that the code could write (state kept between runs is how results are replayed),
+// device-side malloc and printf, launches from the device, anything else from outside, more spills than the
+// limit, wgmma that ptxas serialised and setmaxnreg that it ignored (C7508, C7510, C7517), a missing kernel,
+// and arguments of the manifest that cannot be the kernel's parameters. Tables that are only read may stay:
+// `ptx` shows that. `trusted` (contenders) relaxes all but the last two.
+ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, const Manifest&,
+                     const CudaScreenLimits&, bool trusted);
+// The same for what NVRTC refused to compile at all: launches from the device. Passed: a plain compile error.
+ScreenVerdict screen_errors(std::string_view log);
+
+// Names of `globals` that the code may write, as far as the PTX tells: an address that goes anywhere but into
+// a load counts as written.
+std::vector<std::string> writable_globals(const Cubin&, std::string_view ptx);
+
+}  // namespace cultivar
