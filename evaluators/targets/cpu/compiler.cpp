@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/worker/process.hpp"
@@ -63,38 +64,6 @@ std::string find_compiler(const std::string& wanted) {
   for (const char* name : {"c++", "g++", "clang++"})
     if (const auto found = find_program(name); !found.empty()) return found.string();
   throw MissingError("no C++ compiler (c++, g++ or clang++) was found in PATH: install g++");
-}
-
-// A folder that is gone when the compile is over.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& parent) {
-    static std::atomic<unsigned> serial{0};
-    path_ = parent / fmt::format("{}.{}.{}", ::getpid(), serial++, Clock::now().time_since_epoch().count());
-    std::error_code error;
-    fs::create_directories(path_ / "out", error);
-    fs::permissions(path_ / "out", fs::perms::all, error);
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-// What compiles left behind whose process was killed.
-void remove_leftovers(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto written = fs::last_write_time(entry.path(), error);
-    if (!error && fs::file_time_type::clock::now() - written > std::chrono::hours(1))
-      fs::remove_all(entry.path(), error);
-  }
 }
 
 // The largest frame of any function, from gcc's .su file: "place:function<TAB>bytes<TAB>static".
@@ -262,7 +231,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
                              fmt::join(kernels, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
-  const TemporaryFolder folder(s.options.cache / "tmp");
+  const CompileFolder folder(s.options.cache / "tmp");
   if (auto written = write_file_durably(folder.path() / "variant.cpp", variant.source); !written)
     throw MissingError(cannot_write(s.options.cache, written.error()));
   Binary binary;

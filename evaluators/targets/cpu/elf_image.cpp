@@ -1,51 +1,14 @@
 #include "evaluators/targets/cpu/elf_image.hpp"
 
-#include <elf.h>
-
-#include <cstring>
+#include "evaluators/targets/elf_bytes.hpp"
 
 namespace cultivar {
 namespace {
 
-struct Malformed {
-  const char* what;
-};
-
-// Reads of a file whose offsets are not to be trusted.
-class Bytes {
- public:
-  explicit Bytes(std::span<const std::byte> file) : file_(file) {}
-  std::span<const std::byte> range(std::uint64_t offset, std::uint64_t size) const {
-    if (offset > file_.size() || size > file_.size() - offset)
-      throw Malformed{"a range beyond the end of the file"};
-    return file_.subspan(offset, size);
-  }
-  template <class T>
-  T at(std::uint64_t offset) const {
-    T value;
-    std::memcpy(&value, range(offset, sizeof(T)).data(), sizeof(T));
-    return value;
-  }
-
- private:
-  std::span<const std::byte> file_;
-};
-
-template <class T>
-std::vector<T> table(std::span<const std::byte> bytes) {
-  std::vector<T> result(bytes.size() / sizeof(T));
-  if (!result.empty()) std::memcpy(result.data(), bytes.data(), result.size() * sizeof(T));
-  return result;
-}
-
-std::string text(std::span<const std::byte> strings, std::uint64_t offset) {
-  if (offset >= strings.size()) throw Malformed{"a name beyond its string table"};
-  const char* begin = reinterpret_cast<const char*>(strings.data()) + offset;
-  return std::string(begin, ::strnlen(begin, strings.size() - offset));
-}
+using Malformed = ElfBytes::Malformed;
 
 ElfImage read(std::span<const std::byte> file) {
-  const Bytes bytes(file);
+  const ElfBytes bytes(file);
   const auto header = bytes.at<Elf64_Ehdr>(0);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_DYN)
@@ -54,42 +17,41 @@ ElfImage read(std::span<const std::byte> file) {
     throw Malformed{"unknown table sizes"};
 
   ElfImage image;
-  for (const auto& p : table<Elf64_Phdr>(bytes.range(header.e_phoff, sizeof(Elf64_Phdr) * header.e_phnum)))
+  for (const auto& p :
+       ElfBytes::table<Elf64_Phdr>(bytes.range(header.e_phoff, sizeof(Elf64_Phdr) * header.e_phnum)))
     image.segments.push_back({p.p_type, p.p_flags, p.p_vaddr, p.p_memsz});
 
-  const auto sections = table<Elf64_Shdr>(bytes.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
+  const auto sections =
+      ElfBytes::table<Elf64_Shdr>(bytes.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
   if (header.e_shstrndx >= sections.size()) throw Malformed{"no section names"};
-  const auto contents = [&](const Elf64_Shdr& s) {
-    return s.sh_type == SHT_NOBITS ? std::span<const std::byte>{} : bytes.range(s.sh_offset, s.sh_size);
-  };
   const auto linked = [&](const Elf64_Shdr& s) {
     if (s.sh_link >= sections.size()) throw Malformed{"a link to no section"};
-    return contents(sections[s.sh_link]);
+    return bytes.contents(sections[s.sh_link]);
   };
-  const auto names = contents(sections[header.e_shstrndx]);
+  const auto names = bytes.contents(sections[header.e_shstrndx]);
   for (const auto& s : sections) {
     image.sections.push_back(
-        {text(names, s.sh_name), s.sh_type, s.sh_flags, s.sh_addr, s.sh_size, contents(s)});
+        {ElfBytes::text(names, s.sh_name), s.sh_type, s.sh_flags, s.sh_addr, s.sh_size, bytes.contents(s)});
     if (s.sh_type == SHT_DYNSYM) {
       const auto strings = linked(s);
-      for (const auto& symbol : table<Elf64_Sym>(contents(s))) {
+      for (const auto& symbol : ElfBytes::table<Elf64_Sym>(bytes.contents(s))) {
         if (symbol.st_name == 0) continue;
         const auto kind = ELF64_ST_TYPE(symbol.st_info);
-        image.symbols.push_back({text(strings, symbol.st_name), symbol.st_shndx != SHN_UNDEF,
+        image.symbols.push_back({ElfBytes::text(strings, symbol.st_name), symbol.st_shndx != SHN_UNDEF,
                                  kind == STT_FUNC || kind == STT_GNU_IFUNC, kind == STT_GNU_IFUNC,
                                  ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
                                      ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT});
       }
     } else if (s.sh_type == SHT_DYNAMIC) {
       const auto strings = linked(s);
-      for (const auto& entry : table<Elf64_Dyn>(contents(s))) {
+      for (const auto& entry : ElfBytes::table<Elf64_Dyn>(bytes.contents(s))) {
         if (entry.d_tag == DT_NEEDED)
-          image.needed.push_back(text(strings, entry.d_un.d_val));
+          image.needed.push_back(ElfBytes::text(strings, entry.d_un.d_val));
         else if (entry.d_un.d_val != 0)
           image.tags.push_back(static_cast<std::uint64_t>(entry.d_tag));
       }
     } else if (s.sh_type == SHT_RELA) {
-      for (const auto& relocation : table<Elf64_Rela>(contents(s))) {
+      for (const auto& relocation : ElfBytes::table<Elf64_Rela>(bytes.contents(s))) {
         const auto type = ELF64_R_TYPE(relocation.r_info);
         const std::uint32_t irelative =
             header.e_machine == EM_AARCH64 ? R_AARCH64_IRELATIVE : R_X86_64_IRELATIVE;

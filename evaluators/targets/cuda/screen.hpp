@@ -33,8 +33,8 @@ ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, c
 // The same for what NVRTC refused to compile at all: launches from the device. Passed: a plain compile error.
 ScreenVerdict screen_errors(std::string_view log);
 
-// Names of `globals` that the code may write, as far as the PTX tells: an address that goes anywhere but into
-// a load counts as written.
-std::vector<std::string> writable_globals(const Cubin&, std::string_view ptx);
+// Variables, __constant__ ones included, that the code may write, as far as the PTX tells: an address that
+// goes anywhere but into a load counts as written.
+std::vector<std::string> writable_variables(const Cubin&, std::string_view ptx);
 
 }  // namespace cultivar

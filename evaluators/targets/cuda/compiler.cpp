@@ -1,0 +1,247 @@
+#include "evaluators/targets/cuda/compiler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/targets/compile_folder.hpp"
+#include "evaluators/targets/cuda/cubin.hpp"
+#include "evaluators/targets/cuda/diagnostics.hpp"
+#include "evaluators/targets/cuda/toolkit.hpp"
+#include "evaluators/targets/sandbox.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kept_log_bytes = 32 << 10;
+
+const std::vector<std::string>& fixed_flags() {
+  static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
+  return flags;
+}
+
+tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics) {
+  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics)});
+}
+
+// The program of this build that calls NVRTC.
+fs::path beside_this_program() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path() / "cultivar-nvrtc";
+}
+
+// 90 of "sm_90a"; 0: no such name.
+int number_of(const std::string& architecture) {
+  return architecture.starts_with("sm_") ? std::atoi(architecture.c_str() + 3) : 0;
+}
+
+bool below(const fs::path& path, const char* folder) {
+  return path.string().starts_with(folder);
+}
+
+}  // namespace
+
+struct CudaCompiler::State {
+  explicit State(CudaCompilerOptions o)
+      : options(std::move(o)), cache(fs::absolute(options.cache) / "cuda", ".cubin") {
+    options.cache = fs::absolute(options.cache);
+    if (options.program.empty()) options.program = beside_this_program();
+  }
+
+  CudaCompilerOptions options;
+  BinaryCache cache;
+  Sandbox sandbox;
+  CudaToolkit toolkit;
+  std::string identity;
+  std::vector<std::string> flags;
+  std::atomic<std::size_t> compilations{0};
+
+  // What the headers say is part of what is compiled.
+  std::string headers_hash() const {
+    std::string all;
+    for (const fs::path& include : toolkit.includes)
+      for (const char* name : {"cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "cuda_fp8.h",
+                               "cuda_fp8.hpp", "cuda/std/detail/libcxx/include/__config"})
+        if (const auto text = read_file(include / name)) all += *text;
+    return sha256_hex(all).substr(0, 16);
+  }
+
+  std::vector<std::string> command(const CompileFolder& folder,
+                                   const std::vector<std::string>& macros) const {
+    const bool inside = sandbox.usable();
+    std::vector<std::string> words;
+    if (inside) {
+      std::vector<SandboxMount> mounts{{options.program, "/cultivar-nvrtc"},
+                                       {folder.path() / "variant.cu", "/src/variant.cu"},
+                                       {folder.out(), "/out", true}};
+      std::vector<fs::path> needed = toolkit.includes;
+      needed.push_back(toolkit.library.parent_path());
+      for (const fs::path& path : needed)
+        if (!below(path, "/usr/")) mounts.push_back({path, path});
+      words = sandbox.command(
+          mounts, {"--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
+    }
+    words.insert(words.end(),
+                 {inside ? "/cultivar-nvrtc" : options.program.string(), "compile", toolkit.library.string(),
+                  inside ? "/src/variant.cu" : (folder.path() / "variant.cu").string(),
+                  inside ? "/out" : folder.out().string(), "--gpu-architecture=" + options.architecture});
+    words.insert(words.end(), flags.begin(), flags.end());
+    for (const fs::path& include : toolkit.includes) words.push_back("--include-path=" + include.string());
+    for (const std::string& macro : macros) words.push_back("--define-macro=" + macro);
+    return words;
+  }
+
+  // What the compiler left behind.
+  struct Output {
+    std::string cubin, ptx, log;
+  };
+
+  tl::expected<Output, CompileFailure> run_compiler(const CompileFolder& folder,
+                                                    const std::vector<std::string>& macros,
+                                                    double deadline_s) {
+    ProcessOptions process;
+    process.command = command(folder, macros);
+    if (!sandbox.usable()) {
+      process.folder = folder.path();
+      process.environment = std::vector<std::string>{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"};
+    }
+    process.pipe_input = process.pipe_output = false;
+    process.captured_bytes = kept_log_bytes;
+    process.limits = {{RLIMIT_CORE, 0},
+                      {RLIMIT_AS, options.memory_bytes},
+                      {RLIMIT_FSIZE, std::size_t{256} << 20},
+                      {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
+    auto child = ChildProcess::spawn(process);
+    if (!child) return fail(Stage::compile, "NVRTC could not be started", child.error().message);
+    ++compilations;
+    if (!child->wait_or_kill(deadline_in(deadline_s)))
+      return fail(
+          Stage::compile, fmt::format("NVRTC did not finish within {:g} s", deadline_s),
+          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.");
+    const ExitStatus status = *child->poll();
+    Output output;
+    output.log = read_file(folder.out() / "variant.log").value_or("");
+    output.ptx = read_file(folder.out() / "variant.ptx").value_or("");
+    if (status.code == 3) throw MissingError(child->captured());
+    if (!status.success() && status.code != 1)
+      return fail(
+          Stage::compile, "NVRTC broke down on this source",
+          fmt::format("It {} ({:.0f} GiB of memory, 256 MiB of output allowed).\n{}{}", status.describe(),
+                      static_cast<double>(options.memory_bytes) / (1 << 30), child->captured(), output.log));
+    if (status.code == 1) {
+      if (auto verdict = screen_errors(output.log); !verdict.passed())
+        return fail(Stage::screen, verdict.reason, cut(verdict.diagnostics, kept_log_bytes));
+      return fail(Stage::compile, first_error(output.log),
+                  repair_words(output.log, output.ptx, kept_log_bytes));
+    }
+    auto cubin = read_file(folder.out() / "variant.cubin");
+    if (!cubin) return fail(Stage::compile, "NVRTC left no machine code", output.log);
+    output.cubin = std::move(*cubin);
+    return output;
+  }
+
+  Resources resources_of(const Cubin& cubin, std::string_view log,
+                         const std::vector<std::string>& kernels) const {
+    Resources resources;
+    const auto most = [&](const char* name, double value) {
+      double& there = resources.values[name];
+      there = std::max(there, value);
+    };
+    const auto planned = [&](const std::string& name) {
+      return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
+    };
+    for (const CubinKernel& k : cubin.kernels) {
+      if (!planned(k.name)) continue;
+      most("registers", k.registers);
+      most("stack_bytes", k.stack_bytes);
+      most("shared_bytes", k.shared_bytes);
+      most("constant_bytes", k.constant_bytes);
+      most("barriers", k.barriers);
+      most("text_bytes", static_cast<double>(k.code_bytes));
+      most("spill_bytes", 0.0);
+    }
+    for (const PtxasReport& r : read_ptxas_log(log))
+      if (planned(r.kernel)) most("spill_bytes", r.spill_store_bytes + r.spill_load_bytes);
+    return resources;
+  }
+};
+
+CudaCompiler::CudaCompiler(CudaCompilerOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {
+  State& s = *state_;
+  remove_leftovers(s.options.cache / "tmp");
+  auto toolkit = find_cuda_toolkit(s.options.program, s.options.library);
+  if (!toolkit) throw MissingError(toolkit.error().message);
+  s.toolkit = std::move(*toolkit);
+  const int wanted = number_of(s.options.architecture);
+  const auto& known = s.toolkit.architectures;
+  if (std::find(known.begin(), known.end(), wanted) == known.end())
+    throw MissingError(
+        fmt::format("NVRTC {} does not compile for '{}'; it knows {}. Install a CUDA toolkit that does",
+                    s.toolkit.version(), s.options.architecture, fmt::join(known, ", ")));
+  s.flags = fixed_flags();
+  s.flags.insert(s.flags.end(), s.options.flags.begin(), s.options.flags.end());
+  s.identity = fmt::format("NVRTC {} {} {} headers={}", s.toolkit.version(), s.options.architecture,
+                           fmt::join(s.flags, " "), s.headers_hash());
+}
+
+CudaCompiler::~CudaCompiler() = default;
+std::string CudaCompiler::identity() const {
+  return state_->identity;
+}
+std::size_t CudaCompiler::compilations() const {
+  return state_->compilations;
+}
+
+std::string CudaCompiler::isolation() const {
+  if (state_->sandbox.usable())
+    return "NVRTC runs in bubblewrap: no network, no home, read-only /usr, bounded memory, output and time";
+  return fmt::format("NVRTC runs with bounded memory, output and time, but can read this user's files: {}",
+                     state_->sandbox.obstacle());
+}
+
+tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& variant,
+                                                           const std::vector<std::string>& macros,
+                                                           double deadline_s) {
+  State& s = *state_;
+  std::vector<std::string> kernels, arguments;
+  for (const auto& launch : variant.manifest.launch) {
+    kernels.push_back(launch.kernel);
+    for (const auto& argument : launch.args) arguments.push_back(argument.text);
+  }
+  const std::string key = sha256_hex(fmt::format(
+      "{}\n{} {}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, s.options.limits.spill_bytes,
+      fmt::join(macros, "\n"), fmt::join(kernels, " "), fmt::join(arguments, " "), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+
+  const CompileFolder folder(s.options.cache / "tmp");
+  if (auto written = write_file_durably(folder.path() / "variant.cu", variant.source); !written)
+    return fail(Stage::compile, "the cache folder cannot be written", written.error().message);
+  const auto output = s.run_compiler(folder, macros, deadline_s);
+  if (!output) return tl::make_unexpected(output.error());
+  const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
+  if (!cubin)
+    return fail(Stage::screen, "the machine code is malformed: " + cubin.error().message, output->log);
+  if (const auto verdict =
+          screen(*cubin, output->ptx, output->log, variant.manifest, s.options.limits, s.options.trusted);
+      !verdict.passed())
+    return fail(Stage::screen, verdict.reason, verdict.diagnostics);
+
+  Binary binary;
+  binary.macros = macros;
+  binary.machine_code = cubin->code_hash;
+  binary.log = cut(without_times(output->log), kept_log_bytes);
+  binary.resources = s.resources_of(*cubin, output->log, kernels);
+  auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
+  if (!stored) return fail(Stage::compile, "the cache folder cannot be written", stored.error().message);
+  return *stored;
+}
+
+}  // namespace cultivar

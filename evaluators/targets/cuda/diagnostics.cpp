@@ -1,0 +1,90 @@
+#include "evaluators/targets/cuda/diagnostics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace cultivar {
+namespace {
+
+constexpr std::size_t most_ptx_lines = 8;
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+bool contains(std::string_view text, std::string_view what) {
+  return text.find(what) != text.npos;
+}
+
+// "ptxas application ptx input, line 78; error : ..." -> 78; 0: names no line of PTX.
+std::size_t ptx_line(std::string_view line) {
+  const std::size_t at = line.find(", line ");
+  if (!line.starts_with("ptxas") || at == line.npos) return 0;
+  return std::strtoul(std::string(line.substr(at + 7, 10)).c_str(), nullptr, 10);
+}
+
+// The line of the source that a line of PTX was made from; 0: unknown.
+std::size_t source_line(const std::vector<std::string_view>& ptx, std::size_t line) {
+  for (std::size_t i = line; i > 0; --i) {
+    const std::size_t at = ptx[i - 1].find(".loc");
+    if (at == std::string_view::npos) continue;
+    const std::string numbers(ptx[i - 1].substr(at + 4));
+    char* end = nullptr;
+    if (std::strtoul(numbers.c_str(), &end, 10) != 1) continue;  // another file than the source
+    return std::strtoul(end, nullptr, 10);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string first_error(std::string_view log) {
+  const auto lines = lines_of(log);
+  for (const std::string_view line : lines)
+    if (contains(line, "error:") || contains(line, "error   :") || contains(line, "fatal") ||
+        contains(line, "catastrophic"))
+      return std::string(line);
+  return lines.empty() ? "NVRTC gave no reason" : std::string(lines.front());
+}
+
+std::string repair_words(std::string_view log, std::string_view ptx, std::size_t most_bytes) {
+  std::string words = cut(without_times(log), most_bytes);
+  const auto code = lines_of(ptx);
+  std::vector<std::size_t> shown;
+  for (const std::string_view line : lines_of(log)) {
+    const std::size_t number = ptx_line(line);
+    if (number == 0 || number > code.size() || shown.size() >= most_ptx_lines ||
+        std::find(shown.begin(), shown.end(), number) != shown.end())
+      continue;
+    if (shown.empty()) words += "\nThe lines of PTX that it names:\n";
+    shown.push_back(number);
+    const std::size_t source = source_line(code, number);
+    words += fmt::format("  {}:{}{}\n", number, code[number - 1],
+                         source == 0 ? "" : fmt::format("    // variant.cu({})", source));
+  }
+  return words;
+}
+
+std::string without_times(std::string_view log) {
+  std::string kept;
+  for (const std::string_view line : lines_of(log))
+    if (!contains(line, "Compile time =")) kept.append(line).append("\n");
+  return kept;
+}
+
+std::string cut(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  return fmt::format("{}\n... ({} bytes left out) ...\n{}", text.substr(0, most_bytes / 2),
+                     text.size() - most_bytes, text.substr(text.size() - most_bytes / 2));
+}
+
+}  // namespace cultivar

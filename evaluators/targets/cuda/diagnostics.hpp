@@ -1,0 +1,19 @@
+// What NVRTC and ptxas print, made into words that a kernel can be repaired by.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cultivar {
+
+// The first error in one line: "variant.cu(12): error: ...".
+std::string first_error(std::string_view log);
+// The log; ptxas names lines of PTX that nobody has seen, so each of those follows, with the line of the
+// source it comes from.
+std::string repair_words(std::string_view log, std::string_view ptx, std::size_t most_bytes);
+// Without the lines that differ from one compile to the next.
+std::string without_times(std::string_view log);
+// The first and the last half, when it is too long.
+std::string cut(std::string_view text, std::size_t most_bytes);
+
+}  // namespace cultivar

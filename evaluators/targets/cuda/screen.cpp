@@ -1,0 +1,200 @@
+#include "evaluators/targets/cuda/screen.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace cultivar {
+namespace {
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// The number before these words: 12 of "Used 12 registers, used 1 barriers".
+std::uint32_t number_before(std::string_view line, std::string_view words) {
+  std::size_t at = line.find(words);
+  if (at == line.npos || at == 0) return 0;
+  std::size_t begin = at;
+  while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
+  return static_cast<std::uint32_t>(
+      std::strtoul(std::string(line.substr(begin, at - begin)).c_str(), nullptr, 10));
+}
+
+std::string quoted(std::string_view line) {
+  const std::size_t begin = line.find('\''), end = begin == line.npos ? begin : line.find('\'', begin + 1);
+  return end == line.npos ? "" : std::string(line.substr(begin + 1, end - begin - 1));
+}
+
+bool contains(std::string_view text, std::string_view what) {
+  return text.find(what) != text.npos;
+}
+
+ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
+  const std::vector<std::string> writable = writable_variables(cubin, ptx);
+  if (writable.empty()) return {};
+  return {fmt::format("it has variables that it may write: {}", fmt::join(writable, ", ")),
+          "A kernel may keep nothing between runs. State belongs into a workspace of the manifest (`zero: "
+          "true` for "
+          "counters), tables into __constant__ or constexpr arrays that are only read, in the kernel or in "
+          "functions "
+          "that are inlined: a table whose address goes to a function that is not inlined, to another "
+          "variable or "
+          "to an instruction other than a load counts as written."};
+}
+
+ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
+  const auto uses = [&](std::string_view name) {
+    return std::find(externals.begin(), externals.end(), name) != externals.end();
+  };
+  if (uses("malloc") || uses("free"))
+    return {"it allocates memory on the device (malloc, free, new or delete)",
+            "The device heap outlives the run and is slow. Declare a workspace in the manifest instead."};
+  if (uses("vprintf")) return {"it prints (printf)", "Nothing reads it and it slows the kernel: remove it."};
+  if (uses("__assertfail"))
+    return {"it uses assert", "Remove it, or call __trap() where the kernel must not go on."};
+  for (const std::string& name : externals)
+    if (name.starts_with("cudaLaunch") || name.starts_with("cudaGetParameterBuffer") || contains(name, "CDP"))
+      return {"it launches kernels from the device",
+              "Kernels are launched by the manifest alone: name every one under `launch`, in order."};
+  if (externals.empty()) return {};
+  return {fmt::format("it calls {}, which is not in the source", fmt::join(externals, ", ")),
+          "A variant is one file and is linked with nothing: define it there."};
+}
+
+ScreenVerdict screen_warnings(std::string_view log) {
+  for (const std::string_view line : lines_of(log)) {
+    if (contains(line, "(C7508)"))
+      return {"setmaxnreg is ignored by ptxas (C7508)",
+              fmt::format(
+                  "{}\nGive the kernel __launch_bounds__(threads, 1), so that its register count at entry is "
+                  "known, and put each role into one branch of a single if/else.",
+                  line)};
+    if (contains(line, "(C7510)") || contains(line, "(C7517)") ||
+        contains(line, "wgmma.mma_async instructions are serialized"))
+      return {"wgmma is serialised by ptxas" +
+                  (contains(line, "(C75") ? " " + std::string(line.substr(line.find("(C75"), 7)) : ""),
+              fmt::format(
+                  "{}\nLeave the accumulators alone between wgmma.fence and wgmma.wait_group: no reads, no "
+                  "writes, no function call that is not inlined, no index known only at run time. Issue "
+                  "every wgmma of a group in straight-line code, and keep accumulators and everything else "
+                  "that lives within the registers of a thread.",
+                  line)};
+  }
+  return {};
+}
+
+ScreenVerdict screen_spills(std::string_view log, const Manifest& manifest, const CudaScreenLimits& limits) {
+  for (const PtxasReport& r : read_ptxas_log(log)) {
+    const bool planned = std::any_of(manifest.launch.begin(), manifest.launch.end(),
+                                     [&](const KernelLaunch& l) { return l.kernel == r.kernel; });
+    const std::uint32_t spilled = r.spill_store_bytes + r.spill_load_bytes;
+    if (!planned || spilled <= limits.spill_bytes) continue;
+    return {fmt::format("kernel '{}' spills registers: {} bytes of stores and {} of loads; the limit is {}",
+                        r.kernel, r.spill_store_bytes, r.spill_load_bytes, limits.spill_bytes),
+            fmt::format(
+                "It has {} registers a thread and {} bytes of stack. Keep fewer values alive: smaller tiles, "
+                "less unrolling, fewer stages in registers; or allow more registers with fewer threads or "
+                "fewer blocks in __launch_bounds__, or setmaxnreg for the warpgroups that need them.",
+                r.registers, r.stack_bytes)};
+  }
+  return {};
+}
+
+// 0: known only with the task (a pointer is 8, a dimension 4).
+std::uint32_t bytes_of(const Manifest& manifest, const ArgumentSpec& argument) {
+  for (const TensorMapSpec& map : manifest.tensor_maps)
+    if (map.name == argument.text) return 128;
+  for (const WorkspaceSpec& workspace : manifest.workspace)
+    if (workspace.name == argument.text) return 8;
+  return argument.type ? static_cast<std::uint32_t>(size_of(*argument.type)) : 0;
+}
+
+ScreenVerdict screen_kernel(const Cubin& cubin, const Manifest& manifest, const KernelLaunch& launch) {
+  const CubinKernel* const kernel = cubin.kernel(launch.kernel);
+  if (kernel == nullptr) {
+    std::vector<std::string> there;
+    for (const CubinKernel& k : cubin.kernels) there.push_back(k.name);
+    return {fmt::format("kernel '{}' of the manifest is not in the source", launch.kernel),
+            fmt::format("Kernels: {}. Define it as extern \"C\" __global__ void {}(...), not in a template.",
+                        there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")), launch.kernel)};
+  }
+  if (kernel->parameters.size() != launch.args.size())
+    return {fmt::format("kernel '{}' takes {} parameters, but the manifest gives it {} arguments",
+                        launch.kernel, kernel->parameters.size(), launch.args.size()),
+            "`args` lists one argument for each parameter, in order. (A macro of the same name replaces a "
+            "parameter's "
+            "name: specialised dimensions are left out of both.)"};
+  for (std::size_t i = 0; i < launch.args.size(); ++i) {
+    const std::uint32_t given = bytes_of(manifest, launch.args[i]), taken = kernel->parameters[i].bytes;
+    if (given == 0 ? taken <= 8 : given == taken) continue;
+    return {fmt::format("parameter {} of kernel '{}' has {} bytes, but its argument '{}' has {}", i + 1,
+                        launch.kernel, taken, launch.args[i].text,
+                        given == 0 ? "8 at most" : fmt::format("{}", given)),
+            "Pointers have 8 bytes, dimensions are int (4 bytes), `{value: ..., type: ...}` gives another "
+            "type, and a "
+            "tensor map is taken as const __grid_constant__ CUtensorMap (128 bytes)."};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
+  std::vector<PtxasReport> reports;
+  for (const std::string_view line : lines_of(log)) {
+    if (contains(line, "Compiling entry function")) {
+      reports.emplace_back().kernel = quoted(line);
+    } else if (reports.empty()) {
+      continue;
+    } else if (contains(line, "bytes spill stores")) {  // of the kernel, then of each function that it calls
+      reports.back().stack_bytes =
+          std::max(reports.back().stack_bytes, number_before(line, " bytes stack frame"));
+      reports.back().spill_store_bytes += number_before(line, " bytes spill stores");
+      reports.back().spill_load_bytes += number_before(line, " bytes spill loads");
+    } else if (contains(line, " registers")) {
+      PtxasReport& r = reports.back();
+      r.registers = number_before(line, " registers");
+      r.barriers = number_before(line, " barriers");
+      r.shared_bytes = number_before(line, " bytes smem");
+      r.stack_bytes = std::max(r.stack_bytes, number_before(line, " bytes cumulative stack size"));
+    }
+  }
+  return reports;
+}
+
+ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, const Manifest& manifest,
+                     const CudaScreenLimits& limits, bool trusted) {
+  for (const KernelLaunch& launch : manifest.launch)
+    if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
+  if (trusted) return {};
+  // malloc and printf bring variables of their own: they are named first.
+  if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
+  if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;
+  if (auto verdict = screen_warnings(log); !verdict.passed()) return verdict;
+  return screen_spills(log, manifest, limits);
+}
+
+ScreenVerdict screen_errors(std::string_view log) {
+  constexpr std::string_view unresolved = "Unresolved extern function";
+  std::vector<std::string> externals;
+  for (const std::string_view line : lines_of(log)) {
+    if (contains(line, "device-side kernel launch") ||
+        contains(line, "kernel launch from __device__ or __global__ functions"))
+      externals.emplace_back("cudaLaunchDevice");
+    if (contains(line, unresolved)) externals.push_back(quoted(line));
+  }
+  auto verdict = screen_externals(externals);
+  if (!verdict.passed()) verdict.diagnostics += fmt::format("\n{}", log);
+  return verdict;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,57 @@
+// cultivar-nvrtc: the CUDA compiler as a program, started anew for each compile in a sandbox. Useless by
+// hand.
+//   probe LIBRARY                          prints NVRTC's version and the architectures it knows
+//   compile LIBRARY SOURCE FOLDER OPTION...  writes FOLDER/variant.{cubin,ptx,log}
+// Exit codes: 0 compiled, 1 not compiled (the log says why), 2 bad usage, 3 NVRTC or a file is missing.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "evaluators/targets/cuda/nvrtc.hpp"
+
+namespace {
+
+int missing(const std::string& what) {
+  fmt::print(stderr, "{}\n", what);
+  return 3;
+}
+
+int probe(const cultivar::Nvrtc& nvrtc) {
+  fmt::print("{} {}", nvrtc.major(), nvrtc.minor());
+  for (const int architecture : nvrtc.architectures()) fmt::print(" {}", architecture);
+  fmt::print("\n");
+  return 0;
+}
+
+int compile(const cultivar::Nvrtc& nvrtc, const std::filesystem::path& source,
+            const std::filesystem::path& folder, const std::vector<std::string>& options) {
+  std::ifstream in(source, std::ios::binary);
+  if (!in) return missing(source.string() + ": cannot be read");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto result = nvrtc.compile(text, source.filename().string(), options);
+  for (const auto& [name, contents] : {std::pair{"variant.log", &result.log},
+                                       {"variant.ptx", &result.ptx},
+                                       {"variant.cubin", &result.cubin}}) {
+    std::ofstream out(folder / name, std::ios::binary);
+    if (!out.write(contents->data(), static_cast<std::streamsize>(contents->size())).flush())
+      return missing((folder / name).string() + ": cannot be written");
+  }
+  return result.compiled ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool compiles = words.size() >= 4 && words[0] == "compile";
+  if (!compiles && !(words.size() == 2 && words[0] == "probe")) {
+    fmt::print(stderr,
+               "usage: cultivar-nvrtc probe LIBRARY\n       cultivar-nvrtc compile LIBRARY SOURCE FOLDER "
+               "OPTION...\nStarted by cultivar-worker-cuda; useless by hand.\n");
+    return 2;
+  }
+  const auto nvrtc = cultivar::Nvrtc::load(words[1]);
+  if (!nvrtc) return missing(nvrtc.error().message);
+  return compiles ? compile(*nvrtc, words[2], words[3], {words.begin() + 4, words.end()}) : probe(*nvrtc);
+}

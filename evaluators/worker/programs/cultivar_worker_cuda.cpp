@@ -1,0 +1,20 @@
+// cultivar-worker-cuda: compiles variants with NVRTC (`compile`, no GPU needed), or checks and times them on one GPU
+// (`measure`).
+#include "evaluators/targets/cuda/compiler.hpp"
+#include "evaluators/worker/serve.hpp"
+
+int main(int argc, char** argv) {
+  using namespace cultivar;
+  WorkerParts parts;
+  parts.program = "cultivar-worker-cuda";
+  parts.target = TargetKind::cuda;
+  parts.compiler = [](const std::filesystem::path& cache, bool contender) -> std::unique_ptr<Compiler> {
+    CudaCompilerOptions options{cache / "cuda"};
+    options.trusted = contender;
+    return std::make_unique<CudaCompiler>(options);
+  };
+  parts.device = [](const std::filesystem::path&, int) -> std::unique_ptr<Device> {
+    throw MissingError("this build cannot run kernels on a GPU: its worker compiles only");
+  };
+  return serve(parts, argc, argv);
+}
