@@ -1,0 +1,175 @@
+#include <thread>
+
+#include "support/cuda_kernels.hpp"
+
+using namespace cultivar;
+using namespace cultivar::cuda_test;
+
+namespace {
+
+const std::string scale = "extern \"C\" __global__ void k(float* y, int n) { y[threadIdx.x + n] *= 3.0f; }\n";
+
+Variant two_arguments(const std::string& source, const std::string& name = "k") {
+  return by_hand(source, {name}, {{"y", std::nullopt}, {"n", std::nullopt}});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_compiler, *needs_nvrtc())
+
+BOOST_AUTO_TEST_CASE(hopper_kernels_compile_to_machine_code_and_say_what_they_need) {
+  const Binary wgmma = compiled(kernel("wgmma_tma.cu"));
+  BOOST_TEST(wgmma.path.extension() == ".cubin");
+  BOOST_TEST(wgmma.resources.values.at("registers") == 240);
+  BOOST_TEST(wgmma.resources.values.at("spill_bytes") == 0);
+  BOOST_TEST(wgmma.resources.values.at("shared_bytes") == 64);
+  BOOST_TEST(wgmma.resources.values.at("barriers") == 1);
+  BOOST_TEST(wgmma.resources.values.at("text_bytes") > 1000);
+  BOOST_TEST(has(wgmma.log, "Used 240 registers"));
+  BOOST_TEST(!has(wgmma.log, "Compile time"));
+  BOOST_TEST(cubin_of(wgmma).architecture == 90);
+
+  const Binary mma = compiled(kernel("mma_sync.cu"));
+  BOOST_TEST(mma.resources.values.at("shared_bytes") == 2 * 32 * 72 * 2);
+  BOOST_TEST(mma.resources.values.at("registers") > 20);
+  BOOST_TEST(compiled(kernel("cluster_sum.cu")).resources.values.at("shared_bytes") == 2 * (8 + 1) * 4 / 2);
+  BOOST_TEST(compiled(kernel("two_kernels.cu")).resources.values.at("stack_bytes") >= 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_example_of_the_readme_compiles_for_every_dtype_it_claims) {
+  const std::string readme = text_of(source_folder / "evaluators/README.md");
+  const std::size_t begin = readme.find("```cpp\n", readme.find("## A cuda variant")) + 7;
+  const Variant variant = variant_of(readme.substr(begin, readme.find("```\n", begin) - begin));
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    const Workload w{"w", dtype, {{"R", 4}, {"C", 100}}};
+    const auto binary = compiler().compile(variant, macros(variant, task_named("softmax"), w), 60.0);
+    BOOST_TEST(binary.has_value(), (binary ? "" : binary.error().diagnostics));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
+  const FreshCache cache("cuda-cache");
+  CudaCompiler fresh(options(cache.folder));
+  const Binary first = compiled(two_arguments(scale), fresh), second = compiled(two_arguments(scale), fresh);
+  BOOST_TEST(fresh.compilations() == 1u);
+  BOOST_TEST(first.path == second.path);
+  BOOST_TEST(first.machine_code == second.machine_code);
+  BOOST_TEST((first.resources.values == second.resources.values));
+  CudaCompiler another(options(cache.folder));  // another process, another day
+  compiled(two_arguments(scale), another);
+  BOOST_TEST(another.compilations() == 0u);
+
+  std::ofstream(first.path, std::ios::app) << "damage";
+  compiled(two_arguments(scale), fresh);
+  BOOST_TEST(fresh.compilations() == 2u);
+  BOOST_TEST(fs::is_empty(cache.folder / "tmp"));
+}
+
+BOOST_AUTO_TEST_CASE(several_compile_at_once) {
+  const FreshCache cache("cuda-threads");
+  CudaCompiler fresh(options(cache.folder));
+  std::vector<std::string> hashes(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < hashes.size(); ++i)
+    threads.emplace_back([&, i] {
+      const auto binary = fresh.compile(two_arguments("// " + std::to_string(i) + "\n" + scale), {}, 60.0);
+      hashes[i] = binary ? binary->machine_code : binary.error().diagnostics;
+    });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(fresh.compilations() == 4u);
+  for (const std::string& hash : hashes) BOOST_TEST(hash == compiled(two_arguments(scale)).machine_code);
+}
+
+BOOST_AUTO_TEST_CASE(comments_lines_and_names_do_not_change_the_machine_code_but_constants_and_macros_do) {
+  const auto code = [](const Variant& variant, const std::vector<std::string>& with = {}) {
+    const auto binary = compiler().compile(variant, with, 60.0);
+    BOOST_REQUIRE_MESSAGE(binary, (binary ? "" : binary.error().diagnostics));
+    return binary->machine_code;
+  };
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string source = scale;
+    return source.replace(source.find(from), from.size(), to);
+  };
+  const std::string plain = code(two_arguments(scale));
+  BOOST_TEST(plain == code(two_arguments("// another\n\n\n" + scale + "/* and more */")));
+  BOOST_TEST(plain == code(two_arguments(with("void k", "void quite_another_name"), "quite_another_name")));
+  BOOST_TEST(plain != code(two_arguments(with("3.0f", "5.0f"))));
+  BOOST_TEST(plain != code(two_arguments(with("void k", "void __launch_bounds__(64) k"))));
+  const std::string table =
+      "__constant__ float t[2] = {1.0f, LAST};\n"
+      "extern \"C\" __global__ void k(float* y, int n) { y[0] = t[n]; }\n";
+  BOOST_TEST(code(two_arguments(table), {"LAST=2.0f"}) != code(two_arguments(table), {"LAST=3.0f"}));
+  BOOST_TEST(code(two_arguments(table), {"LAST=2.0f"}) ==
+             code(two_arguments(table), {"LAST=2.0f", "UNUSED=1"}));
+}
+
+BOOST_AUTO_TEST_CASE(kernels_of_a_plan_are_hashed_in_its_order) {
+  const std::string both =
+      "extern \"C\" __global__ void a(float* y, int n) { y[n] = 1.0f; }\n"
+      "extern \"C\" __global__ void b(float* y, int n) { y[n] = 2.0f; }\n";
+  const std::vector<ArgumentSpec> args{{"y", std::nullopt}, {"n", std::nullopt}};
+  BOOST_TEST(compiled(by_hand(both, {"a", "b"}, args)).machine_code !=
+             compiled(by_hand(both, {"b", "a"}, args)).machine_code);
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_the_line_of_the_variant_and_no_folder) {
+  const auto failure =
+      failure_of(two_arguments("\n\nextern \"C\" __global__ void k(float* y, int n) { y[n] = z; }\n"));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST(failure.reason.starts_with("variant.cu(3): error:"), failure.reason);
+  BOOST_TEST(!has(failure.diagnostics, cache_folder.string()));
+}
+
+BOOST_AUTO_TEST_CASE(what_ptxas_refuses_comes_with_its_line_and_the_line_of_the_source) {
+  const auto failure = failure_of(kernel("refused/bad_instruction.cu"));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST(has(failure.reason, "Not a name of any known instruction: 'madd'"), failure.reason);
+  BOOST_TEST(has(failure.diagnostics, "madd.f32 %f"), failure.diagnostics);
+  BOOST_TEST(has(failure.diagnostics, "// variant.cu(14)"), failure.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto failure = failure_of(kernel("refused/compile_bomb.cu"), 2.0);
+  BOOST_TEST((std::chrono::steady_clock::now() - start < std::chrono::seconds(20)));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST((has(failure.reason, "did not finish within 2 s") || has(failure.reason, "broke down")),
+             failure.reason);
+}
+
+BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user) {
+  if (compiler().isolation().find("bubblewrap:") == std::string::npos)
+    return;  // said in isolation() and in the README
+  const auto failure = failure_of(kernel("refused/reads_a_secret_while_compiling.cu"));
+  BOOST_TEST((failure.stage == Stage::compile));
+  BOOST_TEST(has(failure.reason, "cannot open source file"), failure.reason);
+  BOOST_TEST(!has(failure.diagnostics, "root:"));
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_messages_is_cut) {
+  std::string source;
+  for (int i = 0; i < 3000; ++i) source += "int a" + std::to_string(i) + " = nonsense_with_a_long_name;\n";
+  const auto diagnostics = failure_of(two_arguments(source)).diagnostics;
+  BOOST_TEST(diagnostics.size() < 40000u);
+  BOOST_TEST(has(diagnostics, "variant.cu(1): error"));  // the first errors are the ones that help
+}
+
+BOOST_AUTO_TEST_CASE(other_architectures_compile_and_are_other_compilers) {
+  const FreshCache cache("cuda-architecture");
+  CudaCompilerOptions old = options(cache.folder);
+  old.architecture = "sm_80";
+  CudaCompiler ampere(old);
+  BOOST_TEST(cubin_of(compiled(two_arguments(scale), ampere)).architecture == 80);
+  BOOST_TEST(ampere.identity() != compiler().identity());
+  BOOST_TEST(has(compiler().identity(), "NVRTC " + toolkit()->version()));
+  BOOST_TEST(has(compiler().identity(), "sm_90a"));
+  const auto failure = ampere.compile(kernel("wgmma_tma.cu"), macros_for(kernel("wgmma_tma.cu")), 60.0);
+  BOOST_TEST(!failure.has_value());
+
+  old.architecture = "sm_12345";
+  BOOST_CHECK_EXCEPTION(CudaCompiler{old}, MissingError, [](const MissingError& e) {
+    return has(e.what(), "does not compile for 'sm_12345'");
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

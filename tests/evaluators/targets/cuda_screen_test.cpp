@@ -1,0 +1,129 @@
+#include "evaluators/targets/cuda/screen.hpp"
+
+#include "support/cuda_kernels.hpp"
+
+using namespace cultivar;
+using namespace cultivar::cuda_test;
+
+namespace {
+
+struct Refusal {
+  const char* file;
+  const char* reason;
+  const char* remedy;
+};
+
+// A kernel of no arguments besides y and n that must pass or be refused.
+Variant small(const std::string& source) {
+  return by_hand(source, {"k"}, {{"y", std::nullopt}, {"n", std::nullopt}});
+}
+const std::string head = "extern \"C\" __global__ void k(float* y, int n) ";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_screen, *needs_nvrtc())
+
+BOOST_AUTO_TEST_CASE(each_kind_of_forbidden_kernel_is_refused_with_a_reason_and_a_remedy) {
+  for (const auto& [file, reason, remedy] : std::vector<Refusal>{
+           {"writable_global", "variables that it may write: runs", "workspace"},
+           {"static_in_a_function", "variables that it may write: ", "workspace"},
+           {"hidden_in_assembly", "variables that it may write: ", "workspace"},
+           {"writes_constants", "variables that it may write: state", "workspace"},
+           {"casts_const_away", "variables that it may write: table", "workspace"},
+           {"device_malloc", "allocates memory on the device", "workspace"},
+           {"prints", "printf", "remove it"},
+           {"child_launch", "launches kernels from the device", "`launch`"},
+           {"calls_the_device_runtime", "launches kernels from the device", "`launch`"},
+           {"calls_what_is_not_there", "calls elsewhere", "define it"},
+           {"spills", "spills registers", "smaller tiles"},
+           {"serialised_wgmma", "wgmma is serialised by ptxas (C75", "accumulators"},
+           {"ignored_setmaxnreg", "setmaxnreg is ignored by ptxas (C7508)", "__launch_bounds__(threads, 1)"},
+           {"missing_kernel", "kernel 'softmax' of the manifest is not in the source",
+            "extern \"C\" __global__"},
+           {"one_argument_too_few", "takes 4 parameters, but the manifest gives it 3", "`args`"}}) {
+    const CompileFailure failure = failure_of(kernel(std::string("refused/") + file + ".cu"));
+    BOOST_TEST((failure.stage == Stage::screen), file << ": " << failure.reason << "\n"
+                                                      << failure.diagnostics);
+    BOOST_TEST(has(failure.reason, reason), file << ": " << failure.reason);
+    BOOST_TEST(has(failure.diagnostics, remedy), file << ": " << failure.diagnostics);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_instruction_behind_a_line_directive_does_not_pass) {
+  // ptxas may refuse it as well: either way it does not run.
+  const CompileFailure failure = failure_of(kernel("refused/hides_behind_a_line_directive.cu"));
+  BOOST_TEST((failure.stage == Stage::screen || failure.stage == Stage::compile), failure.reason);
+}
+
+BOOST_AUTO_TEST_CASE(what_honest_kernels_need_passes) {
+  for (const char* file : {"wgmma_tma.cu", "mma_sync.cu", "cluster_sum.cu", "two_kernels.cu"})
+    compiled(kernel(file));
+  // Tables: constexpr, const and static ones, indexed at run time; the slow path of sin has one of its own.
+  compiled(small(
+      "constexpr float t[5] = {1, 2, 3, 4, 5};\n" + head +
+      "{ static const int s[3] = {2, 0, 1}; y[n] = sinf(y[0]) * s[n % 3]; y[1] = cos((double)y[2]); }"));
+  compiled(small("__device__ const float t[3] = {1, 2, 3};\n" + head +
+                 "{ const float* p = n > 2 ? t : t + 1; for (int i = 0; i < n; ++i) y[i] = p[i % 2]; }"));
+  // Atomics and copies whose source is a table.
+  compiled(small("__device__ const int t[4] = {1, 2, 3, 4};\n" + head +
+                 "{ __shared__ alignas(16) int s[4];\n"
+                 "asm volatile(\"cp.async.ca.shared.global [%0], [%1], 16;\" ::\"r\"((unsigned)"
+                 "__cvta_generic_to_shared(s)), \"l\"(t) : \"memory\");\n"
+                 "atomicAdd(y + n, 1.0f * t[n & 3] * s[0]); }"));
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_leave_sight_count_as_written) {
+  const auto refused = [](const std::string& source, const std::string& name) {
+    const CompileFailure failure = failure_of(small(source));
+    BOOST_TEST((failure.stage == Stage::screen), failure.reason << failure.diagnostics);
+    BOOST_TEST(has(failure.reason, "may write: " + name), failure.reason);
+  };
+  // Through an initialiser, a call, memory, integer arithmetic, an atomic, a bulk copy.
+  refused("__device__ int s; __device__ int* p = &s;\n" + head + "{ *p = n; y[0] = *p; }", "p, s");
+  refused("__device__ int s[4];\n__device__ __noinline__ void put(int* p, int n) { p[n] = n; }\n" + head +
+              "{ put(s, n); y[0] = s[1]; }",
+          "s");
+  refused("__device__ int s[4];\n" + head + "{ ((int**)y)[1] = s; y[0] = s[n]; }", "s");
+  refused("__device__ int s[4];\n" + head +
+              "{ unsigned long long a = (unsigned long long)s ^ 0x5555; a ^= 0x5555; *(int*)(a + 4) = n; "
+              "y[0] = s[n]; }",
+          "s");
+  refused("__device__ unsigned s;\n" + head + "{ y[0] = atomicMax(&s, n); }", "s");
+  refused("__device__ int s[64];\n" + head +
+              "{ __shared__ alignas(128) int m[64]; m[threadIdx.x] = n;\n"
+              "asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;\" ::\"l\"(s), "
+              "\"r\"((unsigned)__cvta_generic_to_shared(m)) : \"memory\"); y[0] = s[n]; }",
+          "s");
+}
+
+BOOST_AUTO_TEST_CASE(the_limit_of_spills_is_the_callers) {
+  const FreshCache cache("cuda-spills");
+  CudaCompilerOptions lenient = options(cache.folder);
+  lenient.limits.spill_bytes = 100000;
+  CudaCompiler compiler_that_lets_spill(lenient);
+  const Binary binary = compiled(kernel("refused/spills.cu"), compiler_that_lets_spill);
+  BOOST_TEST(binary.resources.values.at("spill_bytes") > 512);
+  BOOST_TEST(binary.resources.values.at("registers") == 32);
+  BOOST_TEST(binary.resources.values.at("stack_bytes") > 100);
+}
+
+BOOST_AUTO_TEST_CASE(trusted_contenders_may_keep_statics_but_must_have_their_kernel) {
+  const FreshCache cache("cuda-trusted");
+  CudaCompilerOptions trusting = options(cache.folder);
+  trusting.trusted = true;
+  CudaCompiler trusted(trusting);
+  compiled(kernel("refused/writable_global.cu"), trusted);
+  BOOST_TEST(!trusted.compile(kernel("refused/missing_kernel.cu"), {}, 60.0).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(typed_arguments_must_have_the_size_of_their_parameters) {
+  const std::string source = "extern \"C\" __global__ void k(float* y, double n) { y[0] = n; }\n";
+  Variant variant = by_hand(source, {"k"}, {{"y", std::nullopt}, {"1.5", Dtype::f64}});
+  compiled(variant);
+  variant.manifest.launch[0].args[1].type = Dtype::f32;
+  const CompileFailure failure = failure_of(variant);
+  BOOST_TEST(has(failure.reason, "parameter 2 of kernel 'k' has 8 bytes, but its argument '1.5' has 4"),
+             failure.reason);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
