@@ -214,7 +214,8 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   std::vector<std::string> kernels, arguments;
   for (const auto& launch : variant.manifest.launch) {
     kernels.push_back(launch.kernel);
-    for (const auto& argument : launch.args) arguments.push_back(argument.text);
+    for (const auto& argument : launch.args)
+      arguments.push_back(fmt::format("{}:{}", argument.text, argument.type ? name_of(*argument.type) : ""));
   }
   const std::string key = sha256_hex(fmt::format(
       "{}\n{} {}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, s.options.limits.spill_bytes,

@@ -47,6 +47,7 @@ class Reader {
                                                                               : header.e_flags & 0xff);
     sections_ =
         ElfBytes::table<Elf64_Shdr>(bytes_.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
+    bytes_.range(header.e_phoff, std::uint64_t{header.e_phentsize} * header.e_phnum);
     if (header.e_shstrndx >= sections_.size()) throw ElfBytes::Malformed{"no section names"};
     const auto names = bytes_.contents(sections_[header.e_shstrndx]);
     for (const auto& s : sections_) names_.push_back(ElfBytes::text(names, s.sh_name));

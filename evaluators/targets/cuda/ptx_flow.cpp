@@ -15,6 +15,13 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
+bool begins_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
+}
+bool part_of_name(char c) {
+  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
+}
+
 // `.loc 1 4 0, function_name f, inlined_at 1 5 0` ends where its operands end, without a semicolon. What
 // follows its operands on the same line would be an instruction that nobody reads.
 bool ends_its_line(std::string_view line) {
@@ -68,20 +75,14 @@ std::optional<std::string> bare(std::string_view ptx) {
     at = end + 1;
     bool directive = false;
     for (const std::string_view word : {".loc", ".file", ".version", ".target", ".address_size"})
-      if (start.starts_with(word)) {
+      if (start.starts_with(word) &&
+          !part_of_name(start.substr(word.size()).empty() ? ' ' : start[word.size()])) {
         directive = true;
         if (!ends_its_line(start.substr(word.size()))) return std::nullopt;
       }
     if (!directive) result.append(line).append("\n");
   }
   return result;
-}
-
-bool begins_name(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
-}
-bool part_of_name(char c) {
-  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
 }
 
 // Every name in a piece of text; words after a dot (types, modifiers, spaces) are none.

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(what_ptxas_refuses_comes_with_its_line_and_the_line_of_the_
   BOOST_TEST((failure.stage == Stage::compile));
   BOOST_TEST(has(failure.reason, "Not a name of any known instruction: 'madd'"), failure.reason);
   BOOST_TEST(has(failure.diagnostics, "madd.f32 %f"), failure.diagnostics);
-  BOOST_TEST(has(failure.diagnostics, "// variant.cu(14)"), failure.diagnostics);
+  BOOST_TEST(has(failure.diagnostics, "// variant.cu(15)"), failure.diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(limits_of_the_card_are_kept) {
   refuses([](auto&, auto& p) { p.grid[0] = 133; },
           "grid[0] is 133, which is not a multiple of the cluster's 2");
   refuses([](auto&, auto& p) { p.grid[0] = 136, p.cluster[0] = 17; },
-          "is not a multiple of the cluster's 17");
+          "a cluster of 17 blocks; the limit is 16");
   refuses([](auto&, auto& p) { p.grid = {32, 2, 1}, p.cluster = {16, 2, 1}; }, "a cluster of 32 blocks");
   CubinKernel c = code();
   Facts old = h100();
