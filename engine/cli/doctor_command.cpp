@@ -75,6 +75,17 @@ bool on_path(const std::string& program) {
   return false;
 }
 
+json facts_of(const DeviceInfo& info) {
+  return {{"device", info.description},
+          {"isolation", info.isolation},
+          {"facts", json(info.facts)},
+          {"ceilings",
+           {{"flops", info.ceilings.flops},
+            {"bytes_per_second", info.ceilings.bytes_per_second},
+            {"cached_bytes_per_second", info.ceilings.cached_bytes_per_second},
+            {"handshake_s", info.ceilings.handshake_s}}}};
+}
+
 }  // namespace
 
 int doctor_command(const Arguments& arguments) {
@@ -124,16 +135,21 @@ int doctor_command(const Arguments& arguments) {
 
   output.line("\nThe cpu target");
   facts["cpu"] = nullptr;
-  const std::vector<std::string> tasks = task_names(house);
-  try {
+  // Workers want a task before they answer: any will do.
+  const auto services_for = [&](TargetKind target) {
+    const std::vector<std::string> tasks = task_names(house);
     if (tasks.empty()) throw MissingError("there is no task below configs/tasks");
     const std::string usual = "attention_forward";
     const bool has_usual = std::find(tasks.begin(), tasks.end(), usual) != tasks.end();
-    const Task task = load_task(find_task(house, has_usual ? usual : tasks.front()));
     ServiceOptions services;
+    services.target = target;
     services.programs = house.programs;
     services.cache = house.cache;
-    services.task_folder = task.folder;
+    services.task_folder = find_task(house, has_usual ? usual : tasks.front());
+    return services;
+  };
+  try {
+    const ServiceOptions services = services_for(TargetKind::cpu);
     CompileService compiler(services);
     const std::string identity = compiler.compiler_identity();
     report("compiler", identity.substr(0, identity.find(" -")));
@@ -149,15 +165,8 @@ int doctor_command(const Arguments& arguments) {
                "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
                info.ceilings.flops / 1e9, info.ceilings.bytes_per_second / 1e9,
                info.ceilings.cached_bytes_per_second / 1e9, time_of(info.ceilings.handshake_s * 1e6)));
-    facts["cpu"] = {{"compiler", identity},
-                    {"device", info.description},
-                    {"isolation", info.isolation},
-                    {"facts", json(info.facts)},
-                    {"ceilings",
-                     {{"flops", info.ceilings.flops},
-                      {"bytes_per_second", info.ceilings.bytes_per_second},
-                      {"cached_bytes_per_second", info.ceilings.cached_bytes_per_second},
-                      {"handshake_s", info.ceilings.handshake_s}}}};
+    facts["cpu"] = facts_of(info);
+    facts["cpu"]["compiler"] = identity;
   } catch (const std::exception& error) {
     clear_step();
     report("unusable", error.what());
@@ -170,8 +179,29 @@ int doctor_command(const Arguments& arguments) {
   output.line("\nThe cuda target");
   const bool cuda = fs::exists(house.programs / "cultivar-worker-cuda", trouble);
   facts["cuda"] = cuda;
-  report(cuda ? "built" : "absent", cuda ? "this build has the CUDA worker"
-                                         : "this build has no CUDA worker; the cpu target needs none");
+  facts["cuda_compiler"] = facts["cuda_device"] = nullptr;
+  if (!cuda) {
+    report("absent", "this build has no CUDA worker; the cpu target needs none");
+  } else {
+    try {
+      const ServiceOptions services = services_for(TargetKind::cuda);
+      const std::string identity = CompileService(services).compiler_identity();
+      report("compiler", identity.substr(0, identity.find(" --")));
+      facts["cuda_compiler"] = identity;
+      show_step("looking for a GPU");
+      const auto info = DeviceService(services).info();
+      clear_step();
+      report("device", info ? info->description : info.error().message);
+      if (info) {
+        report("isolation", info->isolation);
+        facts["cuda_device"] = facts_of(*info);
+      }
+    } catch (const std::exception& error) {
+      clear_step();
+      report("unusable", error.what());
+      lacks("the cuda target", error.what(), false);
+    }
+  }
 
   facts["missing"] = missing;
   output.line(missing.empty() ? "\nNothing is missing." : "\nMissing");

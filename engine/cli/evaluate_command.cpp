@@ -100,6 +100,9 @@ int evaluate_command(const Arguments& arguments) {
       id = variant->id;
       const std::vector<Workload> mine = claimed(*variant, task, workloads);
       if (mine.empty()) return rejection(Stage::lint, "it claims none of the workloads of the set", "");
+      // A device knows its own numbers: later stages ask it.
+      if (last < Stage::smoke)
+        if (const auto legal = bench.check_plans(*variant, mine); !legal) return legal.error();
       if (last == Stage::lint) {
         Evaluation passed;
         passed.verdict = Evaluation::Verdict::measured;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/cli/output.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -80,6 +81,7 @@ std::vector<Workload> claimed(const Variant& variant, const Task& task,
 
 Workbench::Workbench(const House& house, const Task& task, TargetChoice target)
     : task_(task),
+      target_(target.kind),
       compiler_(service_options(house, task, target)),
       device_(service_options(house, task, target)),
       on_interrupt_([this] {
@@ -93,6 +95,19 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
   const ManifestError& error = variant.error();
   return tl::make_unexpected(
       rejection(Stage::lint, error.message, fmt::format("{}: {}", source.origin, error.text())));
+}
+
+tl::expected<void, Evaluation> Workbench::check_plans(const Variant& variant,
+                                                      const std::vector<Workload>& workloads) const {
+  const KnownDevice* const card = target_ == TargetKind::cuda ? known_device("h100") : nullptr;
+  if (card == nullptr) return {};
+  for (const Workload& workload : workloads) {
+    if (const auto holds = check_constraints(variant, task_, workload, card->facts); !holds)
+      return tl::make_unexpected(rejection(Stage::lint, holds.error().message, ""));
+    if (const auto plan = make_plan(variant, task_, workload, card->facts); !plan)
+      return tl::make_unexpected(rejection(Stage::lint, plan.error().message, ""));
+  }
+  return {};
 }
 
 tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,

@@ -1,6 +1,8 @@
 // The limits are those of cuTensorMapEncodeTiled in the CUDA driver API's reference.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {
@@ -37,7 +39,11 @@ class MapPlanner {
     for (std::size_t i = 0; i < spec_.strides.size(); ++i) {
       const std::uint64_t bytes = number("strides", i, spec_.strides[i], 1, std::uint64_t{1} << 40) * element;
       if (bytes % multiple != 0)
-        fail("strides", i, fmt::format("is {} bytes, which is not a multiple of {}", bytes, multiple));
+        fail("strides", i,
+             fmt::format(
+                 "is {} bytes, which is not a multiple of {} (take another tensor or dimension order, or "
+                 "no tensor map for this shape)",
+                 bytes, multiple));
       if (bytes >= std::uint64_t{1} << 40)
         fail("strides", i, fmt::format("is {} bytes; the limit is 2^40", bytes));
       map.stride_bytes.push_back(bytes);
@@ -74,18 +80,23 @@ class MapPlanner {
     const std::uint64_t inner = map.box[0] * element;
     if (spec_.interleave == "none" && inner % 16 != 0)
       fail("box", 0,
-           fmt::format("{} elements are {} bytes, which is not a multiple of 16", map.box[0], inner));
+           fmt::format("{} elements are {} bytes, which is not a multiple of 16 (make it a multiple of {})",
+                       map.box[0], inner, std::max<std::uint64_t>(1, 16 / element)));
     const std::uint64_t span = bytes_named(spec_.swizzle);
     if (span != 0 && spec_.interleave == "none" && inner > span)
       fail("box", 0,
            fmt::format("{} elements are {} bytes, more than the swizzle's {} (make the inner box at most {} "
                        "elements)",
                        map.box[0], inner, span, span / element));
+    if (spec_.interleave == "none" && map.element_strides[0] != 1)
+      fail("element_strides", 0, "without an interleave the innermost dimension has no step (write 1)");
     std::uint64_t elements = 1;
-    for (const std::uint32_t extent : map.box) elements *= extent;
+    for (std::size_t i = 0; i < map.box.size(); ++i)
+      elements *= (map.box[i] + map.element_strides[i] - 1) / map.element_strides[i];
     if (elements * element > 232448)
       fail("box", 0,
-           fmt::format("the box has {} bytes, more than a block's shared memory", elements * element));
+           fmt::format("the box has {} bytes, more than a block's shared memory (make it smaller)",
+                       elements * element));
   }
 
   // What the map can reach must lie in the tensor: a map is no way around the guards.

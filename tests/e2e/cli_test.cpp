@@ -1,6 +1,7 @@
 // What every command answers to --help, to mistakes and to bad input.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "support/own_task.hpp"
 
@@ -119,12 +120,35 @@ BOOST_AUTO_TEST_CASE(names_on_the_command_line_are_checked_before_any_work) {
   BOOST_TEST(run({"evaluate", "softmax", "k.cpp", "--contender", "none_such"}).exit == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_target_that_this_build_lacks_is_a_missing_device) {
-  write_text(folder / "k.cpp", "int x;\n");
-  const auto result = run({"evaluate", "softmax", "k.cpp", "--target", "cuda:0"});
-  if (fs::exists(CULTIVAR_BIN_DIR "/cultivar-worker-cuda")) return;
+BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what_to_install) {
+  const std::string kernels = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/";
+  const auto fit = run({"evaluate", "softmax", kernels + "two_kernels.cu", "--target", "cuda", "--stop-after",
+                        "screen", "--json"});
+  if (fit.exit == 3) {
+    BOOST_TEST(contains(fit.err, "no NVRTC was found: install"), fit.err);
+    return;
+  }
+  BOOST_REQUIRE_MESSAGE(fit.exit == 0, fit.err);
+  const auto facts = nlohmann::json::parse(fit.out);
+  BOOST_TEST(facts[0]["verdict"] == "measured");
+  BOOST_TEST(facts[0]["resources"]["registers"] > 8);
+  const auto unfit = run({"evaluate", "softmax", kernels + "refused/writable_global.cu", "--target", "cuda",
+                          "--stop-after", "screen"});
+  BOOST_TEST(unfit.exit == 1);
+  BOOST_TEST(contains(unfit.err, "rejected at screen: it has variables that it may write: runs"), unfit.err);
+  std::string source = read_text(kernels + "two_kernels.cu");
+  source.replace(source.find("grid: [R, 1, 1]"), 15, "grid: [R, 70000, 1]");
+  write_text(folder / "k.cu", source);
+  const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
+  BOOST_TEST(illegal.exit == 1);
+  BOOST_TEST(contains(illegal.err, "rejected at lint: launch[0].grid[1]"), illegal.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_a_missing_device) {
+  const auto result = run({"evaluate", "softmax", CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/two_kernels.cu",
+                           "--target", "cuda:63"});
   BOOST_TEST(result.exit == 3);
-  BOOST_TEST(contains(result.err, "CUDA"));
+  BOOST_TEST(contains(result.err, "cultivar evaluate: "), result.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -102,6 +102,12 @@ BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
   BOOST_TEST(report["cores"].get<int>() >= 1);
   BOOST_TEST(report["cpu"]["ceilings"]["flops"].get<double>() > 1e8);
   BOOST_TEST(report["cpu"]["isolation"].get<std::string>() != "");
+  bool cuda_missing = false;
+  for (const auto& each : report["missing"]) cuda_missing = cuda_missing || each["what"] == "the cuda target";
+  if (cuda_missing)
+    BOOST_TEST(report["cuda_compiler"].is_null());
+  else
+    BOOST_TEST(report["cuda_compiler"].get<std::string>().starts_with("NVRTC "));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

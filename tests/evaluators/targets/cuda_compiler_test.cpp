@@ -32,8 +32,8 @@ BOOST_AUTO_TEST_CASE(hopper_kernels_compile_to_machine_code_and_say_what_they_ne
   const Binary mma = compiled(kernel("mma_sync.cu"));
   BOOST_TEST(mma.resources.values.at("shared_bytes") == 2 * 32 * 72 * 2);
   BOOST_TEST(mma.resources.values.at("registers") > 20);
-  BOOST_TEST(compiled(kernel("cluster_sum.cu")).resources.values.at("shared_bytes") == 2 * (8 + 1) * 4 / 2);
-  BOOST_TEST(compiled(kernel("two_kernels.cu")).resources.values.at("stack_bytes") >= 0);
+  BOOST_TEST(compiled(kernel("cluster_sum.cu")).resources.values.at("shared_bytes") == 9 * 4);
+  BOOST_TEST(compiled(kernel("two_kernels.cu")).resources.values.at("stack_bytes") >= 28);  // of sin
 }
 
 BOOST_AUTO_TEST_CASE(the_example_of_the_readme_compiles_for_every_dtype_it_claims) {

@@ -209,6 +209,9 @@ BOOST_AUTO_TEST_CASE(an_illegal_tensor_map_is_refused_with_its_rule) {
   check_plan_error("swizzle: 128B}\n      map_k",
                    "swizzle: 128B, element_strides: [1, 1, 9, 1]}\n      map_k",
                    "tensor_maps.map_q.element_strides[2]: '9' is 9; the limit is 8");
+  check_plan_error("swizzle: 128B}\n      map_k",
+                   "swizzle: 128B, element_strides: [2, 1, 1, 1]}\n      map_k",
+                   "tensor_maps.map_q.element_strides[0]: without an interleave");
   check_plan_error("sizes: [D, H, S_q, B]", "sizes: [D, H, S_q, 2^33]", "the limit is 4294967296");
 }
 
