@@ -135,13 +135,13 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   const auto unfit = run({"evaluate", "softmax", kernels + "refused/writable_global.cu", "--target", "cuda",
                           "--stop-after", "screen"});
   BOOST_TEST(unfit.exit == 1);
-  BOOST_TEST(contains(unfit.err, "rejected at screen: it has variables that it may write: runs"), unfit.err);
+  BOOST_TEST(contains(unfit.out, "rejected at screen: it has variables that it may write: runs"), unfit.out);
   std::string source = read_text(kernels + "two_kernels.cu");
   source.replace(source.find("grid: [R, 1, 1]"), 15, "grid: [R, 70000, 1]");
   write_text(folder / "k.cu", source);
   const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
   BOOST_TEST(illegal.exit == 1);
-  BOOST_TEST(contains(illegal.err, "rejected at lint: launch[0].grid[1]"), illegal.err);
+  BOOST_TEST(contains(illegal.out, "rejected at lint: launch[0].grid[1]"), illegal.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_a_missing_device) {

@@ -1,4 +1,5 @@
-// cultivar-worker-cuda: compiles variants with NVRTC (`compile`, no GPU needed), or checks and times them on one GPU
+// cultivar-worker-cuda: compiles variants with NVRTC (`compile`, no GPU needed), or checks and times them on
+// one GPU
 // (`measure`).
 #include "evaluators/targets/cuda/compiler.hpp"
 #include "evaluators/worker/serve.hpp"
