@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(a_cpu_plan_has_every_number_evaluated) {
   const auto plan = make_plan(made(example::cpu), attention(), w, cpu_facts);
   BOOST_REQUIRE_MESSAGE(plan, (plan ? "" : plan.error().message));
   BOOST_TEST(plan->buffers.size() == 6u);
-  BOOST_TEST(plan->buffers[0].bytes == 512u * 8 * 64 * 4);
+  BOOST_TEST(plan->buffers[0].bytes == 640u * 16 * 64 * 4);
   BOOST_TEST((plan->buffers[4].use == PlannedBuffer::Use::output));
-  BOOST_TEST(plan->buffers[4].bytes == 512u * 8 * 4);
+  BOOST_TEST(plan->buffers[4].bytes == 640u * 16 * 4);
   BOOST_TEST(plan->buffers[5].name == "scratch");
   BOOST_TEST(plan->buffers[5].bytes == 4u * 2 * 64);
   const PlannedKernel& kernel = plan->kernels.at(0);
@@ -131,10 +131,10 @@ BOOST_AUTO_TEST_CASE(a_cpu_plan_has_every_number_evaluated) {
   BOOST_TEST(kernel.args.size() == 13u);
   using Kind = PlannedArgument::Kind;
   BOOST_TEST((kernel.args[5].kind == Kind::buffer && kernel.args[5].index == 5));
-  BOOST_TEST((kernel.args[6].type == Dtype::i32 && kernel.args[6].value == 512));
+  BOOST_TEST((kernel.args[6].type == Dtype::i32 && kernel.args[6].value == 640));
   BOOST_TEST((kernel.args[7].type == Dtype::i32 && kernel.args[7].value == 1));
   BOOST_TEST((kernel.args[8].type == Dtype::f32 && kernel.args[8].value == 0.125));
-  BOOST_TEST((kernel.args[9].type == Dtype::f64 && kernel.args[9].value == 1280));
+  BOOST_TEST((kernel.args[9].type == Dtype::f64 && kernel.args[9].value == 1600));
   BOOST_TEST((kernel.args[10].type == Dtype::i32 && kernel.args[10].value == 64));
   BOOST_TEST((kernel.args[11].kind == Kind::thread && kernel.args[12].kind == Kind::threads));
 }
