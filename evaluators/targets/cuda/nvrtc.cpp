@@ -71,6 +71,15 @@ Expected<Nvrtc> Nvrtc::load(const std::filesystem::path& library) {
   if (!lacking.empty())
     return failure("load NVRTC",
                    fmt::format("{} has no {}: CUDA 11.2 or later is needed", library.string(), lacking));
+  // NVRTC opens this one by name when it compiles, and finds it only where the system's loader looks. Opened
+  // here from NVRTC's own folder, it is there already.
+  int major = 0, minor = 0;
+  entries->version(&major, &minor);
+  const std::string builtins = fmt::format("libnvrtc-builtins.so.{}.{}", major, minor);
+  if (::dlopen((library.parent_path() / builtins).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr &&
+      ::dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+    return failure("load NVRTC", fmt::format("{} needs {} in the same folder: {}", library.string(), builtins,
+                                             ::dlerror()));
   return Nvrtc(std::move(entries));
 }
 
