@@ -1,0 +1,140 @@
+/*--- cultivar
+name: attention_warp_per_query
+task: attention_forward
+target: cuda
+about: "A warp for a few queries: its lanes share out the head, every key's product is summed across them; online softmax, no tiles."
+requires: "D % 32 == 0 && D <= 256 && scale > 0"
+tunables:
+  WARPS: {values: [2, 4, 8, 16], default: 8}  # of a block; their queries are neighbours and meet the same keys in the cache
+  QUERIES: {values: [1, 2, 4], default: 4}    # of a warp
+  KEYS: {values: [1, 2, 4, 8], default: 4}    # read before the softmax moves on
+constraints: ["QUERIES * KEYS <= 16"]
+specialize: [D, causal, dtype]
+let:
+  groups: "ceil_div(S_q, QUERIES * WARPS)"
+launch:
+  - kernel: attention_forward
+    grid: [B * H * groups, 1, 1]
+    block: [32, WARPS, 1]
+    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, groups, scale]
+---*/
+
+namespace {
+
+// An enum, because NVRTC would make writable device globals of constants.
+enum : int { kHead = D, kMasked = causal, kPart = kHead / 32 };  // kPart: elements of a lane
+
+#if defined(DTYPE_F32)
+using Element = float;
+__device__ float widened(Element x) { return x; }
+__device__ Element narrowed(float x) { return x; }
+#elif defined(DTYPE_F16)
+using Element = unsigned short;
+__device__ float widened(Element x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ Element narrowed(float x) {
+  Element y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#else
+using Element = unsigned short;
+__device__ float widened(Element x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
+__device__ Element narrowed(float x) {
+  Element y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#endif
+
+enum : int { kBytes = kPart * sizeof(Element), kPower = kBytes & -kBytes };  // the largest power of two that divides it
+struct alignas(kPower < 16 ? kPower : 16) Part {
+  Element x[kPart];
+};
+
+__device__ float minus_infinity() { return __int_as_float(0xff800000); }
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+    attention_forward(const Element* q, const Element* k, const Element* v, Element* o, float* lse, int H, int H_kv,
+                      int S_q, int S_kv, int groups, float scale) {
+  const int bh = blockIdx.x / groups, b = bh / H, h = bh % H, lane = threadIdx.x;
+  // The last queries see most keys under the mask, so they begin first.
+  const int first = ((groups - 1 - static_cast<int>(blockIdx.x % groups)) * WARPS + threadIdx.y) * QUERIES;
+  const long long q_stride = static_cast<long long>(H) * kHead, kv_stride = static_cast<long long>(H_kv) * kHead;
+  const long long q_at = (static_cast<long long>(b) * S_q * H + h) * kHead + lane * kPart;
+  const long long kv_at = (static_cast<long long>(b) * S_kv * H_kv + h / (H / H_kv)) * kHead + lane * kPart;
+  const float scale2 = scale * 1.44269504f;
+
+  float query[QUERIES][kPart], output[QUERIES][kPart] = {}, top[QUERIES], sum[QUERIES];
+  int visible[QUERIES], end = 0;
+#pragma unroll
+  for (int i = 0; i < QUERIES; ++i) {
+    const int row = first + i;
+    const Part part = *reinterpret_cast<const Part*>(q + q_at + min(row, S_q - 1) * q_stride);
+    for (int d = 0; d < kPart; ++d) query[i][d] = widened(part.x[d]);
+    top[i] = minus_infinity();
+    sum[i] = 0.0f;
+    visible[i] = row >= S_q ? 0 : kMasked ? max(0, min(S_kv, row + S_kv - S_q + 1)) : S_kv;
+    end = max(end, visible[i]);
+  }
+
+  for (int key = 0; key < end; key += KEYS) {
+    float logits[QUERIES][KEYS], value[KEYS][kPart];
+#pragma unroll
+    for (int j = 0; j < KEYS; ++j) {
+      const long long at = kv_at + min(key + j, S_kv - 1) * kv_stride;
+      const Part keys = *reinterpret_cast<const Part*>(k + at), values = *reinterpret_cast<const Part*>(v + at);
+#pragma unroll
+      for (int i = 0; i < QUERIES; ++i) {
+        float dot = 0.0f;
+        for (int d = 0; d < kPart; ++d) dot = fmaf(query[i][d], widened(keys.x[d]), dot);
+        logits[i][j] = dot;
+      }
+      for (int d = 0; d < kPart; ++d) value[j][d] = widened(values.x[d]);
+    }
+#pragma unroll
+    for (int bit = 16; bit > 0; bit /= 2)
+#pragma unroll
+      for (int i = 0; i < QUERIES; ++i)
+#pragma unroll
+        for (int j = 0; j < KEYS; ++j) logits[i][j] += __shfl_xor_sync(0xffffffffu, logits[i][j], bit);
+#pragma unroll
+    for (int i = 0; i < QUERIES; ++i) {
+      float high = top[i];
+#pragma unroll
+      for (int j = 0; j < KEYS; ++j) {
+        logits[i][j] = key + j < visible[i] ? logits[i][j] * scale2 : minus_infinity();
+        high = fmaxf(high, logits[i][j]);
+      }
+      const float base = high == minus_infinity() ? 0.0f : high;  // a query that has seen nothing yet
+      const float shrink = exp2f(top[i] - base);
+      top[i] = high;
+      sum[i] *= shrink;
+      for (int d = 0; d < kPart; ++d) output[i][d] *= shrink;
+#pragma unroll
+      for (int j = 0; j < KEYS; ++j) {
+        const float weight = exp2f(logits[i][j] - base);
+        sum[i] += weight;
+        for (int d = 0; d < kPart; ++d) output[i][d] = fmaf(weight, value[j][d], output[i][d]);
+      }
+    }
+  }
+
+#pragma unroll
+  for (int i = 0; i < QUERIES; ++i) {
+    const int row = first + i;
+    if (row >= S_q) break;
+    const float factor = visible[i] == 0 ? 0.0f : 1.0f / sum[i];
+    Part part;
+    for (int d = 0; d < kPart; ++d) part.x[d] = narrowed(output[i][d] * factor);
+    *reinterpret_cast<Part*>(o + q_at + row * q_stride) = part;
+    if (lane == 0)
+      lse[static_cast<long long>(bh) * S_q + row] =
+          visible[i] == 0 ? minus_infinity() : (top[i] + log2f(sum[i])) * 0.693147181f;
+  }
+}
