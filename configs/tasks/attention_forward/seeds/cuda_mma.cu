@@ -12,7 +12,7 @@ tunables:
   KEEP_Q: {values: [0, 1], default: 0}                # queries stay in registers
 constraints:
   - "smem <= smem_max"
-  - "strips * (D / 2 + BLOCK_N / 2 + (KEEP_Q ? D / 4 : 0)) + 66 <= min(255, registers_max / (32 * WARPS))"
+  - "strips * (D / 2 + BLOCK_N / 2 + (KEEP_Q ? D / 4 : 0)) + 80 <= min(255, registers_max / (32 * WARPS))"
 specialize: [D, causal, dtype]
 let:
   strips: "D == 256 ? 1 : STRIPS"
@@ -133,10 +133,11 @@ struct Strip {
       for (int j = 0; j < BLOCK_N / 8; ++j) high = fmaxf(high, fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      const float base = high == minus_infinity() ? 0.0f : high * scale;
-      const float shrink = exp2_fast(top[r] * scale - base);
+      // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
+      const float base = high == minus_infinity() ? 0.0f : __fmul_rn(high, scale);
+      const float shrink = exp2_fast(__fmul_rn(top[r], scale) - base);
       top[r] = high;
-      sum[r] *= shrink;
+      float part = 0.0f;
 #pragma unroll
       for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] *= shrink, o[4 * i + 2 * r + 1] *= shrink;
 #pragma unroll
@@ -145,8 +146,9 @@ struct Strip {
         for (int e = 0; e < 2; ++e) {
           float& x = s[4 * j + 2 * r + e];
           x = exp2_fast(fmaf(x, scale, -base));
-          sum[r] += x;
+          part += x;
         }
+      sum[r] = fmaf(sum[r], shrink, part);
     }
   }
 };
@@ -309,6 +311,6 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       }
       if (quarter == 0 && row < S_q)
         lse[static_cast<long long>(bh) * S_q + row] =
-            none ? minus_infinity() : (strip.top[r] * scale2 + log2f(sum)) * 0.693147181f;
+            none ? minus_infinity() : (__fmul_rn(strip.top[r], scale2) + log2f(sum)) * 0.693147181f;
     }
 }

@@ -114,14 +114,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
       const float base = high == minus_infinity() ? 0.0f : high;  // a query that has seen nothing yet
       const float shrink = exp2f(top[i] - base);
       top[i] = high;
-      sum[i] *= shrink;
+      float part = 0.0f;
       for (int d = 0; d < kPart; ++d) output[i][d] *= shrink;
 #pragma unroll
       for (int j = 0; j < KEYS; ++j) {
         const float weight = exp2f(logits[i][j] - base);
-        sum[i] += weight;
+        part += weight;
         for (int d = 0; d < kPart; ++d) output[i][d] = fmaf(weight, value[j][d], output[i][d]);
       }
+      sum[i] = fmaf(sum[i], shrink, part);
     }
   }
 

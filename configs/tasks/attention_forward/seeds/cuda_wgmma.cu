@@ -6,15 +6,16 @@ about: "Hopper: one warp feeds tiles through TMA and mbarriers, two or three war
 requires: "dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0"
 tunables:
   CONSUMERS: {values: [2, 3], default: 2}                  # warpgroups that multiply, 64 queries each (2 where D is 256)
-  BLOCK_N: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 128}         # keys in a tile, no mask
-  BLOCK_N_CAUSAL: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 128}  # the same with the mask
+  BLOCK_N: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}         # keys in a tile, no mask
+  BLOCK_N_CAUSAL: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}  # the same with the mask
   BLOCK_N_WIDE: {values: [32, 48, 64, 80], default: 64}    # the same where D is 256
   STAGES: {values: [2, 3, 4], default: 2}                  # tiles of K, and of V, in flight
-  OVERLAP: {values: [0, 1], default: 1}                    # softmax begins before P V of the tile before has ended
-  PING_PONG: {values: [0, 1], default: 1}                  # consumers take turns at the tensor cores
-  SCHEDULE: {values: [single, strided, ticket], default: ticket}  # one tile a block; every n-th; whoever is free
+  OVERLAP: {values: [0, 1], default: 0}                    # softmax begins before P V of the tile before has ended
+  PING_PONG: {values: [0, 1], default: 0}                  # consumers take turns at the tensor cores
+  RESCALE: {values: [always, needed], default: always}     # O, by 1 where no maximum of the warp's queries rose
+  SCHEDULE: {values: [single, strided, ticket], default: single}  # one tile a block; every n-th; whoever is free
   EPILOGUE: {values: [tma, direct], default: tma}          # O leaves through Q's place in shared memory, or from registers
-  SECTION_MB: {values: [8, 16, 32], default: 16}           # causal: K and V of the heads that are worked on at a time
+  SECTION_MB: {values: [8, 16, 32, 64], default: 16}           # causal: K and V of the heads that are worked on at a time
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 <= (teams == 2 ? 240 : 160)"  # S, P and O are in a consumer's registers
@@ -314,9 +315,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
   int slot = 0;
   u32 slot_phase = 0;
   for (int index = blockIdx.x; index < shape.tiles;) {
-    int next = shape.tiles;
-    if (SCHEDULE == SCHEDULE_strided) next = index + gridDim.x;
-    if (SCHEDULE == SCHEDULE_ticket) next = gridDim.x + atomicAdd(ticket, 1u);
+    int next = SCHEDULE == SCHEDULE_strided ? index + gridDim.x : shape.tiles;
     const Tile tile(index, shape, heads);
     const int head = tile.h / shape.group;
     for (int i = 0; i <= tile.blocks; ++i) {
@@ -326,6 +325,8 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
                   tile.blocks - 1 - i);
         keys.advance();
       }
+      // As late as hides its latency: who draws early draws more than it can do in time.
+      if (SCHEDULE == SCHEDULE_ticket && i == tile.blocks) next = gridDim.x + atomicAdd(ticket, 1u);
       if (i > 0) {
         barrier_wait(barrier(VEmpty, values.stage), values.phase ^ 1);
         load_tile(memory + kValuesAt + values.stage * kTile, maps.v, barrier(VFull, values.stage), tile, head,
@@ -364,11 +365,11 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
     high[0] = fmaxf(high[0], high[1]);
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 1));
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 2));
-    float base = high[0] * scale;
+    float base = __fmul_rn(high[0], scale);  // rounded both times, so that an unchanged maximum shrinks by exactly 1
     if (masked && high[0] == minus_infinity()) base = 0.0f;
-    if (!first) rows.shrink[r] = exp2_fast(rows.top[r] * scale - base);
+    if (!first) rows.shrink[r] = exp2_fast(__fmul_rn(rows.top[r], scale) - base);
     rows.top[r] = high[0];
-    float part[2] = {first ? 0.0f : rows.sum[r] * rows.shrink[r], 0.0f};
+    float part[2] = {};
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
@@ -377,7 +378,7 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
         x = exp2_fast(fmaf(x, scale, -base));
         part[e] += x;
       }
-    rows.sum[r] = part[0] + part[1];
+    rows.sum[r] = first ? part[0] + part[1] : fmaf(rows.sum[r], rows.shrink[r], part[0] + part[1]);
   }
 }
 
@@ -479,8 +480,10 @@ class Team {
     release(barrier(VEmpty, values_.stage));
     keys_.advance();
     values_.advance();
+    if (RESCALE == RESCALE_always || __any_sync(0xffffffffu, rows.shrink[0] != 1.0f || rows.shrink[1] != 1.0f)) {
 #pragma unroll
-    for (int i = 0; i < kHead / 2; ++i) o[i] *= rows.shrink[i / 2 % 2];
+      for (int i = 0; i < kHead / 2; ++i) o[i] *= rows.shrink[i / 2 % 2];
+    }
     to_weights(p, s);
   }
 
@@ -557,7 +560,7 @@ class Team {
       const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
-            none ? minus_infinity() : (rows.top[r] * scale_ + log2f(sum)) * 0.693147181f;
+            none ? minus_infinity() : (__fmul_rn(rows.top[r], scale_) + log2f(sum)) * 0.693147181f;
     }
     if (EPILOGUE == EPILOGUE_tma)
       store_shared(tile, first, o);
