@@ -2,14 +2,14 @@
 name: attention_mma
 task: attention_forward
 target: cuda
-about: "Tiles of K and V through cp.async into swizzled shared memory, mma.sync m16n8k16 by each warp for its own queries, online softmax in registers."
+about: "Tiles of K and V through cp.async into swizzled shared memory; mma.sync and online softmax in registers."
 requires: "dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0"
 tunables:
   WARPS: {values: [4, 8], default: 4}
-  STRIPS: {values: [1, 2], default: 2}                # of 16 queries, of a warp (1 where D is 256); each K and V fragment serves all
+  STRIPS: {values: [1, 2], default: 2}  # of 16 queries, of a warp (1 where D is 256): they share fragments of K and V
   BLOCK_N: {values: [32, 48, 64, 96, 128], default: 32}  # keys in a tile
-  STAGES: {values: [2, 3], default: 2}                # tiles of K and V in shared memory
-  KEEP_Q: {values: [0, 1], default: 0}                # queries stay in registers
+  STAGES: {values: [2, 3], default: 2}  # tiles of K and V in shared memory
+  KEEP_Q: {values: [0, 1], default: 0}  # queries stay in registers
 constraints:
   - "smem <= smem_max"
   - "strips * (D / 2 + BLOCK_N / 2 + (KEEP_Q ? D / 4 : 0)) + 80 <= min(255, registers_max / (32 * WARPS))"
@@ -27,8 +27,8 @@ launch:
     args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, m_blocks, scale]
 ---*/
 
-// Shared tiles have rows of D elements; of the 16-byte chunks of a row, number c lies at c ^ (row % 8), so that ldmatrix
-// meets no bank twice. Tiles of keys go from the last that is seen to the first, so only the first few need the mask.
+// Shared tiles have rows of D elements; of the 16-byte chunks of a row, number c lies at c ^ (row % 8), so that
+// ldmatrix meets no bank twice. Tiles of keys go from the last seen to the first: only a few need the mask.
 // Copies are committed as K, V, K, V, ...: a wait for one leaves those behind it in flight.
 
 #ifdef DTYPE_BF16
@@ -53,7 +53,9 @@ enum : int {
   kTile = BLOCK_N * kRowBytes
 };
 
-__device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
+__device__ __forceinline__ float minus_infinity() {
+  return __int_as_float(0xff800000);
+}
 
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
@@ -86,7 +88,9 @@ __device__ __forceinline__ void copy_tile(u32 tile, const uint4* from, long long
   }
 }
 
-__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int pending>
 __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
@@ -165,15 +169,17 @@ __device__ __forceinline__ void exchange(u32& low, u32& high, bool upper, int bi
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads)
-    attention_forward(const uint4* q, const uint4* k, const uint4* v, uint4* o, float* lse, int H, int H_kv, int S_q,
-                      int S_kv, int m_blocks, float scale) {
+    attention_forward(const uint4* q, const uint4* k, const uint4* v, uint4* o, float* lse, int H, int H_kv,
+                      int S_q, int S_kv, int m_blocks, float scale) {
   extern __shared__ uint4 shared[];
-  const u32 queries = static_cast<u32>(__cvta_generic_to_shared(shared)), keys = queries + kQueries * kRowBytes;
+  const u32 queries = static_cast<u32>(__cvta_generic_to_shared(shared)),
+            keys = queries + kQueries * kRowBytes;
   const u32 values = keys + STAGES * kTile;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int bh = blockIdx.x / m_blocks, b = bh / H, h = bh - b * H;
   const int first = (m_blocks - 1 - static_cast<int>(blockIdx.x % m_blocks)) * kQueries;
-  const long long q_stride = static_cast<long long>(H) * kChunks, kv_stride = static_cast<long long>(H_kv) * kChunks;
+  const long long q_stride = static_cast<long long>(H) * kChunks,
+                  kv_stride = static_cast<long long>(H_kv) * kChunks;
   const long long q_at = (static_cast<long long>(b) * S_q * H + h) * kChunks;
   const long long kv_at = (static_cast<long long>(b) * S_kv * H_kv + h / (H / H_kv)) * kChunks;
   const float scale2 = scale * 1.44269504f;
@@ -210,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
   // Where this lane points ldmatrix: rows of queries (and of V, which is transposed), rows of keys.
   const int a_row = lane % 16, a_chunk = lane / 16, k_row = lane / 16 * 8 + lane % 8, k_chunk = lane / 8 % 2;
-  const auto load_queries = [&](u32 (&a)[4], int t, int step) {
+  const auto load_queries = [&](u32(&a)[4], int t, int step) {
     load_matrices(a, chunk_at(queries, 16 * (kStrips * warp + t) + a_row, 2 * step + a_chunk));
   };
 #if KEEP_Q

@@ -2,10 +2,10 @@
 name: attention_warp_per_query
 task: attention_forward
 target: cuda
-about: "A warp for a few queries: its lanes share out the head, every key's product is summed across them; online softmax, no tiles."
+about: "A warp for a few queries: its lanes share out the head and sum each key's product across; no tiles."
 requires: "D % 32 == 0 && D <= 256 && scale > 0"
 tunables:
-  WARPS: {values: [2, 4, 8, 16], default: 8}  # of a block; their queries are neighbours and meet the same keys in the cache
+  WARPS: {values: [2, 4, 8, 16], default: 8}  # of a block; neighbours, which meet the same keys in the cache
   QUERIES: {values: [1, 2, 4], default: 4}    # of a warp
   KEYS: {values: [1, 2, 4, 8], default: 4}    # read before the softmax moves on
 constraints: ["QUERIES * KEYS <= 16"]
@@ -26,8 +26,12 @@ enum : int { kHead = D, kMasked = causal, kPart = kHead / 32 };  // kPart: eleme
 
 #if defined(DTYPE_F32)
 using Element = float;
-__device__ float widened(Element x) { return x; }
-__device__ Element narrowed(float x) { return x; }
+__device__ float widened(Element x) {
+  return x;
+}
+__device__ Element narrowed(float x) {
+  return x;
+}
 #elif defined(DTYPE_F16)
 using Element = unsigned short;
 __device__ float widened(Element x) {
@@ -42,7 +46,9 @@ __device__ Element narrowed(float x) {
 }
 #else
 using Element = unsigned short;
-__device__ float widened(Element x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
+__device__ float widened(Element x) {
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
 __device__ Element narrowed(float x) {
   Element y;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
@@ -50,22 +56,28 @@ __device__ Element narrowed(float x) {
 }
 #endif
 
-enum : int { kBytes = kPart * sizeof(Element), kPower = kBytes & -kBytes };  // the largest power of two that divides it
+enum : int {
+  kBytes = kPart * sizeof(Element),
+  kPower = kBytes & -kBytes
+};  // the largest power of two that divides it
 struct alignas(kPower < 16 ? kPower : 16) Part {
   Element x[kPart];
 };
 
-__device__ float minus_infinity() { return __int_as_float(0xff800000); }
+__device__ float minus_infinity() {
+  return __int_as_float(0xff800000);
+}
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    attention_forward(const Element* q, const Element* k, const Element* v, Element* o, float* lse, int H, int H_kv,
-                      int S_q, int S_kv, int groups, float scale) {
+    attention_forward(const Element* q, const Element* k, const Element* v, Element* o, float* lse, int H,
+                      int H_kv, int S_q, int S_kv, int groups, float scale) {
   const int bh = blockIdx.x / groups, b = bh / H, h = bh % H, lane = threadIdx.x;
   // The last queries see most keys under the mask, so they begin first.
   const int first = ((groups - 1 - static_cast<int>(blockIdx.x % groups)) * WARPS + threadIdx.y) * QUERIES;
-  const long long q_stride = static_cast<long long>(H) * kHead, kv_stride = static_cast<long long>(H_kv) * kHead;
+  const long long q_stride = static_cast<long long>(H) * kHead,
+                  kv_stride = static_cast<long long>(H_kv) * kHead;
   const long long q_at = (static_cast<long long>(b) * S_q * H + h) * kHead + lane * kPart;
   const long long kv_at = (static_cast<long long>(b) * S_kv * H_kv + h / (H / H_kv)) * kHead + lane * kPart;
   const float scale2 = scale * 1.44269504f;
@@ -88,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int j = 0; j < KEYS; ++j) {
       const long long at = kv_at + min(key + j, S_kv - 1) * kv_stride;
-      const Part keys = *reinterpret_cast<const Part*>(k + at), values = *reinterpret_cast<const Part*>(v + at);
+      const Part keys = *reinterpret_cast<const Part*>(k + at),
+                 values = *reinterpret_cast<const Part*>(v + at);
 #pragma unroll
       for (int i = 0; i < QUERIES; ++i) {
         float dot = 0.0f;

@@ -2,20 +2,21 @@
 name: attention_wgmma
 task: attention_forward
 target: cuda
-about: "Hopper: one warp feeds tiles through TMA and mbarriers, two or three warpgroups multiply with wgmma; softmax runs under the products."
+about: "Hopper: one warp feeds tiles through TMA and mbarriers, two or three warpgroups multiply them with wgmma."
 requires: "dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0"
 tunables:
-  CONSUMERS: {values: [2, 3], default: 2}                  # warpgroups that multiply, 64 queries each (2 where D is 256)
-  BLOCK_N: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}         # keys in a tile, no mask
-  BLOCK_N_CAUSAL: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}  # the same with the mask
-  BLOCK_N_WIDE: {values: [32, 48, 64, 80], default: 64}    # the same where D is 256
-  STAGES: {values: [2, 3, 4], default: 2}                  # tiles of K, and of V, in flight
-  OVERLAP: {values: [0, 1], default: 0}                    # softmax begins before P V of the tile before has ended
-  PING_PONG: {values: [0, 1], default: 0}                  # consumers take turns at the tensor cores
-  RESCALE: {values: [always, needed], default: always}     # O, by 1 where no maximum of the warp's queries rose
+  CONSUMERS: {values: [2, 3], default: 2}  # warpgroups that multiply, 64 queries each (2 where D is 256)
+  # Keys in a tile: without the mask, with it, and where D is 256
+  BLOCK_N: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}
+  BLOCK_N_CAUSAL: {values: [64, 80, 96, 112, 128, 144, 160, 176, 192], default: 64}
+  BLOCK_N_WIDE: {values: [32, 48, 64, 80], default: 64}
+  STAGES: {values: [2, 3, 4], default: 2}  # tiles of K, and of V, in flight
+  OVERLAP: {values: [0, 1], default: 0}    # softmax begins before P V of the tile before has ended
+  PING_PONG: {values: [0, 1], default: 0}  # consumers take turns at the tensor cores
+  RESCALE: {values: [always, needed], default: always}            # O, also where no maximum of a warp's queries rose
   SCHEDULE: {values: [single, strided, ticket], default: single}  # one tile a block; every n-th; whoever is free
-  EPILOGUE: {values: [tma, direct], default: tma}          # O leaves through Q's place in shared memory, or from registers
-  SECTION_MB: {values: [8, 16, 32, 64], default: 16}           # causal: K and V of the heads that are worked on at a time
+  EPILOGUE: {values: [tma, direct], default: tma}                 # O leaves through Q's place, or from registers
+  SECTION_MB: {values: [8, 16, 32, 64], default: 16}              # causal: K and V of the heads worked on at a time
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 <= (teams == 2 ? 240 : 160)"  # S, P and O are in a consumer's registers
@@ -32,9 +33,12 @@ let:
 workspace:
   ticket: {bytes: 64, zero: true}
 tensor_maps:
-  map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, 64, 1], swizzle: 128B, l2_promotion: 128B}
-  map_k: {tensor: k, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D], box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
-  map_v: {tensor: v, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D], box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
+  map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D],
+          box: [64, 1, 64, 1], swizzle: 128B, l2_promotion: 128B}
+  map_k: {tensor: k, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
+          box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
+  map_v: {tensor: v, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
+          box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
   map_o: {tensor: o, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, 64, 1], swizzle: 128B}
 launch:
   - kernel: attention_forward
@@ -44,11 +48,11 @@ launch:
     args: [map_q, map_k, map_v, map_o, o, lse, ticket, H, group, S_q, S_kv, m_blocks, tiles, section, scale]
 ---*/
 
-// A tile is 64 * TEAMS queries of one head. The first warpgroup gives its registers away; one thread of it copies tiles of
-// K and V (last keys first) into two rings of STAGES buffers. Each other warpgroup, a team, has 64 queries: it keeps
-// S = Q K^T, P and O in registers and P goes into P V from there. Shared tiles are columns of 64 elements with TMA's
-// 128-byte swizzle, which is what the descriptors below describe; V is read transposed by the tensor core itself.
-// TMA fills what lies past the last key with zeros and does not write past the last query.
+// A tile is 64 * TEAMS queries of one head. The first warpgroup gives its registers away; one thread of it copies tiles
+// of K and V, the last keys first, into two rings of STAGES buffers. Each other warpgroup, a team, has 64 queries: it
+// keeps S = Q K^T, P and O in registers, and P goes into P V from there. Shared tiles are columns of 64 elements with
+// TMA's 128-byte swizzle; V is read transposed by the tensor core itself. TMA fills what lies past the last key with
+// zeros and does not write past the last query.
 
 #if D == 256
 #define TEAMS 2
@@ -98,7 +102,9 @@ enum : int {
   Slots = TileEmpty + 2
 };
 
-__device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
+__device__ __forceinline__ float minus_infinity() {
+  return __int_as_float(0xff800000);
+}
 
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
@@ -123,7 +129,8 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier) {
 }
 
 __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
-  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1; }" ::"r"(barrier), "r"(bytes)
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1; }" ::"r"(barrier),
+               "r"(bytes)
                : "memory");
 }
 
@@ -156,25 +163,28 @@ struct Ring {
 
 // --- Copies ---
 
-__device__ __forceinline__ void load_box(u32 to, const CUtensorMap* map, u32 barrier, int d, int head, int row, int b) {
+__device__ __forceinline__ void load_box(u32 to, const CUtensorMap* map, u32 barrier, int d, int head,
+                                         int row, int b) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-      "[%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(d), "r"(head), "r"(row), "r"(b)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(d), "r"(head), "r"(row), "r"(b)
       : "memory");
 }
 
 __device__ __forceinline__ void store_box(const CUtensorMap* map, u32 from, int d, int head, int row, int b) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
-               "r"(from), "r"(d), "r"(head), "r"(row), "r"(b)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+      "r"(from), "r"(d), "r"(head), "r"(row), "r"(b)
+      : "memory");
 }
 
 // --- Products ---
 
-// A tile with the 128-byte swizzle; 8 rows of 128 bytes follow each other. `columns` is the distance of its columns,
-// which only an operand that lies along its rows (V) needs.
+// A tile with the 128-byte swizzle; 8 rows of 128 bytes follow each other. `columns` is the distance of its
+// columns, which only an operand that lies along its rows (V) needs.
 __device__ __forceinline__ u64 describe(u32 address, u32 columns) {
-  return 1ull << 62 | static_cast<u64>(1024 >> 4) << 32 | static_cast<u64>(columns >> 4) << 16 | (address >> 4);
+  return 1ull << 62 | static_cast<u64>(1024 >> 4) << 32 | static_cast<u64>(columns >> 4) << 16 |
+         (address >> 4);
 }
 
 // Register lists by width, since the text of an instruction names each register.
@@ -182,8 +192,9 @@ __device__ __forceinline__ u64 describe(u32 address, u32 columns) {
 #define JOIN(a, b) JOINED(a, b)
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
-#define EIGHT(c, i) \
-  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
+#define EIGHT(c, i)                                                                           \
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
+      "+f"(c[i + 6]), "+f"(c[i + 7])
 #define REGISTERS_16 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define REGISTERS_32 REGISTERS_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define REGISTERS_48 REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23"
@@ -233,13 +244,18 @@ __device__ __forceinline__ u64 describe(u32 address, u32 columns) {
 #define AFTER_240(use) use("%120", "%121", "%122", "%123", "%124", "%125")
 #define AFTER_256(use) use("%128", "%129", "%130", "%131", "%132", "%133")
 
-#define SHAPE(n) "wgmma.mma_async.sync.aligned.m64n" TEXT(n) "k16.f32." TYPE "." TYPE " {" JOIN(REGISTERS_, n) "}, "
+#define SHAPE(n) \
+  "wgmma.mma_async.sync.aligned.m64n" TEXT(n) "k16.f32." TYPE "." TYPE " {" JOIN(REGISTERS_, n) "}, "
 #define SHARED_OPERANDS(a, b, s, x, y, z) a ", " b ", p, 1, 1, 0, 0; }"
 #define SHARED_CHOICE(a, b, s, x, y, z) "{ .reg .pred p; setp.ne.b32 p, " s ", 0; "
 #define REGISTER_OPERANDS(a0, a1, a2, a3, b, x) "{" a0 ", " a1 ", " a2 ", " a3 "}, " b ", 1, 1, 1, 1;"
 
-__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int pending>
 __device__ __forceinline__ void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -255,7 +271,8 @@ __device__ __forceinline__ void pin(float (&c)[n]) {
 __device__ __forceinline__ void multiply_qk(float (&s)[KEYS / 2], u64 q, u64 k) {
 #pragma unroll
   for (int step = 0; step < kHead / 16; ++step) {
-    const u64 a = q + (step / 4 * kColumnQ + step % 4 * 32) / 16, b = k + (step / 4 * kColumn + step % 4 * 32) / 16;
+    const u64 a = q + (step / 4 * kColumnQ + step % 4 * 32) / 16;
+    const u64 b = k + (step / 4 * kColumn + step % 4 * 32) / 16;
     asm volatile(JOIN(AFTER_, KEYS)(SHARED_CHOICE) SHAPE(KEYS) JOIN(AFTER_, KEYS)(SHARED_OPERANDS)
                  : JOIN(OPERANDS_, KEYS)(s)
                  : "l"(a), "l"(b), "r"(step == 0 ? 0 : 1));
@@ -269,7 +286,8 @@ __device__ __forceinline__ void multiply_pv(float (&o)[kHead / 2], const u32 (&p
     const u64 b = v + step * 2048 / 16;
     asm volatile(SHAPE(D) JOIN(AFTER_, D)(REGISTER_OPERANDS)
                  : JOIN(OPERANDS_, D)(o)
-                 : "r"(p[4 * step]), "r"(p[4 * step + 1]), "r"(p[4 * step + 2]), "r"(p[4 * step + 3]), "l"(b));
+                 : "r"(p[4 * step]), "r"(p[4 * step + 1]), "r"(p[4 * step + 2]), "r"(p[4 * step + 3]),
+                   "l"(b));
   }
 }
 
@@ -300,7 +318,8 @@ struct Maps {
   const CUtensorMap *q, *k, *v, *o;
 };
 
-__device__ __forceinline__ void load_tile(u32 to, const CUtensorMap* map, u32 barrier, const Tile& tile, int head, int block) {
+__device__ __forceinline__ void load_tile(u32 to, const CUtensorMap* map, u32 barrier, const Tile& tile,
+                                          int head, int block) {
   barrier_expect(barrier, kTile);
 #pragma unroll
   for (int column = 0; column < kHead / 64; ++column)
@@ -308,7 +327,8 @@ __device__ __forceinline__ void load_tile(u32 to, const CUtensorMap* map, u32 ba
 }
 
 // One thread feeds everybody. V comes a tile behind K, as the teams want them.
-__device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, int heads, u32 memory, u32* ticket) {
+__device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, int heads, u32 memory,
+                                        u32* ticket) {
   const u32 barriers = memory + kBarriersAt;
   const auto barrier = [&](int name, int index) { return barriers + 8 * (name + index); };
   Ring keys, values;
@@ -346,13 +366,13 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
 
 // --- A team ---
 
-// Of the two queries that a thread has a part of (8 apart): greatest logit, sum of its part of the weights, and what the
-// last tile's maximum makes of earlier weights.
+// Of the two queries that a thread has a part of (8 apart): greatest logit, sum of its part of the weights, and
+// what the last tile's maximum makes of earlier weights.
 struct Rows {
   float top[2], sum[2], shrink[2];
 };
 
-// Logits to weights. With `masked` a row may have seen no key yet: then its maximum is -inf, and its weights are 0.
+// Logits to weights. With `masked` a row may have seen no key yet: then its maximum is -inf, its weights are 0.
 template <bool first, bool masked>
 __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float scale) {
 #pragma unroll
@@ -365,7 +385,8 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
     high[0] = fmaxf(high[0], high[1]);
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 1));
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 2));
-    float base = __fmul_rn(high[0], scale);  // rounded both times, so that an unchanged maximum shrinks by exactly 1
+    // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
+    float base = __fmul_rn(high[0], scale);
     if (masked && high[0] == minus_infinity()) base = 0.0f;
     if (!first) rows.shrink[r] = exp2_fast(__fmul_rn(rows.top[r], scale) - base);
     rows.top[r] = high[0];
@@ -397,10 +418,18 @@ __device__ __forceinline__ void to_weights(u32 (&p)[KEYS / 4], const float (&s)[
 
 class Team {
  public:
-  __device__ __forceinline__ Team(const Maps& maps, const Shape& shape, int heads, u32 memory, int number, void* o,
-                                  float* lse, float scale)
-      : maps_(maps), shape_(shape), heads_(heads), memory_(memory), number_(number), lane_(threadIdx.x % 32),
-        row_(threadIdx.x % 128 / 32 * 16 + lane_ / 4), o_(o), lse_(lse), scale_(scale * 1.44269504f) {}
+  __device__ __forceinline__ Team(const Maps& maps, const Shape& shape, int heads, u32 memory, int number,
+                                  void* o, float* lse, float scale)
+      : maps_(maps),
+        shape_(shape),
+        heads_(heads),
+        memory_(memory),
+        number_(number),
+        lane_(threadIdx.x % 32),
+        row_(threadIdx.x % 128 / 32 * 16 + lane_ / 4),
+        o_(o),
+        lse_(lse),
+        scale_(scale * 1.44269504f) {}
 
   __device__ __forceinline__ void work() {
     if (PING_PONG && number_ == TEAMS - 1) named_arrive(turn(0), 256);  // the first team begins
@@ -420,7 +449,9 @@ class Team {
   }
 
  private:
-  __device__ __forceinline__ u32 barrier(int name, int index) const { return memory_ + kBarriersAt + 8 * (name + index); }
+  __device__ __forceinline__ u32 barrier(int name, int index) const {
+    return memory_ + kBarriersAt + 8 * (name + index);
+  }
   __device__ __forceinline__ bool leader() const { return threadIdx.x % 128 == 0; }
   __device__ __forceinline__ int turn(int team) const { return 1 + team; }
   __device__ __forceinline__ int turn_after() const { return turn(number_ + 1 == TEAMS ? 0 : number_ + 1); }
@@ -446,7 +477,10 @@ class Team {
     if (SCHEDULE == SCHEDULE_strided) return index + gridDim.x;
     int next;
     barrier_wait(barrier(TileFull, slot_), slot_phase_);
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(next) : "r"(memory_ + kBarriersAt + 8 * Slots + 4 * slot_) : "memory");
+    asm volatile("ld.shared.s32 %0, [%1];"
+                 : "=r"(next)
+                 : "r"(memory_ + kBarriersAt + 8 * Slots + 4 * slot_)
+                 : "memory");
     __syncwarp();
     release(barrier(TileEmpty, slot_));
     if (++slot_ == 2) slot_ = 0, slot_phase_ ^= 1;
@@ -480,7 +514,8 @@ class Team {
     release(barrier(VEmpty, values_.stage));
     keys_.advance();
     values_.advance();
-    if (RESCALE == RESCALE_always || __any_sync(0xffffffffu, rows.shrink[0] != 1.0f || rows.shrink[1] != 1.0f)) {
+    if (RESCALE == RESCALE_always ||
+        __any_sync(0xffffffffu, rows.shrink[0] != 1.0f || rows.shrink[1] != 1.0f)) {
 #pragma unroll
       for (int i = 0; i < kHead / 2; ++i) o[i] *= rows.shrink[i / 2 % 2];
     }
@@ -490,7 +525,8 @@ class Team {
   // Gives the next tile.
   __device__ __forceinline__ int attend(const Tile& tile, int index) {
     const int first = tile.first + 64 * number_, column = lane_ % 4 * 2;
-    int visible[2] = {shape_.S_kv, shape_.S_kv}, clear = shape_.S_kv / KEYS;  // blocks below `clear` need no mask
+    int visible[2] = {shape_.S_kv, shape_.S_kv};
+    int clear = shape_.S_kv / KEYS;  // blocks below it need no mask
     if (kMasked) {
       const int offset = shape_.S_kv - shape_.S_q + 1;
       visible[0] = min(shape_.S_kv, first + row_ + offset);
@@ -547,7 +583,8 @@ class Team {
     return next;
   }
 
-  __device__ __forceinline__ void finish(const Tile& tile, int first, float (&o)[kHead / 2], Rows& rows) const {
+  __device__ __forceinline__ void finish(const Tile& tile, int first, float (&o)[kHead / 2],
+                                         Rows& rows) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float sum = rows.sum[r];
@@ -569,7 +606,8 @@ class Team {
   }
 
   // O takes this team's part of Q, in the same layout.
-  __device__ __forceinline__ void store_shared(const Tile& tile, int first, const float (&o)[kHead / 2]) const {
+  __device__ __forceinline__ void store_shared(const Tile& tile, int first,
+                                               const float (&o)[kHead / 2]) const {
     sync_team();  // every warp has read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;
 #pragma unroll
@@ -597,7 +635,8 @@ class Team {
   }
 
   // Four threads share a row, 2 elements of every 8; they swap until each has 8 in a row.
-  __device__ __forceinline__ void store_direct(const Tile& tile, int first, const float (&o)[kHead / 2]) const {
+  __device__ __forceinline__ void store_direct(const Tile& tile, int first,
+                                               const float (&o)[kHead / 2]) const {
     const int quarter = lane_ % 4;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -654,9 +693,9 @@ class Team {
 
 extern "C" __global__ void __launch_bounds__(128 * (TEAMS + 1), 1)
     attention_forward(const __grid_constant__ CUtensorMap map_q, const __grid_constant__ CUtensorMap map_k,
-                      const __grid_constant__ CUtensorMap map_v, const __grid_constant__ CUtensorMap map_o, void* o,
-                      float* lse, u32* ticket, int H, int group, int S_q, int S_kv, int m_blocks, int tiles,
-                      int section, float scale) {
+                      const __grid_constant__ CUtensorMap map_v, const __grid_constant__ CUtensorMap map_o,
+                      void* o, float* lse, u32* ticket, int H, int group, int S_q, int S_kv, int m_blocks,
+                      int tiles, int section, float scale) {
   extern __shared__ char shared[];
   const u32 memory = (static_cast<u32>(__cvta_generic_to_shared(shared)) + 1023) / 1024 * 1024;
   const Maps maps{&map_q, &map_k, &map_v, &map_o};
