@@ -8,7 +8,9 @@ tunables:
   WARPS: {values: [2, 4, 8, 16], default: 8}  # of a block; neighbours, which meet the same keys in the cache
   QUERIES: {values: [1, 2, 4], default: 4}    # of a warp
   KEYS: {values: [1, 2, 4, 8], default: 4}    # read before the softmax moves on
-constraints: ["QUERIES * KEYS <= 16"]
+constraints:
+  - "QUERIES * KEYS <= 16"
+  - "(2 * QUERIES + KEYS) * D / 32 + 2 * QUERIES * KEYS + 48 <= min(255, registers_max / (32 * WARPS))"
 specialize: [D, causal, dtype]
 let:
   groups: "ceil_div(S_q, QUERIES * WARPS)"
