@@ -47,6 +47,25 @@ BOOST_AUTO_TEST_CASE(the_example_of_the_readme_compiles_for_every_dtype_it_claim
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_toolkits_device_headers_are_there_and_their_tables_pass_the_screen) {
+  if (toolkit()->includes.size() < 2) return;  // no cccl in this toolkit
+  compiled(two_arguments(R"(#include <cooperative_groups.h>
+    #include <cuda/barrier>
+    #include <cuda/ptx>
+    #include <cuda/std/limits>
+    #include <cuda_fp8.h>
+    #include <mma.h>
+    extern "C" __global__ void k(float* y, int n) {
+      cooperative_groups::grid_group all = cooperative_groups::this_grid();
+      all.sync();
+      __shared__ cuda::barrier<cuda::thread_scope_block> arrived;
+      if (threadIdx.x == 0) init(&arrived, blockDim.x);
+      __syncthreads();
+      arrived.arrive_and_wait();
+      y[n] = cuda::std::numeric_limits<float>::infinity() + all.size();
+    })"));
+}
+
 BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
   const FreshCache cache("cuda-cache");
   CudaCompiler fresh(options(cache.folder));
