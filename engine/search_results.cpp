@@ -131,8 +131,10 @@ void SearchLoop::judged_duel(const JobPtr& job) {
   breeding_.compared(job->id, decision.verdict == Verdict::better);
   record([&](Step& step) {
     step.duel(job->id, incumbent, std::string(name_of(decision.verdict)), alpha_, body);
-    tell(step, "duel", job->id,
-         fmt::format("{} than {}: {}", name_of(decision.verdict), incumbent, decision.reason));
+    tell(
+        step, "duel", job->id,
+        fmt::format("{} {} #{}: {}", name_of(decision.verdict),
+                    decision.verdict == Verdict::undecided ? "against" : "than", incumbent, decision.reason));
     if (report.worker_lost)
       tell(step, "worker", job->id, "the worker was lost in a duel and replaced by a fresh one");
   });

@@ -86,8 +86,10 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::show(const Event& event) {
   if (!verbose_ && !matters(event.kind)) return;
   clear();
-  notify("{:>9}  {:<10} {}{}\n", duration(event.elapsed_s), event.kind,
-         event.individual == 0 ? std::string() : fmt::format("#{} ", event.individual), event.text);
+  notify(
+      "{:>9}  {:<10} {}{}\n", duration(event.elapsed_s), event.kind,
+      event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
+      event.text);
 }
 
 }  // namespace cultivar
