@@ -130,15 +130,15 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
   for (const auto& [name, text] : facts.task_files.items())
     if (name != "task.yaml") files["verify/" + name] = text.get<std::string>();
-  files["TABLE.md"] = fmt::format(
-      "# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
-      fmt::format(
-          "Measured by Cultivar on {}; every timed output was checked. Contenders were timed in the same "
-          "minutes, interleaved.",
-          device_of(facts)),
-      workload_table(*evaluation),
-      confirmed ? "\nFrom the confirmation: a fresh process with new secret inputs."
-                : "\nFrom the search's own evaluation.");
+  files["TABLE.md"] =
+      fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
+                  fmt::format("Measured by Cultivar on {}; every timed run was checked on rows drawn in "
+                              "secret, every shape once on all rows. Contenders were timed in the same "
+                              "minutes, interleaved.",
+                              device_of(facts)),
+                  workload_table(*evaluation),
+                  confirmed ? "\nFrom the confirmation: a fresh process with new secret inputs."
+                            : "\nFrom the search's own evaluation.");
   files["environment.json"] = facts.environment.dump(2) + "\n";
   files["lineage.md"] = "# How it came to be\n\n" + lineage_text(lineage, evaluation->unit);
   files["lineage.json"] = lineage_json(lineage).dump(2) + "\n";
