@@ -33,7 +33,7 @@ std::size_t after_preamble(std::string_view source) {
   return at;
 }
 
-// Records, prompts and JSON hold sources, and all of them are UTF-8.
+// Records and JSON hold sources, and all of them are UTF-8.
 std::optional<std::size_t> first_that_is_not_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
