@@ -38,8 +38,9 @@ struct Sample {
   double seconds = 0.0;    // handshake already subtracted
   double clock_mhz = 0.0;  // 0: unknown
   double temperature_c = 0.0, power_w = 0.0;
-  std::uint64_t throttle = 0;    // reasons, NVML bits
-  std::string disturbance = {};  // not empty: it does not count, and why; never kept
+  std::uint64_t throttle = 0;     // reasons, NVML bits
+  std::string disturbance = {};   // not empty: it does not count, and why; never kept
+  bool device_disturbed = false;  // by the device's own doing (a low clock), which no kernel is to blame for
 };
 
 struct WorkloadResult {

@@ -41,7 +41,12 @@ std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request)
 class Measuring {
  public:
   Measuring(const CascadeSite& site, const EvaluateRequest& request, std::uint64_t seed)
-      : site_(site), request_(request), seed_(seed) {}
+      : site_(site),
+        request_(request),
+        seed_(seed),
+        stock_(site.stock ? site.stock : std::make_shared<TimingStock>()) {
+    stock_->stretches->renew(derive_seed(seed, "stretches"));
+  }
 
   // Adds to the evaluation's workloads; a rejection when the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
@@ -58,17 +63,22 @@ class Measuring {
       if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
     const std::uint64_t seed = derive_seed(seed_, "measure", index);
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
-                   site_.run_deadline_s, cores_of(site_.device.facts()));
+                   site_.run_deadline_s, cores_of(site_.device.facts()), stock_);
     const auto incumbent = request_.incumbent_us.find(workload.name);
-    if (auto wrong =
-            sample(runs, sides, request_.sampling,
-                   incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
-                   [&] { site_.progress(fmt::format("measure {}", workload.name)); }))
+    if (auto wrong = sample(
+            runs, sides, request_.sampling,
+            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
+            [&] { site_.progress(fmt::format("measure {}", workload.name)); },
+            WarmUp::of(request_.variant.variant.manifest.target)))
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)
       if (!s.trouble.empty())
         evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", s.name, workload.name, s.trouble);
+    for (const SampledSide& s : sides)
+      if (s.discarded > 0)
+        evaluation.diagnostics += fmt::format("{} on {}: {} samples did not count, the last because {}\n",
+                                              s.name, workload.name, s.discarded, s.why_discarded);
 
     evaluation.workloads.push_back(std::move(result));  // kept for audit even when it cannot be true
     const double seconds = evaluation.workloads.back().median_us * 1e-6;
@@ -81,6 +91,7 @@ class Measuring {
   const CascadeSite& site_;
   const EvaluateRequest& request_;
   std::uint64_t seed_;
+  std::shared_ptr<TimingStock> stock_;
 };
 
 }  // namespace

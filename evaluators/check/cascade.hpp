@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "evaluators/check/oracle.hpp"
+#include "evaluators/timing/sampler.hpp"
 #include "evaluators/worker/requests.hpp"
 
 namespace cultivar {
@@ -16,6 +18,7 @@ struct CascadeSite {
   const OracleLibrary& oracle;
   double run_deadline_s = 10.0;
   std::function<void(const std::string&)> progress = [](const std::string&) {};
+  std::shared_ptr<TimingStock> stock = {};  // kept from one request to the next; none: made when needed
 };
 
 Evaluation run_cascade(const CascadeSite&, const EvaluateRequest&);

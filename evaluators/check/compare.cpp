@@ -283,14 +283,14 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
     OutputCheck check(task, layout, output, first_element, outputs[t], expected);
     first_element += output.element_offsets.size();
     double worst = check.judge(nullptr);
+    if (worst > 1.0 && expected.wider) {
+      if (wider.empty()) wider = expected.wider();
+      worst = check.judge(nullptr, wider[t]);
+    }
     if (worst > 1.0 && expected.rounded) {
       if (!asked) rounded = expected.rounded();
       asked = true;
-      worst = check.judge(&rounded);
-      if (worst > 1.0 && expected.wider) {
-        if (wider.empty()) wider = expected.wider();
-        worst = check.judge(&rounded, wider[t]);
-      }
+      worst = check.judge(&rounded, wider.empty() ? LegalError{} : wider[t]);
     }
     result.worst_ratio = std::max(result.worst_ratio, worst);
     if (worst <= 1.0) continue;

@@ -25,8 +25,8 @@ struct ExpectedRows {
   std::span<const double> exact;                 // rows x row_elements
   std::function<std::vector<double>()> rounded;  // the same by the legal-rounding model; asked only when
                                                  // needed; empty: the task has none (R = 0)
-  // For small samples, whose own R is a matter of luck: R over more rows, by output; asked when all else
-  // refuses.
+  // For small samples, whose own R is a matter of luck: R over more rows, by output; asked when the floor
+  // alone refuses, before `rounded`.
   std::function<std::vector<LegalError>()> wider = {};
   std::int64_t block_rows = 0;  // 0: the task's
 };

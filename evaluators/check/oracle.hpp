@@ -33,9 +33,8 @@ class OracleLibrary {
   RowFunction exact_ = nullptr, rounded_ = nullptr;
 };
 
-// The inputs of one run. `values[i]` are the exact values of `bytes[i]`; both belong to the caller.
+// The exact values of one run's inputs, in the task's order; they belong to the caller.
 struct InputView {
-  std::span<const std::vector<std::byte>> bytes;
   std::span<const double* const> values;
 };
 
@@ -45,7 +44,7 @@ struct Inputs {
   std::vector<std::vector<double>> decoded;
   std::vector<const double*> values;  // into `decoded`
 
-  InputView view() const { return {bytes, values}; }
+  InputView view() const { return {values}; }
 };
 
 // Fills by the task, or by `fills` where that names a tensor.

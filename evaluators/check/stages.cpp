@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "evaluators/check/secret.hpp"
 
@@ -162,7 +163,8 @@ Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& wher
 
 int cores_of(const Facts& facts) {
   const auto cores = facts.find("num_cores");
-  return cores == facts.end() ? 1 : std::max(1, static_cast<int>(cores->second));
+  if (cores == facts.end()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(1, static_cast<int>(cores->second));
 }
 
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, Stage stage, const Task& task,

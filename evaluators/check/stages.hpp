@@ -71,7 +71,7 @@ class Checker {
   std::string kept_shape_;
 };
 
-int cores_of(const Facts&);  // threads for the oracle
+int cores_of(const Facts&);  // threads for the oracle: the cpu target's cores, or the host's
 // Binds the variant to the workload on the device; every way in which that fails is a rejection.
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
                                                                 const Workload&, const std::string& where,

@@ -56,10 +56,37 @@ struct Fault {
 };
 std::string_view name_of(Fault::Kind);
 
+// What one input tensor holds in one run. It may be a window of a longer stretch that many runs share: a
+// stretch's contents never change under one number, so that a device may keep a copy and only move the
+// window.
+struct RunInput {
+  std::span<const std::byte> bytes;
+  std::uint64_t stretch = 0;              // 0: shared with no other run
+  std::span<const std::byte> whole = {};  // the stretch; `bytes` lies in it
+};
+
+// The inputs of one run, in the order of the task's tensors. Refers to memory of the caller's.
+class RunInputs {
+ public:
+  RunInputs() = default;
+  RunInputs(const std::vector<std::vector<std::byte>>& alone) {
+    for (const std::vector<std::byte>& bytes : alone) inputs_.push_back({bytes});
+  }
+  RunInputs(std::vector<RunInput> inputs) : inputs_(std::move(inputs)) {}
+  std::size_t size() const { return inputs_.size(); }
+  const RunInput& operator[](std::size_t i) const { return inputs_.at(i); }
+
+ private:
+  std::vector<RunInput> inputs_;
+};
+
 struct RunOptions {
   bool timed = false;  // flush caches first, take the device for oneself
   std::uint64_t poison_seed = 0;
   double deadline_s = 10.0;
+  // By output, in ascending order: the elements that must come back. Empty: all of all. The rest of `outputs`
+  // may be left as it was, so that a large device need not send what nobody reads.
+  std::span<const std::vector<std::int64_t>> wanted = {};
 };
 
 // One variant bound to one workload on one device: buffers placed, guarded, code loaded. Not thread-safe.
@@ -68,9 +95,10 @@ class Session {
   virtual ~Session() = default;
   // Writes the inputs, poisons outputs and workspaces with a finite random pattern, runs the whole plan once,
   // times it from outside, checks guards and that inputs are unchanged, and copies the outputs out. `inputs`
-  // and `outputs` follow the task's tensors of that role, in order. After a Fault the session is dead.
-  virtual tl::expected<Sample, Fault> run(std::span<const std::vector<std::byte>> inputs,
-                                          std::span<std::vector<std::byte>> outputs, const RunOptions&) = 0;
+  // and `outputs` follow the task's tensors of that role, in order; an output that is too small is made to
+  // fit. After a Fault the session is dead.
+  virtual tl::expected<Sample, Fault> run(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
+                                          const RunOptions&) = 0;
   // True where an output element still holds this run's poison; call after run().
   virtual std::size_t unwritten_elements() const = 0;
 };
@@ -95,6 +123,9 @@ class Device {  // not thread-safe
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
+  // False after a fault that nothing in this process recovers from (a GPU's context is lost): the worker
+  // answers the request and ends, and its successor starts afresh.
+  virtual bool usable() const { return true; }
 };
 
 }  // namespace cultivar

@@ -33,12 +33,14 @@ class Duel {
 
   std::optional<Failed> open() {
     const int threads = cores_of(site_.device.facts());
+    const auto stock = site_.stock ? site_.stock : std::make_shared<TimingStock>();
+    stock->stretches->renew(derive_seed(seed_, "stretches"));
     for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
       const Workload& workload = request_.workloads[w];
       Bout& bout = bouts_.emplace_back();
       bout.runs =
           std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
-                                      request_.oracle_rows, site_.run_deadline_s, threads);
+                                      request_.oracle_rows, site_.run_deadline_s, threads, stock);
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
         bout.sides[static_cast<std::size_t>(side)] =

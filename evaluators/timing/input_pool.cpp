@@ -1,7 +1,6 @@
 #include "evaluators/timing/input_pool.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "evaluators/check/secret.hpp"
 
@@ -19,66 +18,71 @@ bool independent(Fill::Kind kind) {
 
 }  // namespace
 
-InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed)
-    : seed_(seed), stream_(derive_seed(seed, "windows")) {
+InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed,
+                     std::shared_ptr<Stretches> stretches)
+    : seed_(seed),
+      stream_(derive_seed(seed, "windows")),
+      stretches_(stretches ? std::move(stretches)
+                           : std::make_shared<Stretches>(derive_seed(seed, "stretches"))) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
-    Stretch s;
-    s.spec = &tensor;
-    s.dtype = task.dtype(tensor, workload);
-    s.shape = task.shape(tensor, workload);
-    s.elements = 1;
-    for (const std::int64_t extent : s.shape) s.elements *= extent;
-    if (!s.shape.empty()) s.innermost = s.shape.back();
-    s.windowed = s.elements >= kLeastWindowed && independent(tensor.fill.kind);
-    if (s.windowed) {
-      s.slack = std::min(s.elements, kSlack);
-      s.decoded.resize(static_cast<std::size_t>(s.elements + s.slack));
-      s.bytes.resize(s.decoded.size() * size_of(s.dtype));
-      draw(s, derive_seed(seed, tensor.name));
+    Input input;
+    input.spec = &tensor;
+    input.dtype = task.dtype(tensor, workload);
+    input.shape = task.shape(tensor, workload);
+    input.elements = 1;
+    for (const std::int64_t extent : input.shape) input.elements *= extent;
+    if (!input.shape.empty()) input.innermost = input.shape.back();
+    input.windowed = input.elements >= kLeastWindowed && independent(tensor.fill.kind);
+    if (input.windowed) {
+      input.slack = std::min(input.elements, kSlack);
+      input.stretch = stretches_->get(tensor, input.dtype, input.elements + input.slack);
     } else {
-      s.decoded.resize(static_cast<std::size_t>(s.elements));
+      input.bytes.resize(static_cast<std::size_t>(input.elements) * size_of(input.dtype));
+      input.decoded.resize(static_cast<std::size_t>(input.elements));
     }
-    bytes_.emplace_back(static_cast<std::size_t>(s.elements) * size_of(s.dtype));
-    stretches_.push_back(std::move(s));
+    parts_.push_back(std::move(input));
   }
-  values_.resize(stretches_.size());
+  values_.resize(parts_.size());
   next();
 }
 
-void InputPool::draw(Stretch& s, std::uint64_t seed) {
-  const std::vector<std::int64_t> line = {s.elements + s.slack};
-  fill_tensor(s.spec->fill, seed, line, s.dtype, s.bytes);
-  decode(s.dtype, s.bytes, s.decoded);
+// An offset that is congruent to an earlier one modulo the innermost extent would bring whole rows back. When
+// the residues are spent, a new stretch is drawn.
+std::int64_t InputPool::new_offset(Input& input) {
+  std::int64_t offset = 0;
+  for (int attempt = 0; attempt < 64; ++attempt) {
+    offset = static_cast<std::int64_t>(stream_() % static_cast<std::uint64_t>(input.slack + 1));
+    if (input.used.insert(input.innermost > 1 ? offset % input.innermost : offset).second) return offset;
+  }
+  input.stretch.reset();  // so that its memory can be used again
+  input.stretch = stretches_->another(*input.spec, input.dtype, input.elements + input.slack);
+  input.used = {input.innermost > 1 ? offset % input.innermost : offset};
+  return offset;
 }
 
 void InputPool::next() {
   ++runs_;
-  for (std::size_t i = 0; i < stretches_.size(); ++i) {
-    Stretch& s = stretches_[i];
-    if (!s.windowed) {
-      fill_tensor(s.spec->fill, derive_seed(seed_, s.spec->name, runs_), s.shape, s.dtype, bytes_[i]);
-      decode(s.dtype, bytes_[i], s.decoded);
-      values_[i] = s.decoded.data();
+  std::vector<RunInput> inputs;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    Input& input = parts_[i];
+    if (!input.windowed) {
+      fill_tensor(input.spec->fill, derive_seed(seed_, input.spec->name, runs_), input.shape, input.dtype,
+                  input.bytes);
+      decode(input.dtype, input.bytes, input.decoded);
+      values_[i] = input.decoded.data();
+      inputs.push_back({input.bytes});
       continue;
     }
-    // An offset that is congruent to an earlier one modulo the innermost extent would bring whole rows back.
-    // When the residues are spent, a new stretch is drawn.
-    std::int64_t offset = 0;
-    bool found = false;
-    for (int attempt = 0; attempt < 64 && !found; ++attempt) {
-      offset = static_cast<std::int64_t>(stream_() % static_cast<std::uint64_t>(s.slack + 1));
-      found = s.used.insert(s.innermost > 1 ? offset % s.innermost : offset).second;
-    }
-    if (!found) {
-      draw(s, derive_seed(seed_, s.spec->name, runs_));
-      s.used = {s.innermost > 1 ? offset % s.innermost : offset};
-    }
-    const std::size_t element = size_of(s.dtype);
-    std::memcpy(bytes_[i].data(), s.bytes.data() + static_cast<std::size_t>(offset) * element,
-                bytes_[i].size());
-    values_[i] = s.decoded.data() + offset;
+    const std::int64_t offset = new_offset(input);
+    const std::size_t width = size_of(input.dtype);
+    const std::span<const std::byte> whole = input.stretch->bytes;
+    inputs.push_back({whole.subspan(static_cast<std::size_t>(offset) * width,
+                                    static_cast<std::size_t>(input.elements) * width),
+                      input.stretch->id, whole});
+    values_[i] = input.stretch->values.data() + offset;
   }
+  inputs_ = RunInputs(std::move(inputs));
 }
 
 }  // namespace cultivar

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <stdexcept>
+#include <thread>
 
 #include "evaluators/check/secret.hpp"
 #include "evaluators/statistics/quantiles.hpp"
@@ -14,12 +16,15 @@
 namespace cultivar {
 namespace {
 
-constexpr std::int64_t kWiderRows = 512;
-constexpr int kWarmUpRuns = 10;
-constexpr double kWarmUpSeconds = 0.025;  // of the variant's own time: enough for either
+// Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
+constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
+constexpr double kWiderFlops = 2e9;
 
 // Runs in a row that do not count because the cell was busy outside its time: noise ends, a cheat does not.
 constexpr int kMostDisturbances = 12;
+// Runs that do not count because the device was not at its clock, and the rest between two of them.
+constexpr int kMostDeviceDisturbances = 60;
+constexpr auto kDeviceRest = std::chrono::milliseconds(50);
 
 std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
@@ -33,8 +38,15 @@ double since(Clock::time_point start) {
 
 }  // namespace
 
+WarmUp WarmUp::of(TargetKind target) {
+  // A slow kernel on the host is warm after one run; a GPU's clock and caches want a number of them.
+  if (target == TargetKind::cpu) return {};
+  return {.runs = 10, .seconds = 0.025, .enough_s = 1.0, .checked = false};
+}
+
 TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
-                     std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads)
+                     std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads,
+                     std::shared_ptr<TimingStock> stock)
     : task_(task),
       library_(library),
       workload_(workload),
@@ -43,9 +55,20 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       run_deadline_s_(run_deadline_s),
       layout_(task, workload),
       oracle_(library, task, workload, oracle_threads),
-      pool_(task, workload, derive_seed(seed, "pool")),
-      outputs_(output_buffers(task, workload)) {
+      stock_(std::move(stock)),
+      pool_(task, workload, derive_seed(seed, "pool"), stock_ ? stock_->stretches : nullptr) {
+  if (stock_) outputs_ = std::move(stock_->outputs);
+  outputs_.resize(layout_.outputs().size());
+  for (std::size_t t = 0; t < outputs_.size(); ++t) {
+    const OutputLayout& output = layout_.outputs()[t];
+    outputs_[t].resize(static_cast<std::size_t>(output.elements) * size_of(output.dtype));
+  }
+  wanted_.resize(outputs_.size());
   next();
+}
+
+TimedRuns::~TimedRuns() {
+  if (stock_) stock_->outputs = std::move(outputs_);
 }
 
 void TimedRuns::next() {
@@ -54,6 +77,14 @@ void TimedRuns::next() {
   exact_.clear();
   rounded_.clear();
   rows_ = draw_rows(oracle_rows_, "rows");
+  for (std::size_t t = 0; t < wanted_.size(); ++t) {
+    const OutputLayout& output = layout_.outputs()[t];
+    wanted_[t].clear();
+    for (const std::int64_t row : rows_)
+      for (const std::int64_t offset : output.element_offsets)
+        wanted_[t].push_back(layout_.base(output, row) + offset);
+    std::sort(wanted_[t].begin(), wanted_[t].end());
+  }
 }
 
 std::vector<std::int64_t> TimedRuns::draw_rows(std::int64_t count, std::string_view purpose) const {
@@ -66,7 +97,16 @@ std::vector<std::int64_t> TimedRuns::draw_rows(std::int64_t count, std::string_v
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
-  int disturbances = 0, noise = 0;
+  auto ran = run(side);
+  return ran ? check(*side.session, *ran) : ran;
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::warm(SampledSide& side) {
+  return run(side);
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
+  int disturbances = 0, device_disturbances = 0, noise = 0;
   while (true) {
     if (!side.session) {
       auto opened = side.open();
@@ -77,8 +117,21 @@ tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
     options.timed = true;
     options.poison_seed = derive_seed(seed_, "poison " + side.name, run_);
     options.deadline_s = run_deadline_s_;
-    auto ran = side.session->run(pool_.view().bytes, outputs_, options);
-    if (ran && ran->disturbance.empty()) return check(*side.session, *ran);
+    options.wanted = wanted_;
+    auto ran = side.session->run(pool_.inputs(), outputs_, options);
+    if (ran && ran->disturbance.empty()) return *ran;
+    if (ran) {
+      side.why_discarded = ran->disturbance;
+    }
+    if (ran && ran->device_disturbed) {
+      if (++device_disturbances > kMostDeviceDisturbances)
+        throw std::runtime_error(fmt::format(
+            "the device is not fit to be timed: {} runs in a row on {} did not count, the last because {}",
+            device_disturbances, workload_.name, ran->disturbance));
+      std::this_thread::sleep_for(kDeviceRest);
+      next();
+      continue;
+    }
     const Fault fault = ran ? Fault{Fault::Kind::idle_activity, ran->disturbance} : std::move(ran.error());
     const bool counts =
         ran ? ++disturbances > kMostDisturbances : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
@@ -89,6 +142,19 @@ tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
   }
 }
 
+// R depends on the workload and its fills alone, so that one set of inputs serves all.
+const std::vector<LegalError>& TimedRuns::legal() {
+  if (!stock_) stock_ = std::make_shared<TimingStock>();
+  std::vector<LegalError>& known = stock_->legal[workload_.name];
+  if (!known.empty()) return known;
+  const double row_flops = std::max(1.0, task_.flops(workload_) / static_cast<double>(layout_.rows()));
+  const auto affordable = static_cast<std::int64_t>(std::min(1e6, kWiderFlops / row_flops));
+  const std::vector<std::int64_t> rows =
+      draw_rows(std::clamp(affordable, kLeastWiderRows, kWiderRows), "wider");
+  const auto of = [&](RowFunction f) { return oracle_.rows(f, pool_.view(), rows, layout_.row_elements()); };
+  return known = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
+}
+
 tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample& sample) {
   if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
@@ -97,14 +163,7 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
   // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
   ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
   if (library_.rounded() != nullptr) {
-    expected.wider = [&] {
-      if (!wider_.empty()) return wider_;
-      const std::vector<std::int64_t> rows = draw_rows(kWiderRows, "wider");
-      const auto of = [&](RowFunction f) {
-        return oracle_.rows(f, pool_.view(), rows, layout_.row_elements());
-      };
-      return wider_ = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
-    };
+    expected.wider = [&] { return legal(); };
     expected.rounded = [&] {
       if (rounded_.empty())
         rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
@@ -124,13 +183,14 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
 
 std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
                                  double incumbent_us, double give_up, std::uint64_t seed,
-                                 const std::function<void()>& alive) {
+                                 const std::function<void()>& alive, const WarmUp& warm_up) {
   const Clock::time_point start = Clock::now();
   std::mt19937_64 order_stream(derive_seed(seed, "order"));
   std::vector<std::size_t> order(sides.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const bool alone = sides.size() == 1;
 
+  double warm_seconds = 0.0;  // of the variant
   const auto block = [&](bool keep) -> std::optional<Evaluation> {
     alive();
     runs.next();
@@ -138,8 +198,9 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     for (const std::size_t i : order) {
       SampledSide& side = sides[i];
       if (!side.trouble.empty()) continue;
-      auto sample = runs.time(side);
+      auto sample = keep || warm_up.checked ? runs.time(side) : runs.warm(side);
       if (sample && keep) side.samples.push_back(*sample);
+      if (sample && !keep && i == 0) warm_seconds += sample->seconds;
       if (sample) continue;
       if (i == 0) return sample.error();
       side.trouble = sample.error().reason + "\n" + sample.error().diagnostics;
@@ -147,9 +208,11 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     return std::nullopt;
   };
 
-  // Warm-up goes the same way, and is checked the same way. Slow kernels are warm after one run.
-  for (int i = 0; i < kWarmUpRuns && (i == 0 || since(start) < 2 * kWarmUpSeconds); ++i)
+  for (int i = 0;
+       i == 0 || ((i < warm_up.runs || warm_seconds < warm_up.seconds) && since(start) < warm_up.enough_s);
+       ++i)
     if (auto wrong = block(false)) return wrong;
+  const Clock::time_point counting = Clock::now();
 
   StoppingRule rule({.min_samples = std::max(2, std::min(sampling.max_samples, 50)),
                      .max_samples = std::max(2, sampling.max_samples),
@@ -165,7 +228,7 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     }
     if (n >= sampling.screening_samples) return std::nullopt;
     if (n < sampling.min_samples) continue;
-    if (since(start) > sampling.screening_seconds) return std::nullopt;
+    if (since(counting) > sampling.screening_seconds) return std::nullopt;
     if (incumbent_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * incumbent_us) return std::nullopt;
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +21,27 @@ struct SampledSide {
   std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()> open;
   std::unique_ptr<Session> session = nullptr;  // opened by the first run, and again after noise
   std::vector<Sample> samples = {};
+  std::string trouble = {};   // a contender that failed: it drops out, and this says why
   std::int64_t discarded = 0;  // runs that did not count
-  std::string trouble = {};    // a contender that failed: it drops out, and this says why
+  std::string why_discarded = {};
+};
+
+// What the timed runs of one worker share and need not make anew: memory, and facts of the workloads alone.
+struct TimingStock {
+  std::shared_ptr<Stretches> stretches = std::make_shared<Stretches>();
+  std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R by workload, over many rows
+  std::vector<std::vector<std::byte>> outputs;                        // of the last workload
+};
+
+// Runs that are timed and not counted, before the first that is.
+struct WarmUp {
+  int runs = 10;
+  double seconds = 0.0;    // of timed work, besides the runs
+  double enough_s = 0.05;  // wall time after which it is warm whatever else
+  bool checked = true;     // like counted runs
+
+  // On a device of its own an output that nobody compares costs next to nothing.
+  static WarmUp of(TargetKind);
 };
 
 // One workload's inputs, secret rows and expected values. Not thread-safe.
@@ -29,12 +49,15 @@ class TimedRuns {
  public:
   // Keeps references to task and library.
   TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
-            double run_deadline_s, int oracle_threads);
+            double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr);
+  ~TimedRuns();
 
   // New inputs and new secret rows. Sides that are compared run on the same ones.
   void next();
   // One timed run on the current inputs, and its check. A fault or a wrong row is a rejection.
   tl::expected<Sample, Evaluation> time(SampledSide&);
+  // The same without the check; its number must not count.
+  tl::expected<Sample, Evaluation> warm(SampledSide&);
 
   const Workload& workload() const { return workload_; }
 
@@ -46,22 +69,26 @@ class TimedRuns {
   int oracle_rows_;
   double run_deadline_s_;
   RowLayout layout_;
+  tl::expected<Sample, Evaluation> run(SampledSide&);
   tl::expected<Sample, Evaluation> check(Session&, const Sample&);
   std::vector<std::int64_t> draw_rows(std::int64_t count, std::string_view purpose) const;
+  const std::vector<LegalError>& legal();
 
   Oracle oracle_;
+  std::shared_ptr<TimingStock> stock_;
   InputPool pool_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::int64_t> rows_;
+  std::vector<std::vector<std::int64_t>> wanted_;  // elements of rows_, by output
   std::vector<double> exact_, rounded_;  // of rows_; empty until a run of the current inputs has ended
-  std::vector<LegalError> wider_;        // over more rows of one set of inputs; empty until needed
 };
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the
 // variant's own. `alive` is called before every block.
 std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
                                  double incumbent_us, double give_up, std::uint64_t seed,
-                                 const std::function<void()>& alive);
+                                 const std::function<void()>& alive,
+                                 const WarmUp& = WarmUp::of(TargetKind::cpu));
 
 // Median, quartiles, value and ratios of what was sampled.
 WorkloadResult summarise(const Task&, const Workload&, TargetKind, const std::vector<SampledSide>& sides);

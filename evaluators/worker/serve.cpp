@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -43,6 +44,8 @@ class Worker {
       }
       if (request->value("request", "") == "shutdown") return 0;
       if (!frames_.write(answer(*request), deadline_in(kWriteSeconds))) return 1;
+      // Leaving in good order would mean to wait for a device that may never answer.
+      if (device_ && !device_->usable()) std::_Exit(0);
     }
   }
 
@@ -122,7 +125,8 @@ class Worker {
   }
 
   CascadeSite site() {
-    return {*device_, *task_, *oracle_, run_deadline_s_, [this](const std::string& text) { progress(text); }};
+    return {*device_, *task_, *oracle_, run_deadline_s_, [this](const std::string& text) { progress(text); },
+            stock_};
   }
 
   void progress(const std::string& text) {
@@ -143,6 +147,7 @@ class Worker {
   std::unique_ptr<Compiler> compiler_, contender_compiler_;
   std::unique_ptr<Device> device_;
   std::optional<OracleLibrary> oracle_;
+  std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
   Clock::time_point last_progress_{};
 };
 

@@ -158,7 +158,7 @@ tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadli
   return {};
 }
 
-void CpuSession::prepare(std::span<const std::vector<std::byte>> inputs, const RunOptions& options) {
+void CpuSession::prepare(const RunInputs& inputs, const RunOptions& options) {
   // Checks look for writes beyond both ends; timed runs keep the offset within a page, which changes speed,
   // and move by whole pages.
   static constexpr Placement checked[] = {Placement::against_end, Placement::start};
@@ -168,7 +168,7 @@ void CpuSession::prepare(std::span<const std::vector<std::byte>> inputs, const R
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const auto& buffer = plan_.buffers[i];
     if (buffer.use == PlannedBuffer::Use::input) {
-      const auto& contents = inputs[next_input++];
+      const auto contents = inputs[next_input++].bytes;
       if (contents.size() != buffer.bytes)
         throw std::logic_error("an input of the wrong size: " + buffer.name);
       std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
@@ -182,7 +182,7 @@ void CpuSession::prepare(std::span<const std::vector<std::byte>> inputs, const R
   ++runs_;
 }
 
-tl::expected<Sample, Fault> CpuSession::run(std::span<const std::vector<std::byte>> inputs,
+tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
                                             std::span<std::vector<std::byte>> outputs,
                                             const RunOptions& options) {
   if (dead_) return tl::make_unexpected(*dead_);
@@ -216,8 +216,7 @@ tl::expected<Sample, Fault> CpuSession::run(std::span<const std::vector<std::byt
   return sample;
 }
 
-std::optional<Fault> CpuSession::inspect(std::span<const std::vector<std::byte>> inputs,
-                                         std::span<std::vector<std::byte>> outputs,
+std::optional<Fault> CpuSession::inspect(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
                                          const RunOptions& options) {
   std::size_t next_input = 0, next_output = 0;
   unwritten_ = 0;
@@ -230,7 +229,7 @@ std::optional<Fault> CpuSession::inspect(std::span<const std::vector<std::byte>>
   }
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
-    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].data(), plan_.buffers[i].bytes) != 0)
+    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].bytes.data(), plan_.buffers[i].bytes) != 0)
       return fault(Fault::Kind::input_changed,
                    fmt::format("it changed the input '{}'", plan_.buffers[i].name));
   }

@@ -21,8 +21,8 @@ class CpuSession : public Session {
 
   // When `timed`, every cache line of the buffers is flushed first: kernels start with cold data in memory,
   // warm code and warm private memory, every time the same.
-  tl::expected<Sample, Fault> run(std::span<const std::vector<std::byte>> inputs,
-                                  std::span<std::vector<std::byte>> outputs, const RunOptions&) override;
+  tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
+                                  const RunOptions&) override;
   std::size_t unwritten_elements() const override { return unwritten_; }
 
   double handshake_s() const { return handshake_s_; }
@@ -30,9 +30,9 @@ class CpuSession : public Session {
  private:
   CpuSession(Plan, Arena, CellProcess);
   tl::expected<void, Fault> measure_handshake(Clock::time_point deadline);
-  void prepare(std::span<const std::vector<std::byte>> inputs, const RunOptions&);
-  std::optional<Fault> inspect(std::span<const std::vector<std::byte>> inputs,
-                               std::span<std::vector<std::byte>> outputs, const RunOptions&);
+  void prepare(const RunInputs&, const RunOptions&);
+  std::optional<Fault> inspect(const RunInputs&, std::span<std::vector<std::byte>> outputs,
+                               const RunOptions&);
 
   Plan plan_;
   Arena arena_;

@@ -49,13 +49,13 @@ class FakeSession : public Session {
   FakeSession(Workload workload, Behaviour& behaviour)
       : workload_(std::move(workload)), behaviour_(behaviour) {}
 
-  tl::expected<Sample, Fault> run(std::span<const std::vector<std::byte>> inputs,
-                                  std::span<std::vector<std::byte>> outputs, const RunOptions&) override {
+  tl::expected<Sample, Fault> run(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
+                                  const RunOptions&) override {
     Behaviour& b = behaviour_;
     const int run = b.runs++;
     if (b.fault_every > 0 && run % b.fault_every == b.fault_every - 1)
       return tl::make_unexpected(Fault{Fault::Kind::idle_activity, "noise"});
-    if (!b.replays || first_.empty()) compute(inputs[0], outputs[0]);
+    if (!b.replays || first_.empty()) compute(inputs[0].bytes, outputs[0]);
     if (b.replays) {
       if (first_.empty()) first_ = outputs[0];
       outputs[0] = first_;
@@ -69,7 +69,7 @@ class FakeSession : public Session {
   std::size_t unwritten_elements() const override { return 0; }
 
  private:
-  void compute(const std::vector<std::byte>& in, std::vector<std::byte>& out) const {
+  void compute(std::span<const std::byte> in, std::vector<std::byte>& out) const {
     const auto rows = static_cast<std::size_t>(workload_.values.at("R")),
                columns = static_cast<std::size_t>(workload_.values.at("C"));
     std::vector<double> x(rows * columns);
@@ -192,7 +192,8 @@ BOOST_AUTO_TEST_CASE(no_two_runs_have_the_same_inputs_or_share_a_row) {
   std::size_t expected = 0;
   for (int run = 0; run < 40; ++run) {
     pool.next();
-    const std::vector<std::byte>& bytes = pool.view().bytes[0];
+    const std::span<const std::byte> window = pool.inputs()[0].bytes;
+    const std::vector<std::byte> bytes(window.begin(), window.end());
     for (std::size_t r = 0; r < 64; ++r)
       rows.emplace(bytes.begin() + r * 1024, bytes.begin() + (r + 1) * 1024);
     BOOST_TEST(rows.size() == (expected += 64));
@@ -207,7 +208,8 @@ BOOST_AUTO_TEST_CASE(when_its_windows_are_spent_a_pool_draws_new_numbers) {
   std::set<std::vector<std::byte>> seen;
   for (int run = 0; run < 20; ++run) {
     pool.next();
-    BOOST_TEST(seen.insert(pool.view().bytes[0]).second);
+    const std::span<const std::byte> window = pool.inputs()[0].bytes;
+    BOOST_TEST(seen.insert({window.begin(), window.end()}).second);
   }
 }
 

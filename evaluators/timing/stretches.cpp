@@ -1,0 +1,74 @@
+#include "evaluators/timing/stretches.hpp"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "evaluators/check/secret.hpp"
+
+namespace cultivar {
+namespace {
+
+void decode_all(Stretch& stretch) {
+  constexpr std::size_t grain = std::size_t{1} << 16;
+  const std::size_t count = stretch.values.size(), width = size_of(stretch.dtype);
+  tbb::parallel_for(std::size_t{0}, (count + grain - 1) / grain, [&](std::size_t part) {
+    const std::size_t first = part * grain, some = std::min(grain, count - first);
+    decode(stretch.dtype, std::span(stretch.bytes).subspan(first * width, some * width),
+           std::span(stretch.values).subspan(first, some));
+  });
+}
+
+}  // namespace
+
+void Stretches::renew(std::uint64_t seed) {
+  seed_ = seed;
+  for (Kept& kept : kept_) {
+    kept.fresh = false;
+    kept.round = 0;
+  }
+}
+
+Stretches::Kept& Stretches::find(const TensorSpec& tensor, Dtype dtype) {
+  for (Kept& kept : kept_)
+    if (kept.tensor == tensor.name && kept.fill == tensor.fill && kept.stretch->dtype == dtype) return kept;
+  Kept& kept = kept_.emplace_back();
+  kept.tensor = tensor.name;
+  kept.fill = tensor.fill;
+  kept.stretch = std::make_shared<Stretch>();
+  kept.stretch->dtype = dtype;
+  return kept;
+}
+
+void Stretches::draw(Kept& kept, std::int64_t elements) {
+  const Dtype dtype = kept.stretch->dtype;
+  elements = std::max(elements, kept.stretch->elements());
+  if (kept.stretch.use_count() > 1) {  // somebody still reads the old contents
+    kept.stretch = std::make_shared<Stretch>();
+    kept.stretch->dtype = dtype;
+  }
+  Stretch& stretch = *kept.stretch;
+  const std::uint64_t seed = derive_seed(seed_, "stretch of " + kept.tensor, kept.round++);
+  stretch.id = derive_seed(seed, name_of(dtype), static_cast<std::uint64_t>(elements)) | 1u;
+  stretch.bytes.resize(static_cast<std::size_t>(elements) * size_of(dtype));
+  stretch.values.resize(static_cast<std::size_t>(elements));
+  const std::vector<std::int64_t> line = {elements};
+  fill_tensor(kept.fill, seed, line, dtype, stretch.bytes);
+  decode_all(stretch);
+  kept.fresh = true;
+}
+
+std::shared_ptr<const Stretch> Stretches::get(const TensorSpec& tensor, Dtype dtype, std::int64_t elements) {
+  Kept& kept = find(tensor, dtype);
+  if (!kept.fresh || kept.stretch->elements() < elements) draw(kept, elements);
+  return kept.stretch;
+}
+
+std::shared_ptr<const Stretch> Stretches::another(const TensorSpec& tensor, Dtype dtype,
+                                                  std::int64_t elements) {
+  Kept& kept = find(tensor, dtype);
+  draw(kept, elements);
+  return kept.stretch;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,49 @@
+// Long secret runs of independently drawn elements, from which the inputs of timed runs are windows. Drawn
+// once for an evaluation and shared by its workloads: drawing hundreds of megabytes anew for each would take
+// longer than the kernels. Memory is kept from one evaluation to the next, contents are not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "evaluators/task/task.hpp"
+
+namespace cultivar {
+
+struct Stretch {
+  std::uint64_t id = 0;  // of these contents: random, never 0
+  Dtype dtype = Dtype::f32;
+  std::vector<std::byte> bytes;
+  std::vector<double> values;  // the same, decoded
+  std::int64_t elements() const { return static_cast<std::int64_t>(values.size()); }
+};
+
+class Stretches {  // not thread-safe
+ public:
+  explicit Stretches(std::uint64_t seed = 0) : seed_(seed) {}
+
+  // What is drawn from now on comes from this seed; stretches that are still held stay as they are.
+  void renew(std::uint64_t seed);
+  // At least `elements` elements for this tensor: the same stretch as long as it is long enough.
+  std::shared_ptr<const Stretch> get(const TensorSpec&, Dtype, std::int64_t elements);
+  // Another one, never seen before; get() gives it from now on.
+  std::shared_ptr<const Stretch> another(const TensorSpec&, Dtype, std::int64_t elements);
+
+ private:
+  struct Kept {
+    std::string tensor;
+    Fill fill;
+    std::shared_ptr<Stretch> stretch;
+    std::uint64_t round = 0;  // how often it was drawn from this seed
+    bool fresh = false;       // drawn from this seed
+  };
+  Kept& find(const TensorSpec&, Dtype);
+  void draw(Kept&, std::int64_t elements);
+
+  std::uint64_t seed_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace cultivar
