@@ -1,0 +1,176 @@
+#include "evaluators/targets/cuda/gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+#include "evaluators/targets/cuda/known_devices.hpp"
+
+namespace cultivar::cuda {
+namespace {
+
+constexpr double kFirstAnswerSeconds = 20.0;
+constexpr std::size_t kMostResidents = 12;
+constexpr std::size_t kStretchPadding = 16;  // windows are read in whole words
+// Polling is exact for short work; long work does not need a core.
+constexpr auto kPollExactly = std::chrono::milliseconds(200);
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : gpu_(std::exchange(other.gpu_, nullptr)), address_(other.address_), bytes_(other.bytes_) {}
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(gpu_, other.gpu_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+DeviceMemory::~DeviceMemory() {
+  if (gpu_ != nullptr && !gpu_->lost()) gpu_->driver().MemFree(address_);
+}
+std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) {
+  DeviceMemory memory;
+  if (gpu.driver().MemAlloc(&memory.address_, std::max<std::size_t>(bytes, 1)) != result::success) return {};
+  memory.gpu_ = &gpu;
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::path& program) {
+  // Code must be in place before a kernel holds the stream: loading it lazily would wait for that kernel.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  auto driver = load_driver();
+  if (!driver) throw MissingError(driver.error().message);
+  driver_ = *driver;
+  int count = 0;
+  driver_->must(driver_->DeviceGetCount(&count), "counting GPUs");
+  if (index < 0 || index >= count)
+    throw MissingError(fmt::format("there is no CUDA device {}: this machine has {}", index, count));
+  driver_->must(driver_->DeviceGet(&handle_, index), "finding the GPU");
+  if (capability() < 80)
+    throw MissingError(fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(),
+                                   capability()));
+  driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
+  driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
+  driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
+  driver_->must(driver_->StreamCreate(&stream_, flag::stream_non_blocking), "opening the GPU");
+  driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
+  sensors_ = std::make_unique<Sensors>(bus_id());
+  const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
+  kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors));
+  Result started = kernels_->nothing();
+  const std::optional<Fault> silent =
+      started == result::success ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
+                                 : fault_of(started, "starting an empty kernel");
+  if (silent) throw MissingError(fmt::format("{} does not answer: {}", name(), silent->detail));
+}
+
+int Gpu::attribute(int which) const {
+  int value = 0;
+  driver_->must(driver_->DeviceGetAttribute(&value, which, handle_), "reading a GPU's attribute");
+  return value;
+}
+
+std::string Gpu::name() const {
+  std::array<char, 256> text{};
+  driver_->must(driver_->DeviceGetName(text.data(), static_cast<int>(text.size()) - 1, handle_), "naming a GPU");
+  return text.data();
+}
+
+std::string Gpu::bus_id() const {
+  std::array<char, 64> text{};
+  driver_->must(driver_->DeviceGetPCIBusId(text.data(), static_cast<int>(text.size()) - 1, handle_), "naming a GPU");
+  return text.data();
+}
+
+double Gpu::default_clock_mhz() const {
+  const double said = sensors_->default_clock_mhz();
+  return said > 0.0 ? said : attribute(attribute::clock_khz) / 1000.0;
+}
+
+Fault Gpu::fault_of(Result code, const std::string& while_doing) {
+  const std::string words = fmt::format("{}: {}", while_doing, driver_->words(code));
+  if (code == result::out_of_memory) return {Fault::Kind::out_of_memory, words};
+  const bool broken = code == result::illegal_address || code == result::ecc_uncorrectable || code == 702 ||
+                      (code >= result::first_sticky && code <= result::last_sticky) || code == 999;
+  if (!broken) return {Fault::Kind::launch_failed, words};
+  lose();
+  return {Fault::Kind::crashed, words};
+}
+
+std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& what) {
+  if (const Result marked = driver_->EventRecord(done_, stream_); marked != result::success)
+    return fault_of(marked, what);
+  const Clock::time_point start = Clock::now();
+  while (true) {
+    const Result state = driver_->EventQuery(done_);
+    if (state == result::success) return std::nullopt;
+    if (state != result::not_ready) return fault_of(state, what);
+    const Clock::time_point now = Clock::now();
+    if (now > deadline) {
+      lose();
+      return Fault{Fault::Kind::timed_out,
+                   fmt::format("{} did not end within {:.1f} s", what,
+                               std::chrono::duration<double>(now - start).count())};
+    }
+    if (now - start > kPollExactly) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+Address Gpu::resident(std::uint64_t stretch, std::span<const std::byte> whole) {
+  ++uses_;
+  for (Resident& known : residents_)
+    if (known.stretch == stretch) {
+      known.last_used = uses_;
+      return known.memory.address();
+    }
+  const auto oldest = std::min_element(residents_.begin(), residents_.end(),
+                                       [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
+  const std::size_t bytes = whole.size() + kStretchPadding;
+  Resident* place = nullptr;
+  if (residents_.size() >= kMostResidents) {
+    place = &*oldest;
+  } else {
+    place = &residents_.emplace_back();
+  }
+  place->stretch = 0;
+  if (place->memory.size() != bytes) {
+    place->memory = DeviceMemory();
+    auto memory = DeviceMemory::allocate(*this, bytes);
+    if (!memory) {  // all others make room
+      Resident last = std::move(*place);
+      residents_.clear();
+      residents_.push_back(std::move(last));
+      place = &residents_.back();
+      memory = DeviceMemory::allocate(*this, bytes);
+    }
+    if (!memory) return 0;
+    place->memory = std::move(*memory);
+  }
+  if (driver_->MemcpyHtoDAsync(place->memory.address(), whole.data(), whole.size(), stream_) != result::success)
+    return 0;
+  place->stretch = stretch;
+  place->last_used = uses_;
+  return place->memory.address();
+}
+
+MappedMemory Gpu::mapped(std::size_t bytes) const {
+  MappedMemory memory;
+  driver_->must(driver_->MemHostAlloc(&memory.host, bytes, flag::host_mapped), "sharing host memory with the GPU");
+  driver_->must(driver_->MemHostGetDevicePointer(&memory.device, memory.host, 0), "sharing host memory with the GPU");
+  return memory;
+}
+
+const DeviceMemory& Gpu::flush_memory() {
+  if (flush_.size() == 0) {
+    auto memory = DeviceMemory::allocate(*this, 2 * static_cast<std::size_t>(attribute(attribute::l2_bytes)));
+    if (!memory) throw MissingError("the GPU has no memory left to flush its cache with");
+    flush_ = std::move(*memory);
+  }
+  return flush_;
+}
+
+}  // namespace cultivar::cuda

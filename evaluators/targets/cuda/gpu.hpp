@@ -1,0 +1,99 @@
+// One GPU as this process has opened it, and what the judge keeps there. Device and sessions share it; not thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/targets/cuda/driver.hpp"
+#include "evaluators/targets/cuda/kernel_trace.hpp"
+#include "evaluators/targets/cuda/own_kernels.hpp"
+#include "evaluators/targets/cuda/sensors.hpp"
+#include "evaluators/targets/target.hpp"
+#include "evaluators/worker/process.hpp"
+
+namespace cultivar::cuda {
+
+class Gpu;
+
+// Move-only; freed unless the context is lost, when freeing could wait for ever.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+  // nullopt: the device has no more.
+  static std::optional<DeviceMemory> allocate(Gpu&, std::size_t bytes);
+  Address address() const { return address_; }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  Gpu* gpu_ = nullptr;
+  Address address_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+// Host memory that the device reads and writes; kept until the process ends.
+struct MappedMemory {
+  void* host = nullptr;
+  Address device = 0;
+};
+
+class Gpu {
+ public:
+  // Throws MissingError when there is no such device, or it does not answer. `program`: cultivar-nvrtc.
+  Gpu(int index, const std::filesystem::path& cache, const std::filesystem::path& program);
+  Gpu(const Gpu&) = delete;
+
+  const Driver& driver() const { return *driver_; }
+  Stream stream() const { return stream_; }
+  const OwnKernels& kernels() const { return *kernels_; }
+  const Sensors& sensors() const { return *sensors_; }
+  KernelTrace& trace() { return trace_; }
+  int attribute(int which) const;
+  std::string name() const;
+  std::string bus_id() const;
+  int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
+  double default_clock_mhz() const;
+
+  // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any more.
+  void lose() { lost_ = true; }
+  bool lost() const { return lost_; }
+
+  // What a failed call means for whoever's kernels ran last.
+  Fault fault_of(Result, const std::string& while_doing);
+  // Waits for all that is queued. A Fault when it fails, or is not done by then.
+  std::optional<Fault> wait(Clock::time_point deadline, const std::string& what);
+
+  // The device's copy of a stretch, made when it is new; the least recently used make room. 0: no memory.
+  Address resident(std::uint64_t stretch, std::span<const std::byte> whole);
+
+  MappedMemory mapped(std::size_t bytes) const;
+  // Twice the L2 cache, for flushing it.
+  const DeviceMemory& flush_memory();
+
+ private:
+  struct Resident {
+    std::uint64_t stretch = 0;
+    DeviceMemory memory;
+    std::uint64_t last_used = 0;
+  };
+  const Driver* driver_ = nullptr;
+  DeviceHandle handle_ = 0;
+  Context context_ = nullptr;
+  Stream stream_ = nullptr;
+  Event done_ = nullptr;
+  bool lost_ = false;
+  KernelTrace trace_;
+  std::unique_ptr<Sensors> sensors_;
+  std::unique_ptr<OwnKernels> kernels_;
+  std::vector<Resident> residents_;
+  std::uint64_t uses_ = 0;
+  DeviceMemory flush_;
+};
+
+}  // namespace cultivar::cuda

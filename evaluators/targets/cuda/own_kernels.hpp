@@ -1,0 +1,58 @@
+// The judge's own kernels (own_kernels.cu), loaded on one device: poison, guards, checksums, windows, the blocking
+// kernel, stamps, and what measures the ceilings. Each call queues one launch and returns at once.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/targets/cuda/driver.hpp"
+
+namespace cultivar::cuda {
+
+struct Region {
+  std::uint64_t start = 0, bytes = 0;
+};
+inline constexpr std::size_t max_regions = 64;
+
+// Their machine code, from the cache or made by NVRTC. `program`: see CudaCompilerOptions. Throws MissingError.
+std::vector<std::byte> own_machine_code(const std::string& architecture, const std::filesystem::path& cache,
+                                        const std::filesystem::path& program);
+
+class OwnKernels {  // not thread-safe; lives as long as the context
+ public:
+  OwnKernels(const Driver&, Stream, std::span<const std::byte> machine_code, int multiprocessors);
+
+  Result poison(Address to, std::uint64_t bytes, std::uint64_t seed) const;
+  // Adds to *count, *sum.
+  Result still_poisoned(Address at, std::uint64_t bytes, std::uint64_t seed, Address count) const;
+  Result checksum(Address at, std::uint64_t bytes, std::uint64_t seed, Address sum) const;
+  // `to` is a multiple of 16, `from` is anything; up to 3 bytes beyond its end are read.
+  Result window(Address to, Address from, std::uint64_t bytes) const;
+  Result gather(Address from, Address elements, std::uint64_t count, std::uint32_t width, Address to) const;
+  Result write_guards(std::span<const Region>, std::uint64_t seed) const;
+  Result check_guards(std::span<const Region>, std::uint64_t seed, Address low, Address high) const;
+  Result wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const;
+  Result stamp(Address out) const;  // two numbers a multiprocessor: ns, cycles
+  Result nothing() const;
+  Result copy(Address to, Address from, std::uint64_t bytes) const;
+  Result read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const;
+  // Returns through `flops` how many operations it is.
+  Result matrix(std::uint32_t iterations, Address out, int compute_capability, double* flops) const;
+
+ private:
+  enum Name { kPoison, kStillPoisoned, kChecksum, kWindow, kGather, kWriteGuards, kCheckGuards, kWait, kStamp,
+              kNothing, kCopy, kRead, kMatrix, kCount };
+  template <class... Arguments>
+  Result launch(Name, unsigned blocks_x, unsigned blocks_y, unsigned threads, Arguments...) const;
+  unsigned blocks_for(std::uint64_t items) const;
+
+  const Driver& driver_;
+  Stream stream_;
+  unsigned multiprocessors_;
+  std::array<Function, kCount> functions_{};
+};
+
+}  // namespace cultivar::cuda

@@ -1,0 +1,162 @@
+#include "evaluators/targets/cuda/program.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "evaluators/targets/cuda/cubin.hpp"
+#include "evaluators/targets/cuda/launch_rules.hpp"
+#include "evaluators/targets/cuda/tensor_map.hpp"
+
+namespace cultivar::cuda {
+namespace {
+
+std::optional<Fault> refused(std::string detail) {
+  return Fault{Fault::Kind::launch_failed, std::move(detail)};
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std::filesystem::path& cubin,
+                                                            const Plan& plan) {
+  std::ifstream file(cubin, std::ios::binary);
+  const std::vector<char> code(std::istreambuf_iterator<char>(file), {});
+  if (code.empty())
+    return tl::make_unexpected(Fault{Fault::Kind::load_failed, fmt::format("{} cannot be read", cubin.string())});
+  std::unique_ptr<Program> program(new Program(gpu, plan));
+  const Driver& driver = gpu.driver();
+  if (const Result loaded = driver.ModuleLoadData(&program->module_, code.data()); loaded != result::success) {
+    program->module_ = nullptr;
+    Fault fault = gpu.fault_of(loaded, "loading the machine code");
+    if (fault.kind == Fault::Kind::launch_failed) fault.kind = Fault::Kind::load_failed;
+    return tl::make_unexpected(std::move(fault));
+  }
+  program->maps_.resize(plan.tensor_maps.size());
+  program->kernels_.resize(plan.kernels.size());
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i)
+    if (auto fault = program->prepare(plan.kernels[i], program->kernels_[i], i == 0))
+      return tl::make_unexpected(std::move(*fault));
+  return program;
+}
+
+Program::~Program() {
+  if (module_ != nullptr && !gpu_.lost()) gpu_.driver().ModuleUnload(module_);
+}
+
+std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kernel, bool first) {
+  const Driver& driver = gpu_.driver();
+  if (driver.ModuleGetFunction(&kernel.function, module_, planned.kernel.c_str()) != result::success)
+    return Fault{Fault::Kind::load_failed, fmt::format("the machine code has no kernel '{}'", planned.kernel)};
+  if (driver.FuncLoad != nullptr)
+    if (const Result loaded = driver.FuncLoad(kernel.function); loaded != result::success)
+      return gpu_.fault_of(loaded, fmt::format("loading kernel '{}'", planned.kernel));
+  const auto set = [&](int attribute, int value, const char* what) -> std::optional<Fault> {
+    const Result done = driver.FuncSetAttribute(kernel.function, attribute, value);
+    if (done == result::success) return std::nullopt;
+    return refused(fmt::format("kernel '{}': {} {}: {}", planned.kernel, what, value, driver.words(done)));
+  };
+  if (planned.shared_bytes > 0)
+    if (auto fault = set(function_attribute::max_dynamic_shared, static_cast<int>(planned.shared_bytes),
+                         "dynamic shared memory of"))
+      return fault;
+  LaunchConfig& config = kernel.config;
+  std::copy(planned.grid.begin(), planned.grid.end(), config.grid);
+  std::copy(planned.block.begin(), planned.block.end(), config.block);
+  config.shared_bytes = static_cast<unsigned>(planned.shared_bytes);
+  config.stream = gpu_.stream();
+  if (planned.cluster[0] * planned.cluster[1] * planned.cluster[2] > 1) {
+    LaunchAttribute& attribute = kernel.attributes.emplace_back();
+    attribute.id = launch_attribute::cluster_dimension;
+    std::copy(planned.cluster.begin(), planned.cluster.end(), attribute.value.dimensions);
+    if (!cluster_is_portable(planned))
+      if (auto fault = set(function_attribute::nonportable_cluster, 1, "clusters of more than 8 blocks:")) return fault;
+  }
+  if (planned.cooperative) {
+    LaunchAttribute& attribute = kernel.attributes.emplace_back();
+    attribute.id = launch_attribute::cooperative;
+    attribute.value.number = 1;
+  }
+  // The first kernel has nothing of the plan before it to overlap with.
+  if (planned.programmatic_dependent && !first) {
+    LaunchAttribute& attribute = kernel.attributes.emplace_back();
+    attribute.id = launch_attribute::programmatic_serialization;
+    attribute.value.number = 1;
+  }
+  config.attributes = kernel.attributes.data();
+  config.attribute_count = static_cast<unsigned>(kernel.attributes.size());
+
+  for (const PlannedArgument& argument : planned.args) {
+    std::vector<std::byte>& bytes = kernel.storage.emplace_back();
+    if (argument.kind == PlannedArgument::Kind::buffer) {
+      bytes.resize(sizeof(Address));
+    } else if (argument.kind == PlannedArgument::Kind::scalar) {
+      bytes.resize(size_of(argument.type));
+      encode(argument.type, {&argument.value, 1}, bytes);
+    } else if (argument.kind != PlannedArgument::Kind::tensor_map) {
+      return refused(fmt::format("kernel '{}': `thread` and `threads` are for the cpu target", planned.kernel));
+    }
+  }
+  for (std::size_t i = 0; i < planned.args.size(); ++i)
+    kernel.parameters.push_back(planned.args[i].kind == PlannedArgument::Kind::tensor_map
+                                    ? static_cast<void*>(&maps_.at(static_cast<std::size_t>(planned.args[i].index)))
+                                    : static_cast<void*>(kernel.storage[i].data()));
+  kernel.parameters.push_back(nullptr);
+  return std::nullopt;
+}
+
+std::optional<Fault> Program::place(std::span<const Address> buffers) {
+  buffers_.assign(buffers.begin(), buffers.end());
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    const std::vector<PlannedArgument>& args = plan_.kernels[k].args;
+    for (std::size_t i = 0; i < args.size(); ++i)
+      if (args[i].kind == PlannedArgument::Kind::buffer)
+        std::memcpy(kernels_[k].storage[i].data(), &buffers_.at(static_cast<std::size_t>(args[i].index)),
+                    sizeof(Address));
+  }
+  for (std::size_t m = 0; m < maps_.size(); ++m) {
+    const PlannedTensorMap& planned = plan_.tensor_maps[m];
+    const auto arguments = tensor_map_arguments(planned);
+    if (!arguments) return refused(arguments.error().message);
+    const Address address = buffers_.at(static_cast<std::size_t>(planned.buffer));
+    if (const auto fits = check_address(planned, address); !fits) return refused(fits.error().message);
+    const Result encoded = gpu_.driver().TensorMapEncodeTiled(
+        &maps_[m], static_cast<int>(arguments->data_type), arguments->rank,
+        reinterpret_cast<void*>(address), arguments->sizes.data(), arguments->stride_bytes.data(),
+        arguments->box.data(), arguments->element_strides.data(), static_cast<int>(arguments->interleave),
+        static_cast<int>(arguments->swizzle), static_cast<int>(arguments->l2_promotion),
+        static_cast<int>(arguments->out_of_bounds));
+    if (encoded != result::success)
+      return refused(fmt::format("tensor map '{}' is refused by the driver: {}", planned.name,
+                                 gpu_.driver().words(encoded)));
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> Program::launch() {
+  const Driver& driver = gpu_.driver();
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers[i];
+    if (buffer.use != PlannedBuffer::Use::workspace || !buffer.zero || buffer.bytes == 0) continue;
+    if (const Result zeroed = driver.MemsetD8Async(buffers_[i], 0, buffer.bytes, gpu_.stream());
+        zeroed != result::success)
+      return gpu_.fault_of(zeroed, fmt::format("zeroing '{}'", buffer.name));
+  }
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    Kernel& kernel = kernels_[k];
+    const Result launched =
+        driver.LaunchKernelEx(&kernel.config, kernel.function, kernel.parameters.data(), nullptr);
+    if (launched == result::success) continue;
+    const PlannedKernel& planned = plan_.kernels[k];
+    return gpu_.fault_of(
+        launched, fmt::format("launching kernel '{}' (grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of "
+                              "dynamic shared memory{})",
+                              planned.kernel, planned.grid[0], planned.grid[1], planned.grid[2], planned.block[0],
+                              planned.block[1], planned.block[2], planned.cluster[0], planned.cluster[1],
+                              planned.cluster[2], planned.shared_bytes, planned.cooperative ? ", cooperative" : ""));
+  }
+  return std::nullopt;
+}
+
+}  // namespace cultivar::cuda

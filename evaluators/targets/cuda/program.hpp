@@ -1,0 +1,44 @@
+// A compiled variant loaded on a device, and its plan as launches: arguments packed, tensor maps encoded, attributes
+// set. Knows nothing of judging.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "evaluators/targets/cuda/gpu.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar::cuda {
+
+class Program {  // not thread-safe; the Gpu outlives it
+ public:
+  static tl::expected<std::unique_ptr<Program>, Fault> load(Gpu&, const std::filesystem::path& cubin, const Plan&);
+  ~Program();
+  Program(const Program&) = delete;
+
+  // Where the plan's buffers are from now on: every pointer and every tensor map follows.
+  std::optional<Fault> place(std::span<const Address> buffers);
+  // Queues the plan: zeroes what must be zero, then the kernels in order.
+  std::optional<Fault> launch();
+
+ private:
+  struct Kernel {
+    Function function = nullptr;
+    LaunchConfig config;
+    std::vector<LaunchAttribute> attributes;
+    std::vector<std::vector<std::byte>> storage;  // one per argument, but for tensor maps
+    std::vector<void*> parameters;
+  };
+  Program(Gpu& gpu, const Plan& plan) : gpu_(gpu), plan_(plan) {}
+  std::optional<Fault> prepare(const PlannedKernel&, Kernel&, bool first);
+
+  Gpu& gpu_;
+  Plan plan_;
+  Module module_ = nullptr;
+  std::vector<Kernel> kernels_;
+  std::vector<TensorMap> maps_;
+  std::vector<Address> buffers_;
+};
+
+}  // namespace cultivar::cuda

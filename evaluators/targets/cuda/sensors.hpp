@@ -1,0 +1,38 @@
+// Clock, temperature, power and what slows the clock, by NVML. Without the library every reading is empty.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "evaluators/targets/cuda/driver_types.hpp"
+
+namespace cultivar::cuda {
+
+struct Reading {
+  double clock_mhz = 0.0, temperature_c = 0.0, power_w = 0.0;  // 0: unknown
+  std::uint64_t throttle = 0;                                  // NVML's bits
+};
+
+class Sensors {  // not thread-safe
+ public:
+  // `bus_id`: of cuDeviceGetPCIBusId, since NVML counts devices differently.
+  explicit Sensors(const std::string& bus_id);
+
+  Reading read() const;
+  double default_clock_mhz() const { return default_clock_mhz_; }  // of the multiprocessors; 0: unknown
+  const std::string& obstacle() const { return obstacle_; }        // empty: NVML answers
+
+ private:
+  NvmlDevice device_ = nullptr;
+  double default_clock_mhz_ = 0.0;
+  std::string obstacle_;
+  int (*clock_)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*temperature_)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*power_)(NvmlDevice, unsigned*) = nullptr;
+  int (*reasons_)(NvmlDevice, unsigned long long*) = nullptr;
+};
+
+// "software power cap, thermal slowdown"; empty: nothing.
+std::string throttle_words(std::uint64_t reasons);
+
+}  // namespace cultivar::cuda
