@@ -62,7 +62,8 @@ class Planner {
     for (const TensorSpec& tensor : task_.tensors)
       plan_.buffers.push_back(
           {tensor.name, task_.bytes_of(tensor, workload_),
-           tensor.role == Role::input ? PlannedBuffer::Use::input : PlannedBuffer::Use::output, false});
+           tensor.role == Role::input ? PlannedBuffer::Use::input : PlannedBuffer::Use::output, false,
+           size_of(task_.dtype(tensor, workload_))});
     for (const WorkspaceSpec& workspace : manifest_.workspace) {
       const std::int64_t bytes = integer(fmt::format("workspace.{}.bytes", workspace.name), workspace.bytes,
                                          0, std::int64_t{1} << 40);

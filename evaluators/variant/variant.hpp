@@ -40,6 +40,7 @@ struct PlannedBuffer {
   std::size_t bytes = 0;
   enum class Use { input, output, workspace } use = Use::input;
   bool zero = false;
+  std::size_t element_bytes = 1;  // of a tensor
 };
 
 struct PlannedArgument {

@@ -17,13 +17,13 @@ namespace {
 
 Expected<const Driver*> loaded() {
   std::string why;
-  void* const library = open_library({"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
-                                      "/usr/lib/wsl/lib/libcuda.so.1"},
-                                     &why);
+  void* const library = open_library(
+      {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}, &why);
   if (library == nullptr)
-    return failure("missing", fmt::format("no CUDA driver ({}): the target cuda needs an NVIDIA GPU and its driver "
-                                          "(libcuda.so.1)",
-                                          why));
+    return failure("missing",
+                   fmt::format("no CUDA driver ({}): the target cuda needs an NVIDIA GPU and its driver "
+                               "(libcuda.so.1)",
+                               why));
   static Driver driver;
   std::string missing;
   const auto find = [&](auto& function, std::initializer_list<const char*> names) {
@@ -74,7 +74,8 @@ Expected<const Driver*> loaded() {
   find(driver.EventQuery, {"cuEventQuery"});
   find(driver.EventElapsedTime, {"cuEventElapsedTime_v2", "cuEventElapsedTime"});
   if (!missing.empty())
-    return failure("missing", fmt::format("the CUDA driver lacks{}: a driver of CUDA 12 or newer is needed", missing));
+    return failure("missing",
+                   fmt::format("the CUDA driver lacks{}: a driver of CUDA 12 or newer is needed", missing));
   driver.FuncLoad = reinterpret_cast<Result (*)(Function)>(dlsym(library, "cuFuncLoad"));
   if (const Result started = driver.Init(0); started != result::success)
     return failure("missing", fmt::format("the CUDA driver does not start: {}", driver.words(started)));
@@ -90,7 +91,8 @@ Expected<const Driver*> load_driver() {
 
 std::string Driver::words(Result code) const {
   const char *name = nullptr, *text = nullptr;
-  if (GetErrorName(code, &name) != result::success || name == nullptr) return fmt::format("CUDA error {}", code);
+  if (GetErrorName(code, &name) != result::success || name == nullptr)
+    return fmt::format("CUDA error {}", code);
   if (GetErrorString(code, &text) != result::success || text == nullptr) return name;
   return fmt::format("{}: {}", name, text);
 }

@@ -8,8 +8,8 @@
 
 namespace cultivar::cuda {
 
-// The functions of libcuda.so.1 that are used, under their names without `cu` (the newest version of each that CUDA 12
-// and 13 share).
+// The functions of libcuda.so.1 that are used, under their names without `cu` (the newest version of each
+// that CUDA 12 and 13 share).
 struct Driver {
   Result (*Init)(unsigned) = nullptr;
   Result (*DriverGetVersion)(int*) = nullptr;
@@ -34,10 +34,10 @@ struct Driver {
   Result (*FuncSetAttribute)(Function, int, int) = nullptr;
   Result (*LaunchKernelEx)(const LaunchConfig*, Function, void** parameters, void** extra) = nullptr;
   Result (*OccupancyMaxActiveBlocksPerMultiprocessor)(int*, Function, int, std::size_t) = nullptr;
-  Result (*TensorMapEncodeTiled)(TensorMap*, int type, std::uint32_t rank, void* address, const std::uint64_t* sizes,
-                                 const std::uint64_t* strides, const std::uint32_t* box,
-                                 const std::uint32_t* element_strides, int interleave, int swizzle, int promotion,
-                                 int fill) = nullptr;
+  Result (*TensorMapEncodeTiled)(TensorMap*, int type, std::uint32_t rank, void* address,
+                                 const std::uint64_t* sizes, const std::uint64_t* strides,
+                                 const std::uint32_t* box, const std::uint32_t* element_strides,
+                                 int interleave, int swizzle, int promotion, int fill) = nullptr;
   Result (*MemGetInfo)(std::size_t* free, std::size_t* total) = nullptr;
   Result (*MemAlloc)(Address*, std::size_t) = nullptr;
   Result (*MemFree)(Address) = nullptr;

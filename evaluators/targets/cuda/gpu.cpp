@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
+#include <utility>
 
 #include "evaluators/targets/cuda/known_devices.hpp"
 
@@ -51,8 +53,8 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
     throw MissingError(fmt::format("there is no CUDA device {}: this machine has {}", index, count));
   driver_->must(driver_->DeviceGet(&handle_, index), "finding the GPU");
   if (capability() < 80)
-    throw MissingError(fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(),
-                                   capability()));
+    throw MissingError(
+        fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(), capability()));
   driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
   driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
@@ -62,10 +64,20 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
   kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors));
   Result started = kernels_->nothing();
-  const std::optional<Fault> silent =
-      started == result::success ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
-                                 : fault_of(started, "starting an empty kernel");
+  const std::optional<Fault> silent = started == result::success
+                                          ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
+                                          : fault_of(started, "starting an empty kernel");
   if (silent) throw MissingError(fmt::format("{} does not answer: {}", name(), silent->detail));
+
+  const auto multiprocessors = static_cast<std::size_t>(attribute(attribute::multiprocessors));
+  tools_.flag = mapped(2 * sizeof(std::uint32_t));
+  tools_.stamps = mapped(2 * 2 * multiprocessors * sizeof(std::uint64_t));
+  tools_.findings = mapped(sizeof(Findings));
+  auto found = DeviceMemory::allocate(*this, sizeof(Findings));
+  if (!found) throw MissingError(fmt::format("{} has no memory left", name()));
+  tools_.found = std::move(*found);
+  driver_->must(driver_->EventCreate(&tools_.begin, flag::event_default), "opening the GPU");
+  driver_->must(driver_->EventCreate(&tools_.end, flag::event_default), "opening the GPU");
 }
 
 int Gpu::attribute(int which) const {
@@ -76,13 +88,15 @@ int Gpu::attribute(int which) const {
 
 std::string Gpu::name() const {
   std::array<char, 256> text{};
-  driver_->must(driver_->DeviceGetName(text.data(), static_cast<int>(text.size()) - 1, handle_), "naming a GPU");
+  driver_->must(driver_->DeviceGetName(text.data(), static_cast<int>(text.size()) - 1, handle_),
+                "naming a GPU");
   return text.data();
 }
 
 std::string Gpu::bus_id() const {
   std::array<char, 64> text{};
-  driver_->must(driver_->DeviceGetPCIBusId(text.data(), static_cast<int>(text.size()) - 1, handle_), "naming a GPU");
+  driver_->must(driver_->DeviceGetPCIBusId(text.data(), static_cast<int>(text.size()) - 1, handle_),
+                "naming a GPU");
   return text.data();
 }
 
@@ -112,9 +126,8 @@ std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& wh
     const Clock::time_point now = Clock::now();
     if (now > deadline) {
       lose();
-      return Fault{Fault::Kind::timed_out,
-                   fmt::format("{} did not end within {:.1f} s", what,
-                               std::chrono::duration<double>(now - start).count())};
+      return Fault{Fault::Kind::timed_out, fmt::format("{} did not end within {:.1f} s", what,
+                                                       std::chrono::duration<double>(now - start).count())};
     }
     if (now - start > kPollExactly) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
@@ -127,8 +140,9 @@ Address Gpu::resident(std::uint64_t stretch, std::span<const std::byte> whole) {
       known.last_used = uses_;
       return known.memory.address();
     }
-  const auto oldest = std::min_element(residents_.begin(), residents_.end(),
-                                       [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
+  const auto oldest =
+      std::min_element(residents_.begin(), residents_.end(),
+                       [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
   const std::size_t bytes = whole.size() + kStretchPadding;
   Resident* place = nullptr;
   if (residents_.size() >= kMostResidents) {
@@ -150,7 +164,8 @@ Address Gpu::resident(std::uint64_t stretch, std::span<const std::byte> whole) {
     if (!memory) return 0;
     place->memory = std::move(*memory);
   }
-  if (driver_->MemcpyHtoDAsync(place->memory.address(), whole.data(), whole.size(), stream_) != result::success)
+  if (driver_->MemcpyHtoDAsync(place->memory.address(), whole.data(), whole.size(), stream_) !=
+      result::success)
     return 0;
   place->stretch = stretch;
   place->last_used = uses_;
@@ -159,8 +174,11 @@ Address Gpu::resident(std::uint64_t stretch, std::span<const std::byte> whole) {
 
 MappedMemory Gpu::mapped(std::size_t bytes) const {
   MappedMemory memory;
-  driver_->must(driver_->MemHostAlloc(&memory.host, bytes, flag::host_mapped), "sharing host memory with the GPU");
-  driver_->must(driver_->MemHostGetDevicePointer(&memory.device, memory.host, 0), "sharing host memory with the GPU");
+  driver_->must(driver_->MemHostAlloc(&memory.host, bytes, flag::host_mapped),
+                "sharing host memory with the GPU");
+  driver_->must(driver_->MemHostGetDevicePointer(&memory.device, memory.host, 0),
+                "sharing host memory with the GPU");
+  std::memset(memory.host, 0, bytes);
   return memory;
 }
 

@@ -1,4 +1,5 @@
-// One GPU as this process has opened it, and what the judge keeps there. Device and sessions share it; not thread-safe.
+// One GPU as this process has opened it, and what the judge keeps there. Device and sessions share it; not
+// thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -43,6 +44,23 @@ struct MappedMemory {
   Address device = 0;
 };
 
+// What the judge's kernels find out in one run.
+struct Findings {
+  std::uint64_t sums[max_regions / 2] = {};  // of the inputs
+  std::uint64_t unwritten = 0;
+  std::uint64_t low[max_regions] = {}, high[max_regions] = {};  // of each guard: see OwnKernels::check_guards
+};
+
+// The judge's tools on one device; whichever session runs uses them.
+struct Tools {
+  MappedMemory flag;      // two u32: the token that releases the stream, and the one that was not waited for
+  MappedMemory stamps;    // before and after: two u64 for each multiprocessor
+  MappedMemory findings;  // host copy
+  DeviceMemory found;     // Findings
+  Event begin = nullptr, end = nullptr;
+  std::uint32_t token = 0;  // of the last blocked launch
+};
+
 class Gpu {
  public:
   // Throws MissingError when there is no such device, or it does not answer. `program`: cultivar-nvrtc.
@@ -54,13 +72,15 @@ class Gpu {
   const OwnKernels& kernels() const { return *kernels_; }
   const Sensors& sensors() const { return *sensors_; }
   KernelTrace& trace() { return trace_; }
+  const std::string& trace_obstacle() const { return trace_.obstacle(); }
   int attribute(int which) const;
   std::string name() const;
   std::string bus_id() const;
   int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
   double default_clock_mhz() const;
 
-  // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any more.
+  // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any
+  // more.
   void lose() { lost_ = true; }
   bool lost() const { return lost_; }
 
@@ -72,7 +92,7 @@ class Gpu {
   // The device's copy of a stretch, made when it is new; the least recently used make room. 0: no memory.
   Address resident(std::uint64_t stretch, std::span<const std::byte> whole);
 
-  MappedMemory mapped(std::size_t bytes) const;
+  Tools& tools() { return tools_; }
   // Twice the L2 cache, for flushing it.
   const DeviceMemory& flush_memory();
 
@@ -93,7 +113,9 @@ class Gpu {
   std::unique_ptr<OwnKernels> kernels_;
   std::vector<Resident> residents_;
   std::uint64_t uses_ = 0;
+  MappedMemory mapped(std::size_t bytes) const;
   DeviceMemory flush_;
+  Tools tools_;
 };
 
 }  // namespace cultivar::cuda

@@ -38,7 +38,8 @@ void complete_buffer(Context, std::uint32_t, std::uint8_t* buffer, std::size_t, 
   while (valid > 0 && to.next_record(buffer, valid, &record) == cupti::success) {
     const auto* kernel = static_cast<const cupti::KernelRecord*>(record);
     if (kernel->kind != cupti::kind_kernel && kernel->kind != cupti::kind_concurrent_kernel) continue;
-    to.kernels.push_back({kernel->name == nullptr ? "" : kernel->name, static_cast<double>(kernel->start) * 1e-9,
+    to.kernels.push_back({kernel->name == nullptr ? "" : kernel->name,
+                          static_cast<double>(kernel->start) * 1e-9,
                           static_cast<double>(kernel->end) * 1e-9});
   }
   std::free(buffer);
@@ -48,7 +49,8 @@ void complete_buffer(Context, std::uint32_t, std::uint8_t* buffer, std::size_t, 
 
 struct KernelTrace::Library {
   int (*register_callbacks)(void (*)(std::uint8_t**, std::size_t*, std::size_t*),
-                            void (*)(Context, std::uint32_t, std::uint8_t*, std::size_t, std::size_t)) = nullptr;
+                            void (*)(Context, std::uint32_t, std::uint8_t*, std::size_t,
+                                     std::size_t)) = nullptr;
   int (*enable)(int) = nullptr;
   int (*disable)(int) = nullptr;
   int (*flush_all)(std::uint32_t) = nullptr;
@@ -56,10 +58,10 @@ struct KernelTrace::Library {
 };
 
 KernelTrace::KernelTrace() {
-  void* const handle = open_library(
-      {"libcupti.so.13", "libcupti.so.12", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so",
-       "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"},
-      &obstacle_);
+  void* const handle =
+      open_library({"libcupti.so.13", "libcupti.so.12", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so",
+                    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"},
+                   &obstacle_);
   if (handle == nullptr) return;
   obstacle_.clear();
   auto library = std::make_unique<Library>();
@@ -80,7 +82,8 @@ KernelTrace::~KernelTrace() = default;
 bool KernelTrace::begin() {
   if (!library_) return false;
   if (!library_->registered) {
-    if (const int code = library_->register_callbacks(request_buffer, complete_buffer); code != cupti::success) {
+    if (const int code = library_->register_callbacks(request_buffer, complete_buffer);
+        code != cupti::success) {
       obstacle_ = fmt::format("CUPTI refuses to trace (error {})", code);
       library_.reset();
       return false;

@@ -1,5 +1,5 @@
-// Which kernels really ran, and for how long, by CUPTI's activity records: the second opinion on what a plan launches
-// and on what events say.
+// Which kernels really ran, and for how long, by CUPTI's activity records: the second opinion on what a plan
+// launches and on what events say.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class KernelTrace {
   ~KernelTrace();
   const std::string& obstacle() const { return obstacle_; }  // empty: it works
 
-  bool begin();                      // from here on kernels are recorded; false: it cannot, see obstacle()
-  std::vector<TracedKernel> end();   // what has run since; the device must be idle
+  bool begin();                     // from here on kernels are recorded; false: it cannot, see obstacle()
+  std::vector<TracedKernel> end();  // what has run since; the device must be idle
  private:
   struct Library;
   std::unique_ptr<Library> library_;

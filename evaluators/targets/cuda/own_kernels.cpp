@@ -122,12 +122,13 @@ constexpr unsigned kGuardBlocks = 16;  // of each region
 }  // namespace
 
 Result OwnKernels::write_guards(std::span<const Region> regions, std::uint64_t seed) const {
-  return launch(kWriteGuards, kGuardBlocks, static_cast<unsigned>(regions.size()), kThreads, list_of(regions), seed);
+  return launch(kWriteGuards, kGuardBlocks, static_cast<unsigned>(regions.size()), kThreads, list_of(regions),
+                seed);
 }
 Result OwnKernels::check_guards(std::span<const Region> regions, std::uint64_t seed, Address low,
                                 Address high) const {
-  return launch(kCheckGuards, kGuardBlocks, static_cast<unsigned>(regions.size()), kThreads, list_of(regions), seed,
-                low, high);
+  return launch(kCheckGuards, kGuardBlocks, static_cast<unsigned>(regions.size()), kThreads, list_of(regions),
+                seed, low, high);
 }
 Result OwnKernels::wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const {
   return launch(kWait, 1, 1, 1, flag, token, gave_up, limit_ns);
@@ -144,11 +145,13 @@ Result OwnKernels::copy(Address to, Address from, std::uint64_t bytes) const {
 Result OwnKernels::read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const {
   return launch(kRead, multiprocessors_ * 8, 1, kThreads, from, bytes / 16, passes, out);
 }
-Result OwnKernels::matrix(std::uint32_t iterations, Address out, int compute_capability, double* flops) const {
+Result OwnKernels::matrix(std::uint32_t iterations, Address out, int compute_capability,
+                          double* flops) const {
   const unsigned blocks = multiprocessors_ * 2;
   const double warps = static_cast<double>(blocks) * kThreads / 32, calls = iterations;
   // As in own_kernels.cu: 64 x 256 x 64 a warpgroup, or four times 16 x 8 x 16 a warp.
-  *flops = compute_capability == 90 ? warps / 4 * calls * 2.0 * 64 * 256 * 64 : warps * calls * 4 * 2.0 * 16 * 8 * 16;
+  *flops = compute_capability == 90 ? warps / 4 * calls * 2.0 * 64 * 256 * 64
+                                    : warps * calls * 4 * 2.0 * 16 * 8 * 16;
   return launch(kMatrix, blocks, 1, kThreads, iterations, out);
 }
 

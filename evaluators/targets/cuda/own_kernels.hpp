@@ -1,5 +1,5 @@
-// The judge's own kernels (own_kernels.cu), loaded on one device: poison, guards, checksums, windows, the blocking
-// kernel, stamps, and what measures the ceilings. Each call queues one launch and returns at once.
+// The judge's own kernels (own_kernels.cu), loaded on one device: poison, guards, checksums, windows, the
+// blocking kernel, stamps, and what measures the ceilings. Each call queues one launch and returns at once.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ struct Region {
 };
 inline constexpr std::size_t max_regions = 64;
 
-// Their machine code, from the cache or made by NVRTC. `program`: see CudaCompilerOptions. Throws MissingError.
+// Their machine code, from the cache or made by NVRTC. `program`: see CudaCompilerOptions. Throws
+// MissingError.
 std::vector<std::byte> own_machine_code(const std::string& architecture, const std::filesystem::path& cache,
                                         const std::filesystem::path& program);
 
@@ -43,8 +44,22 @@ class OwnKernels {  // not thread-safe; lives as long as the context
   Result matrix(std::uint32_t iterations, Address out, int compute_capability, double* flops) const;
 
  private:
-  enum Name { kPoison, kStillPoisoned, kChecksum, kWindow, kGather, kWriteGuards, kCheckGuards, kWait, kStamp,
-              kNothing, kCopy, kRead, kMatrix, kCount };
+  enum Name {
+    kPoison,
+    kStillPoisoned,
+    kChecksum,
+    kWindow,
+    kGather,
+    kWriteGuards,
+    kCheckGuards,
+    kWait,
+    kStamp,
+    kNothing,
+    kCopy,
+    kRead,
+    kMatrix,
+    kCount
+  };
   template <class... Arguments>
   Result launch(Name, unsigned blocks_x, unsigned blocks_y, unsigned threads, Arguments...) const;
   unsigned blocks_for(std::uint64_t items) const;

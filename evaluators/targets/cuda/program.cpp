@@ -24,10 +24,12 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
   std::ifstream file(cubin, std::ios::binary);
   const std::vector<char> code(std::istreambuf_iterator<char>(file), {});
   if (code.empty())
-    return tl::make_unexpected(Fault{Fault::Kind::load_failed, fmt::format("{} cannot be read", cubin.string())});
+    return tl::make_unexpected(
+        Fault{Fault::Kind::load_failed, fmt::format("{} cannot be read", cubin.string())});
   std::unique_ptr<Program> program(new Program(gpu, plan));
   const Driver& driver = gpu.driver();
-  if (const Result loaded = driver.ModuleLoadData(&program->module_, code.data()); loaded != result::success) {
+  if (const Result loaded = driver.ModuleLoadData(&program->module_, code.data());
+      loaded != result::success) {
     program->module_ = nullptr;
     Fault fault = gpu.fault_of(loaded, "loading the machine code");
     if (fault.kind == Fault::Kind::launch_failed) fault.kind = Fault::Kind::load_failed;
@@ -48,7 +50,8 @@ Program::~Program() {
 std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kernel, bool first) {
   const Driver& driver = gpu_.driver();
   if (driver.ModuleGetFunction(&kernel.function, module_, planned.kernel.c_str()) != result::success)
-    return Fault{Fault::Kind::load_failed, fmt::format("the machine code has no kernel '{}'", planned.kernel)};
+    return Fault{Fault::Kind::load_failed,
+                 fmt::format("the machine code has no kernel '{}'", planned.kernel)};
   if (driver.FuncLoad != nullptr)
     if (const Result loaded = driver.FuncLoad(kernel.function); loaded != result::success)
       return gpu_.fault_of(loaded, fmt::format("loading kernel '{}'", planned.kernel));
@@ -71,7 +74,8 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
     attribute.id = launch_attribute::cluster_dimension;
     std::copy(planned.cluster.begin(), planned.cluster.end(), attribute.value.dimensions);
     if (!cluster_is_portable(planned))
-      if (auto fault = set(function_attribute::nonportable_cluster, 1, "clusters of more than 8 blocks:")) return fault;
+      if (auto fault = set(function_attribute::nonportable_cluster, 1, "clusters of more than 8 blocks:"))
+        return fault;
   }
   if (planned.cooperative) {
     LaunchAttribute& attribute = kernel.attributes.emplace_back();
@@ -95,13 +99,15 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
       bytes.resize(size_of(argument.type));
       encode(argument.type, {&argument.value, 1}, bytes);
     } else if (argument.kind != PlannedArgument::Kind::tensor_map) {
-      return refused(fmt::format("kernel '{}': `thread` and `threads` are for the cpu target", planned.kernel));
+      return refused(
+          fmt::format("kernel '{}': `thread` and `threads` are for the cpu target", planned.kernel));
     }
   }
   for (std::size_t i = 0; i < planned.args.size(); ++i)
-    kernel.parameters.push_back(planned.args[i].kind == PlannedArgument::Kind::tensor_map
-                                    ? static_cast<void*>(&maps_.at(static_cast<std::size_t>(planned.args[i].index)))
-                                    : static_cast<void*>(kernel.storage[i].data()));
+    kernel.parameters.push_back(
+        planned.args[i].kind == PlannedArgument::Kind::tensor_map
+            ? static_cast<void*>(&maps_.at(static_cast<std::size_t>(planned.args[i].index)))
+            : static_cast<void*>(kernel.storage[i].data()));
   kernel.parameters.push_back(nullptr);
   return std::nullopt;
 }
@@ -122,9 +128,9 @@ std::optional<Fault> Program::place(std::span<const Address> buffers) {
     const Address address = buffers_.at(static_cast<std::size_t>(planned.buffer));
     if (const auto fits = check_address(planned, address); !fits) return refused(fits.error().message);
     const Result encoded = gpu_.driver().TensorMapEncodeTiled(
-        &maps_[m], static_cast<int>(arguments->data_type), arguments->rank,
-        reinterpret_cast<void*>(address), arguments->sizes.data(), arguments->stride_bytes.data(),
-        arguments->box.data(), arguments->element_strides.data(), static_cast<int>(arguments->interleave),
+        &maps_[m], static_cast<int>(arguments->data_type), arguments->rank, reinterpret_cast<void*>(address),
+        arguments->sizes.data(), arguments->stride_bytes.data(), arguments->box.data(),
+        arguments->element_strides.data(), static_cast<int>(arguments->interleave),
         static_cast<int>(arguments->swizzle), static_cast<int>(arguments->l2_promotion),
         static_cast<int>(arguments->out_of_bounds));
     if (encoded != result::success)
@@ -150,11 +156,12 @@ std::optional<Fault> Program::launch() {
     if (launched == result::success) continue;
     const PlannedKernel& planned = plan_.kernels[k];
     return gpu_.fault_of(
-        launched, fmt::format("launching kernel '{}' (grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of "
-                              "dynamic shared memory{})",
-                              planned.kernel, planned.grid[0], planned.grid[1], planned.grid[2], planned.block[0],
-                              planned.block[1], planned.block[2], planned.cluster[0], planned.cluster[1],
-                              planned.cluster[2], planned.shared_bytes, planned.cooperative ? ", cooperative" : ""));
+        launched,
+        fmt::format("launching kernel '{}' (grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of "
+                    "dynamic shared memory{})",
+                    planned.kernel, planned.grid[0], planned.grid[1], planned.grid[2], planned.block[0],
+                    planned.block[1], planned.block[2], planned.cluster[0], planned.cluster[1],
+                    planned.cluster[2], planned.shared_bytes, planned.cooperative ? ", cooperative" : ""));
   }
   return std::nullopt;
 }

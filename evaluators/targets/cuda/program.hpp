@@ -1,5 +1,5 @@
-// A compiled variant loaded on a device, and its plan as launches: arguments packed, tensor maps encoded, attributes
-// set. Knows nothing of judging.
+// A compiled variant loaded on a device, and its plan as launches: arguments packed, tensor maps encoded,
+// attributes set. Knows nothing of judging.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace cultivar::cuda {
 
 class Program {  // not thread-safe; the Gpu outlives it
  public:
-  static tl::expected<std::unique_ptr<Program>, Fault> load(Gpu&, const std::filesystem::path& cubin, const Plan&);
+  static tl::expected<std::unique_ptr<Program>, Fault> load(Gpu&, const std::filesystem::path& cubin,
+                                                            const Plan&);
   ~Program();
   Program(const Program&) = delete;
 

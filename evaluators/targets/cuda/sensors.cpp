@@ -17,7 +17,8 @@ Sensors::Sensors(const std::string& bus_id) {
   obstacle_.clear();
   const auto find = [&](auto& function, std::initializer_list<const char*> names) {
     for (const char* name : names)
-      if (function == nullptr) function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr)
+        function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
   };
   int (*init)() = nullptr;
   int (*by_bus)(const char*, NvmlDevice*) = nullptr;
@@ -52,7 +53,8 @@ Reading Sensors::read() const {
   if (device_ == nullptr) return reading;
   unsigned value = 0;
   unsigned long long reasons = 0;
-  if (clock_ != nullptr && clock_(device_, nvml::clock_sm, &value) == nvml::success) reading.clock_mhz = value;
+  if (clock_ != nullptr && clock_(device_, nvml::clock_sm, &value) == nvml::success)
+    reading.clock_mhz = value;
   if (temperature_ != nullptr && temperature_(device_, nvml::temperature_gpu, &value) == nvml::success)
     reading.temperature_c = value;
   if (power_ != nullptr && power_(device_, &value) == nvml::success) reading.power_w = value / 1000.0;

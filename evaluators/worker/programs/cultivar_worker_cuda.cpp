@@ -2,6 +2,7 @@
 // one GPU
 // (`measure`).
 #include "evaluators/targets/cuda/compiler.hpp"
+#include "evaluators/targets/cuda/device.hpp"
 #include "evaluators/worker/serve.hpp"
 
 int main(int argc, char** argv) {
@@ -14,8 +15,8 @@ int main(int argc, char** argv) {
     options.trusted = contender;
     return std::make_unique<CudaCompiler>(options);
   };
-  parts.device = [](const std::filesystem::path&, int) -> std::unique_ptr<Device> {
-    throw MissingError("this build cannot run kernels on a GPU: its worker compiles only");
+  parts.device = [](const std::filesystem::path& cache, int device) {
+    return open_cuda_device(device, cache / "cuda");
   };
   return serve(parts, argc, argv);
 }

@@ -1,0 +1,80 @@
+#include "evaluators/targets/cuda/device.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "evaluators/targets/cuda/ceilings.hpp"
+#include "evaluators/targets/cuda/session.hpp"
+
+namespace cultivar {
+namespace cuda {
+namespace {
+
+Facts facts_of_gpu(const Gpu& gpu) {
+  return {{"num_sms", gpu.attribute(attribute::multiprocessors)},
+          {"smem_max", gpu.attribute(attribute::shared_optin)},
+          {"l2_bytes", gpu.attribute(attribute::l2_bytes)},
+          {"registers_max", gpu.attribute(attribute::registers_of_multiprocessor)},
+          {"threads_max", gpu.attribute(attribute::threads_of_multiprocessor)},
+          {"compute_capability", gpu.capability()}};
+}
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(int index, const std::filesystem::path& cache, const std::filesystem::path& compiler)
+      : cache_(cache), gpu_(index, cache, compiler), facts_(facts_of_gpu(gpu_)) {}
+
+  const Facts& facts() const override { return facts_; }
+
+  std::string description() const override {
+    int version = 0;
+    gpu_.driver().must(gpu_.driver().DriverGetVersion(&version), "asking the driver for its version");
+    return fmt::format("{}, {} multiprocessors at {:.0f} MHz, {} MiB of L2, sm_{}, driver of CUDA {}.{}",
+                       gpu_.name(), facts_.at("num_sms"), gpu_.default_clock_mhz(),
+                       static_cast<long>(facts_.at("l2_bytes")) >> 20, gpu_.capability(), version / 1000,
+                       version % 1000 / 10);
+  }
+
+  std::string isolation() const override {
+    std::string words =
+        "candidates are device code alone, in this worker's GPU context: fresh after any fault, buffers "
+        "between "
+        "guards at places that change, no expected values on the device";
+    if (const std::string& why = gpu_.trace_obstacle(); !why.empty())
+      words += "; the kernels that run are not counted by CUPTI (" + why + ")";
+    if (const std::string& why = gpu_.sensors().obstacle(); !why.empty())
+      words += "; clocks are measured but temperature and power are not read (" + why + ")";
+    return words;
+  }
+
+  const Ceilings& ceilings() override {
+    if (!ceilings_) ceilings_ = ceilings_of(gpu_, cache_);
+    return *ceilings_;
+  }
+
+  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
+                                                     double) override {
+    auto session = CudaSession::open(gpu_, binary, plan);
+    if (!session) return tl::make_unexpected(session.error());
+    return std::unique_ptr<Session>(std::move(*session));
+  }
+
+  bool usable() const override { return !gpu_.lost(); }
+
+ private:
+  std::filesystem::path cache_;
+  Gpu gpu_;
+  Facts facts_;
+  std::optional<Ceilings> ceilings_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<Device> open_cuda_device(int index, const std::filesystem::path& cache,
+                                         const std::filesystem::path& compiler) {
+  return std::make_unique<cuda::CudaDevice>(index, cache, compiler);
+}
+
+}  // namespace cultivar

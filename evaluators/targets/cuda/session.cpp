@@ -1,0 +1,390 @@
+#include "evaluators/targets/cuda/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "evaluators/check/secret.hpp"
+
+namespace cultivar::cuda {
+namespace {
+
+constexpr std::uint64_t kGuardBytes = 64 << 10;  // at least, on each side
+constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of it
+constexpr std::uint64_t kPlaces = 16;            // of which one is chosen anew for every run
+constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
+constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
+// A sample below this share of the default clock does not count (evaluation.md).
+constexpr double kLeastClock = 0.75;
+constexpr double kShortestClockedNs = 50e3;
+// By how much the host's clock may be behind the events': scheduling, and the way there and back.
+constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
+
+using Use = PlannedBuffer::Use;
+
+Fault fault(Fault::Kind kind, std::string detail) {
+  return {kind, std::move(detail)};
+}
+
+bool holds_poison(const PlannedBuffer& buffer) {
+  return buffer.use == Use::output || (buffer.use == Use::workspace && !buffer.zero);
+}
+
+// Calls in order; the first that fails counts.
+class Steps {
+ public:
+  Steps& operator<<(Result next) {
+    if (result_ == result::success) result_ = next;
+    return *this;
+  }
+  Result result() const { return result_; }
+
+ private:
+  Result result_ = result::success;
+};
+
+}  // namespace
+
+tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, const Binary& binary,
+                                                                    const Plan& plan) {
+  if (gpu.lost())
+    return tl::make_unexpected(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
+  if (2 * plan.buffers.size() > max_regions)
+    return tl::make_unexpected(fault(
+        Fault::Kind::launch_failed,
+        fmt::format("{} tensors and workspaces; {} are possible", plan.buffers.size(), max_regions / 2)));
+  std::unique_ptr<CudaSession> session(new CudaSession(gpu, plan));
+  session->secret_ = secret_seed();
+  auto program = Program::load(gpu, binary.path, plan);
+  if (!program) return tl::make_unexpected(program.error());
+  session->program_ = std::move(*program);
+  if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
+  return session;
+}
+
+std::optional<Fault> CudaSession::allocate() {
+  std::uint64_t total = 0;
+  for (const PlannedBuffer& buffer : plan_.buffers) {
+    begins_.push_back(total);
+    const std::uint64_t data = (buffer.bytes + kPage - 1) / kPage * kPage;
+    total += 2 * kGuardBytes + kPlaces * kPage + data;
+    ends_.push_back(total);
+  }
+  auto memory = DeviceMemory::allocate(gpu_, total);
+  if (!memory)
+    return fault(Fault::Kind::out_of_memory, fmt::format("its buffers need {} bytes on the GPU", total));
+  memory_ = std::move(*memory);
+  return std::nullopt;
+}
+
+void CudaSession::choose_places(std::uint64_t seed) {
+  addresses_.clear();
+  guards_.clear();
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const Address begin = memory_.address() + begins_[i], end = memory_.address() + ends_[i];
+    const Address data = begin + kGuardBytes + derive_seed(seed ^ secret_, "place", i) % kPlaces * kPage;
+    addresses_.push_back(data);
+    guards_.push_back({begin, data - begin});
+    guards_.push_back({data + plan_.buffers[i].bytes, end - data - plan_.buffers[i].bytes});
+  }
+}
+
+tl::expected<Sample, Fault> CudaSession::run(const RunInputs& inputs,
+                                             std::span<std::vector<std::byte>> outputs,
+                                             const RunOptions& options) {
+  if (dead_) return tl::make_unexpected(*dead_);
+  const auto die = [this](Fault why) {
+    dead_ = why;
+    return tl::make_unexpected(std::move(why));
+  };
+  if (gpu_.lost()) return die(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
+  if (options.timed && !proven_) {
+    for (const Mode mode : {Mode::plain, Mode::traced})
+      if (auto ran = once(mode, inputs, options); !ran) return die(ran.error());
+    proven_ = true;
+  }
+  auto sample = once(options.timed ? Mode::timed : Mode::plain, inputs, options);
+  if (!sample) return die(sample.error());
+  if (auto lost = fetch(outputs, options)) return die(*lost);
+  return sample;
+}
+
+tl::expected<Sample, Fault> CudaSession::once(Mode mode, const RunInputs& inputs, const RunOptions& options) {
+  if (auto failed = prepare(inputs, options)) return tl::make_unexpected(std::move(*failed));
+  auto sample = execute(mode, options.deadline_s);
+  if (!sample) return sample;
+  if (auto failed = inspect(options)) return tl::make_unexpected(std::move(*failed));
+  return sample;
+}
+
+std::optional<Fault> CudaSession::bring_findings(const std::string& what) {
+  const Tools& tools = gpu_.tools();
+  const Result copied = gpu_.driver().MemcpyDtoHAsync(tools.findings.host, tools.found.address(),
+                                                      sizeof(Findings), gpu_.stream());
+  if (copied != result::success) return gpu_.fault_of(copied, what);
+  return gpu_.wait(deadline_in(kJudgeSeconds), what);
+}
+
+std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOptions& options) {
+  const OwnKernels& own = gpu_.kernels();
+  const Driver& driver = gpu_.driver();
+  const Address found = gpu_.tools().found.address();
+  choose_places(options.poison_seed);
+  if (auto refused = program_->place(addresses_)) return refused;
+  Steps steps;
+  steps << own.write_guards(guards_, secret_)
+        << driver.MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream());
+  std::size_t next_input = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers[i];
+    if (holds_poison(buffer))
+      steps << own.poison(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i));
+    if (buffer.use != Use::input) continue;
+    const RunInput& input = inputs[next_input];
+    if (input.bytes.size() != buffer.bytes)
+      throw std::logic_error("an input of the wrong size: " + buffer.name);
+    if (input.stretch != 0) {
+      const Address whole = gpu_.resident(input.stretch, input.whole);
+      if (whole == 0) return fault(Fault::Kind::out_of_memory, "the GPU has no room for the inputs");
+      const auto offset = static_cast<std::uint64_t>(input.bytes.data() - input.whole.data());
+      steps << own.window(addresses_[i], whole + offset, buffer.bytes);
+    } else if (buffer.bytes > 0) {
+      steps << driver.MemcpyHtoDAsync(addresses_[i], input.bytes.data(), buffer.bytes, gpu_.stream());
+    }
+    steps << own.checksum(addresses_[i], buffer.bytes, secret_,
+                          found + offsetof(Findings, sums) + 8 * next_input);
+    ++next_input;
+  }
+  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "preparing the buffers");
+  if (auto failed = bring_findings("preparing the buffers")) return failed;
+  const auto& findings = *static_cast<const Findings*>(gpu_.tools().findings.host);
+  sums_.assign(findings.sums, findings.sums + next_input);
+  return std::nullopt;
+}
+
+tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
+  const OwnKernels& own = gpu_.kernels();
+  const Driver& driver = gpu_.driver();
+  Tools& tools = gpu_.tools();
+  const bool blocked = mode != Mode::plain;
+  const std::uint64_t stamp_bytes =
+      2 * sizeof(std::uint64_t) * static_cast<std::uint64_t>(gpu_.attribute(attribute::multiprocessors));
+  auto* const flag = static_cast<std::atomic<std::uint32_t>*>(tools.flag.host);
+  const auto give_back = [](Fault why) { return tl::make_unexpected(std::move(why)); };
+
+  Steps steps;
+  if (blocked) {
+    const DeviceMemory& flush = gpu_.flush_memory();
+    steps << driver.MemsetD8Async(flush.address(), static_cast<unsigned char>(tools.token), flush.size(),
+                                  gpu_.stream())
+          << driver.CtxResetPersistingL2Cache();
+    if (steps.result() != result::success)
+      return give_back(gpu_.fault_of(steps.result(), "flushing the cache"));
+    if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "flushing the cache")) return give_back(*failed);
+    std::memset(tools.stamps.host, 0, 2 * stamp_bytes);
+  }
+  const bool traced = mode == Mode::traced && gpu_.trace().begin();
+  const std::uint32_t token = ++tools.token == 0 ? ++tools.token : tools.token;
+  if (blocked)
+    steps << own.wait(tools.flag.device, token, tools.flag.device + sizeof(std::uint32_t), kBlockLimitNs)
+          << own.stamp(tools.stamps.device);
+  steps << driver.EventRecord(tools.begin, gpu_.stream());
+  std::optional<Fault> refused;
+  if (steps.result() == result::success) refused = program_->launch();
+  steps << driver.EventRecord(tools.end, gpu_.stream());
+  if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
+  const Clock::time_point released = Clock::now();
+  flag[0].store(token, std::memory_order_seq_cst);
+  const std::optional<Fault> unfinished = gpu_.wait(deadline_in(deadline_s), "its run");
+  const double host_seconds = std::chrono::duration<double>(Clock::now() - released).count();
+  std::vector<TracedKernel> seen;
+  if (traced && !gpu_.lost()) seen = gpu_.trace().end();
+  if (refused) return give_back(*refused);
+  if (unfinished) return give_back(*unfinished);
+  if (steps.result() != result::success)
+    return give_back(gpu_.fault_of(steps.result(), "launching its kernels"));
+
+  float milliseconds = 0.0f;
+  if (const Result told = driver.EventElapsedTime(&milliseconds, tools.begin, tools.end);
+      told != result::success)
+    return give_back(gpu_.fault_of(told, "reading the events"));
+  Sample sample;
+  sample.seconds = static_cast<double>(milliseconds) * 1e-3;
+  if (traced)
+    if (auto other = compare_trace(seen, sample.seconds)) return give_back(*other);
+  if (!blocked) return sample;
+
+  const Reading reading = gpu_.sensors().read();
+  const double in_band = clock_mhz();
+  sample.clock_mhz = in_band > 0.0 ? in_band : reading.clock_mhz;
+  sample.temperature_c = reading.temperature_c;
+  sample.power_w = reading.power_w;
+  sample.throttle = reading.throttle;
+  const auto disturb = [&](bool by_device, std::string why) {
+    if (!sample.disturbance.empty()) return;
+    sample.disturbance = std::move(why);
+    sample.device_disturbed = by_device;
+  };
+  if (flag[1].load() == token) disturb(true, "the stream was not held until everything was queued");
+  const double least = kLeastClock * gpu_.default_clock_mhz();
+  if (sample.clock_mhz > 0.0 && sample.clock_mhz < least) {
+    const std::string slowed = throttle_words(reading.throttle);
+    disturb(true, fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
+                              slowed.empty() ? "" : ": ", slowed));
+  }
+  // Events are the driver's; the host's clock is nobody's but ours.
+  if (host_seconds < 0.95 * sample.seconds)
+    disturb(false, fmt::format("events say {:.1f} us, of which the host saw {:.1f}", 1e6 * sample.seconds,
+                               1e6 * host_seconds));
+  if (host_seconds > (1.0 + kHostSlack) * sample.seconds + kHostSlackSeconds)
+    disturb(true, fmt::format("it took {:.1f} us by the host's clock and {:.1f} by the events",
+                              1e6 * host_seconds, 1e6 * sample.seconds));
+  return sample;
+}
+
+double CudaSession::clock_mhz() const {
+  const auto count = static_cast<std::size_t>(gpu_.attribute(attribute::multiprocessors));
+  const auto* const before = static_cast<const std::uint64_t*>(gpu_.tools().stamps.host);
+  const std::uint64_t* const after = before + 2 * count;
+  std::vector<double> clocks;
+  for (std::size_t sm = 0; sm < count; ++sm) {
+    if (before[2 * sm] == 0 || after[2 * sm] == 0) continue;
+    const double ns = static_cast<double>(after[2 * sm]) - static_cast<double>(before[2 * sm]);
+    if (ns < kShortestClockedNs) continue;
+    clocks.push_back(1e3 * static_cast<double>(after[2 * sm + 1] - before[2 * sm + 1]) / ns);
+  }
+  if (clocks.empty()) return 0.0;
+  std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2),
+                   clocks.end());
+  return clocks[clocks.size() / 2];
+}
+
+std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>& seen,
+                                                double event_seconds) const {
+  if (seen.empty()) return std::nullopt;  // CUPTI had no buffer for them: nothing is known
+  std::vector<std::string> wanted = {"cultivar_wait", "cultivar_stamp", "cultivar_stamp"}, found;
+  for (const PlannedKernel& kernel : plan_.kernels) wanted.push_back(kernel.kernel);
+  double begin = 0.0, end = 0.0;
+  bool first = true;
+  for (const TracedKernel& kernel : seen) {
+    found.push_back(kernel.name);
+    if (kernel.name == "cultivar_wait" || kernel.name == "cultivar_stamp") continue;
+    begin = first ? kernel.begin_s : std::min(begin, kernel.begin_s);
+    end = first ? kernel.end_s : std::max(end, kernel.end_s);
+    first = false;
+  }
+  std::sort(wanted.begin(), wanted.end());
+  std::sort(found.begin(), found.end());
+  if (wanted != found) {
+    std::string names;
+    for (const std::string& name : found)
+      if (name != "cultivar_wait" && name != "cultivar_stamp") names += " " + name;
+    return fault(Fault::Kind::forbidden_call,
+                 fmt::format("the kernels that ran are not those of its plan; seen:{}", names));
+  }
+  // Events also cover what lies between kernels and the zeroing of workspaces.
+  const double span = end - begin;
+  if (event_seconds < 0.95 * span - 5e-6 || event_seconds > 2.0 * span + 500e-6)
+    return fault(Fault::Kind::idle_activity,
+                 fmt::format("its kernels took {:.1f} us by CUPTI's records and {:.1f} by events", 1e6 * span,
+                             1e6 * event_seconds));
+  return std::nullopt;
+}
+
+std::optional<Fault> CudaSession::inspect(const RunOptions& options) {
+  const OwnKernels& own = gpu_.kernels();
+  const Address found = gpu_.tools().found.address();
+  Steps steps;
+  steps << gpu_.driver().MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream())
+        << gpu_.driver().MemsetD8Async(found + offsetof(Findings, low), 0xff, sizeof Findings{}.low,
+                                       gpu_.stream())
+        << own.check_guards(guards_, secret_, found + offsetof(Findings, low),
+                            found + offsetof(Findings, high));
+  std::size_t next_input = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers[i];
+    if (buffer.use == Use::input)
+      steps << own.checksum(addresses_[i], buffer.bytes, secret_,
+                            found + offsetof(Findings, sums) + 8 * next_input++);
+    if (buffer.use == Use::output)
+      steps << own.still_poisoned(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i),
+                                  found + offsetof(Findings, unwritten));
+  }
+  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "inspecting its buffers");
+  if (auto failed = bring_findings("inspecting its buffers")) return failed;
+  const auto& findings = *static_cast<const Findings*>(gpu_.tools().findings.host);
+  unwritten_ = static_cast<std::size_t>(findings.unwritten);
+  if (auto broken = broken_guard()) return broken;
+  next_input = 0;
+  for (const PlannedBuffer& buffer : plan_.buffers) {
+    if (buffer.use != Use::input) continue;
+    if (findings.sums[next_input] != sums_[next_input])
+      return fault(Fault::Kind::input_changed, fmt::format("it changed the input '{}'", buffer.name));
+    ++next_input;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> CudaSession::broken_guard() const {
+  const auto& findings = *static_cast<const Findings*>(gpu_.tools().findings.host);
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers[i];
+    const std::size_t before = 2 * i, behind = 2 * i + 1;
+    if (findings.high[before] != 0)  // the nearest tells most about the mistake
+      return fault(Fault::Kind::guard_overwritten,
+                   fmt::format("it wrote {} bytes before the start of '{}' ({} bytes)",
+                               guards_[before].bytes - findings.high[before] + 1, buffer.name, buffer.bytes));
+    if (findings.high[behind] != 0)
+      return fault(Fault::Kind::guard_overwritten,
+                   fmt::format("it wrote {} bytes behind the end of '{}' ({} bytes)", findings.low[behind],
+                               buffer.name, buffer.bytes));
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> CudaSession::fetch(std::span<std::vector<std::byte>> outputs,
+                                        const RunOptions& options) {
+  const Driver& driver = gpu_.driver();
+  std::size_t next = 0;
+  std::vector<std::byte> compact;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers[i];
+    if (buffer.use != Use::output) continue;
+    std::vector<std::byte>& output = outputs[next];
+    output.resize(buffer.bytes);
+    const std::span<const std::int64_t> wanted =
+        next < options.wanted.size() ? std::span(options.wanted[next]) : std::span<const std::int64_t>{};
+    ++next;
+    Steps steps;
+    if (wanted.empty()) {
+      steps << driver.MemcpyDtoHAsync(output.data(), addresses_[i], buffer.bytes, gpu_.stream());
+    } else {
+      const std::size_t width = buffer.element_bytes;
+      for (auto [memory, bytes] :
+           {std::pair{&index_, wanted.size_bytes()}, {&gathered_, wanted.size() * width}}) {
+        if (memory->size() >= bytes) continue;
+        auto larger = DeviceMemory::allocate(gpu_, bytes);
+        if (!larger)
+          return fault(Fault::Kind::out_of_memory, "the GPU has no memory left to fetch the output");
+        *memory = std::move(*larger);
+      }
+      compact.resize(wanted.size() * width);
+      steps << driver.MemcpyHtoDAsync(index_.address(), wanted.data(), wanted.size_bytes(), gpu_.stream())
+            << gpu_.kernels().gather(addresses_[i], index_.address(), wanted.size(),
+                                     static_cast<std::uint32_t>(width), gathered_.address())
+            << driver.MemcpyDtoHAsync(compact.data(), gathered_.address(), compact.size(), gpu_.stream());
+    }
+    if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching its output");
+    if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "fetching its output")) return failed;
+    for (std::size_t e = 0; e < wanted.size(); ++e) {
+      const std::size_t width = compact.size() / wanted.size();
+      std::memcpy(output.data() + static_cast<std::size_t>(wanted[e]) * width, compact.data() + e * width,
+                  width);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cultivar::cuda
