@@ -33,7 +33,10 @@ add_custom_target(programs)
 function(cultivar_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE cultivar_flags)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  # A program also finds the libraries that a bundle puts beside it.
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin BUILD_RPATH "$ORIGIN/../lib")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   if(NOT name MATCHES "^bench-")
     add_dependencies(programs ${name})
   endif()

@@ -1,0 +1,173 @@
+// Every kernel under tests/kernels/cuda/cheats and hostile goes through the whole cascade on a real GPU: where it is
+// stopped, and with which words. An honest one is judged after each group, in a fresh context where one was broken.
+// runs alone
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "evaluators/worker/services.hpp"
+#include "gpu/gpu_bench.hpp"
+#include "support/words.hpp"
+
+using cultivar::testing::words;
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::set<Stage> kAnywhere = {Stage::smoke,       Stage::sweep, Stage::stress,
+                                   Stage::determinism, Stage::edge,  Stage::measure};
+
+struct Fate {
+  const char* file;
+  std::set<Stage> stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
+  const char* words;       // of the reason or the diagnostics
+};
+
+fs::path kernels() {
+  return testing::source_folder() / "tests/kernels/cuda";
+}
+
+struct Judge {
+  Judge() {
+    options.target = TargetKind::cuda;
+    options.programs = testing::programs_folder();
+    options.cache = testing::tests_cache();
+    options.task_folder = testing::source_folder() / "configs/tasks/softmax";
+    options.run_deadline_s = 2.0;
+    task = load_task(options.task_folder);
+    compiler = std::make_unique<CompileService>(options);
+    device = std::make_unique<DeviceService>(options);
+    workload.name = "large";
+    workload.dtype = Dtype::f32;
+    workload.values = {{"R", 4096}, {"C", 1024}};
+  }
+
+  Evaluation judge(const std::string& file) {
+    std::optional<Variant> variant;
+    try {
+      variant = load_variant(kernels() / file, task);
+    } catch (const InputError& e) {
+      return rejection(Stage::lint, e.what(), "");
+    }
+    auto compiled = compiler->compile(*variant, {workload});
+    if (!compiled) return compiled.error();
+    EvaluateRequest request;
+    request.variant = std::move(*compiled);
+    request.workloads = {workload};
+    const auto evaluation = device->evaluate(request);
+    BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << words(evaluation));
+    return *evaluation;
+  }
+
+  ServiceOptions options;
+  Task task;
+  Workload workload;
+  std::unique_ptr<CompileService> compiler;
+  std::unique_ptr<DeviceService> device;
+};
+
+Judge& judge() {
+  static Judge instance;
+  return instance;
+}
+
+void check(const std::vector<Fate>& fates) {
+  for (const Fate& fate : fates) {
+    const Evaluation e = judge().judge(fate.file);
+    BOOST_TEST_MESSAGE("fate: " << fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage)) << ": "
+                                << e.reason << (e.worker_lost ? " (worker lost)" : ""));
+    if (fate.stages.empty()) {
+      BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
+                                         << e.diagnostics);
+      continue;
+    }
+    BOOST_TEST(!e.measured(), fate.file << " got through");
+    BOOST_TEST(fate.stages.count(e.stage) == 1U,
+               fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST((e.reason + "\n" + e.diagnostics).find(fate.words) != std::string::npos,
+               fate.file << " is told: " << e.reason << "\n" << e.diagnostics);
+  }
+}
+
+void check_that_honest_work_passes() {
+  const Evaluation e = judge().judge("honest_softmax.cu");
+  BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
+  BOOST_TEST(!e.worker_lost);
+  if (!e.measured()) return;
+  const WorkloadResult& w = e.workloads.front();
+  BOOST_TEST_MESSAGE("fate: honest_softmax.cu -> " << w.value << " " << w.unit << ", " << w.median_us << " us ["
+                                                   << w.q1_us << ", " << w.q3_us << "], " << w.samples.size()
+                                                   << " samples at " << w.samples.back().clock_mhz
+                                                   << " MHz; checks " << e.check_seconds << " s, measured in "
+                                                   << e.measure_seconds << " s");
+  BOOST_TEST(w.samples.size() == 20U);
+  for (const Sample& sample : w.samples) {
+    BOOST_TEST(sample.seconds > 0.0);
+    BOOST_TEST(sample.clock_mhz > 0.0);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_misbehaviour, *gpu_test::needs_a_gpu())
+
+BOOST_AUTO_TEST_CASE(honest_work_is_measured) {
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_breaks_or_hangs_the_device_is_stopped_and_the_next_is_judged_as_ever) {
+  check({{"hostile/reads_nowhere.cu", {Stage::smoke}, "ILLEGAL_ADDRESS"}});
+  check_that_honest_work_passes();
+  check({{"hostile/spins_for_ever.cu", {Stage::smoke}, "did not end within"}});
+  check_that_honest_work_passes();
+  check({{"hostile/misaligned.cu", {Stage::smoke}, "MISALIGNED_ADDRESS"},
+         {"hostile/traps.cu", {Stage::smoke}, "CUDA_ERROR"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_in_words) {
+  check({{"hostile/asks_for_too_much_memory.cu", {Stage::smoke}, "bytes on the GPU"},
+         {"cheats/launch_fails_beside_a_right_output.cu", {Stage::lint, Stage::smoke}, "finish"},
+         {"hostile/writes_past_the_end.cu", {Stage::smoke}, "behind the end of 'y'"},
+         {"hostile/writes_before_the_start.cu", {Stage::smoke}, "before the start of 'y'"},
+         {"cheats/remembers_in_a_global.cu", {Stage::screen}, "runs"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_is_stopped_by_the_comparison_and_told_where) {
+  check({{"hostile/returns_nan.cu", {Stage::smoke}, "NaN"},
+         {"hostile/races.cu", {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism}, ""},
+         {"cheats/answers_a_constant.cu", {Stage::smoke}, "got"},
+         {"cheats/lowers_the_precision.cu", {Stage::smoke}, "allowed"},
+         {"cheats/leaves_out_the_last_tile.cu", {Stage::smoke, Stage::sweep}, "got"},
+         {"cheats/looks_for_the_answer_beyond_its_buffers.cu", {Stage::smoke}, "got"},
+         {"cheats/overwrites_its_input.cu", {Stage::smoke}, "'x'"}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
+  check({{"cheats/keeps_what_is_there.cu", {Stage::smoke}, "never written"},
+         {"cheats/remembers_in_workspace.cu", {Stage::smoke}, "never written"},
+         {"cheats/replays_by_pointer.cu", {Stage::smoke}, "behind the end of 'y'"},
+         {"cheats/computes_when_it_sees_poison.cu", {Stage::smoke}, "never written"},
+         {"cheats/saves_rows_for_the_next_call.cu", kAnywhere, ""},
+         {"cheats/pins_its_input_in_the_cache.cu", {}, ""}});
+}
+
+BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
+  check({{"cheats/knows_the_benchmark.cu", {Stage::measure}, "never written"},
+         {"cheats/skips_rows_of_large_inputs.cu", {Stage::measure}, "timed run"},
+         {"cheats/works_every_other_time.cu", kAnywhere, ""}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
+  // The lists above name them all; a new kernel must be added to one of them.
+  std::size_t count = 0;
+  for (const char* folder : {"hostile", "cheats"})
+    for (const auto& entry : fs::directory_iterator(kernels() / folder)) count += entry.path().extension() == ".cu";
+  BOOST_TEST(count == 25U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
