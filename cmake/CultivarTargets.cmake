@@ -37,7 +37,7 @@ function(cultivar_program name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin BUILD_RPATH "$ORIGIN/../lib")
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
-  if(NOT name MATCHES "^bench-")
+  if(NOT name MATCHES "^(bench|tests)-")
     add_dependencies(programs ${name})
   endif()
 endfunction()

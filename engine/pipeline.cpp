@@ -14,12 +14,17 @@ namespace flow = oneapi::tbb::flow;
 
 namespace {
 
-// Threads that may wait for other processes, which TBB's own must not.
+// How often in a row a device may fail to have a worker before the others go on without it.
+constexpr int kDevicePatience = 2;
+
+// Threads that may wait for other processes, which TBB's own must not. Each thread is one worker's; in a lane of
+// devices one whose worker cannot be had hands its job to the others, and leaves when that happens again.
 class Lane {
  public:
   using Done = std::function<void(JobPtr)>;
 
-  Lane(int threads, std::function<void(Job&, int)> work) : work_(std::move(work)) {
+  Lane(int threads, bool of_devices, std::function<void(Job&, int)> work)
+      : work_(std::move(work)), of_devices_(of_devices), living_(threads) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
   }
   ~Lane() {
@@ -42,7 +47,24 @@ class Lane {
   }
 
  private:
+  // True: others have the job now, and whether this thread goes on is for `troubles` to say.
+  bool handed_over(JobPtr& job, Done& done, int index, int troubles) {
+    if (!of_devices_ || !job->trouble || job->trouble->stage == "interrupted") return false;
+    const std::lock_guard lock(mutex_);
+    if (living_ < 2 || closed_) return false;
+    const bool leaves = troubles >= kDevicePatience;
+    if (leaves) --living_;
+    job->device_troubles.push_back(fmt::format("device {} of the search: {}: {}{}", index, job->trouble->stage,
+                                               job->trouble->message,
+                                               leaves ? " (it is out of use from now on; the others go on)" : ""));
+    job->trouble.reset();
+    waiting_.emplace_front(std::move(job), std::move(done));
+    changed_.notify_all();
+    return true;
+  }
+
   void run(int index) {
+    int troubles = 0;  // in a row
     for (;;) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
@@ -55,7 +77,11 @@ class Lane {
       } catch (const std::exception& e) {
         job->trouble = Error{"missing", e.what()};
       }
-      done(std::move(job));
+      troubles = job->trouble ? troubles + 1 : 0;
+      if (!handed_over(job, done, index, troubles))
+        done(std::move(job));
+      else if (troubles >= kDevicePatience)
+        return;
     }
   }
 
@@ -64,6 +90,8 @@ class Lane {
   std::condition_variable changed_;
   std::deque<std::pair<JobPtr, Done>> waiting_;
   bool closed_ = false;
+  bool of_devices_;
+  int living_;
   std::vector<std::jthread> threads_;  // last: joined before the rest goes
 };
 
@@ -110,8 +138,8 @@ struct Pipeline::Graph {
       : threads(oneapi::tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(2, oneapi::tbb::global_control::active_value(
                                              oneapi::tbb::global_control::max_allowed_parallelism))),
-        compile_lane(compilers, [&pipeline](Job& job, int) { pipeline.compile_now(job); }),
-        measure_lane(devices, [&pipeline](Job& job, int device) { pipeline.measure_now(job, device); }),
+        compile_lane(compilers, false, [&pipeline](Job& job, int) { pipeline.compile_now(job); }),
+        measure_lane(devices, true, [&pipeline](Job& job, int device) { pipeline.measure_now(job, device); }),
         steward(graph, flow::serial,
                 [this, handler = std::move(handler)](JobPtr job, Steward::output_ports_type& out) {
                   ports = &out;
@@ -190,6 +218,7 @@ void Pipeline::compile_now(Job& job) {
 }
 
 void Pipeline::measure_now(Job& job, int device) {
+  if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
   lease_.begin_measure();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
   if (abandoning_ && !is_urgent(job)) {

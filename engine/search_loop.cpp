@@ -126,6 +126,12 @@ void SearchLoop::leave(const Job& job) {
 
 void SearchLoop::came_back(const JobPtr& job) {
   const bool measured = job->evaluation || job->report;
+  if (!job->device_troubles.empty()) {
+    record([&](Step& step) {
+      for (const std::string& what : job->device_troubles) tell(step, "trouble", job->id, what);
+    });
+    job->device_troubles.clear();
+  }
   // It stays proposed in the record, and a resumed search evaluates it.
   if (phase_ == Phase::leaving || job->abandoned) return leave(*job);
   if (job->trouble) return had_trouble(job);

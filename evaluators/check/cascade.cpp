@@ -64,6 +64,7 @@ class Measuring {
     const std::uint64_t seed = derive_seed(seed_, "measure", index);
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()), stock_);
+    if (site_.device.apart_from_host()) runs.work_beside_runs();
     const auto incumbent = request_.incumbent_us.find(workload.name);
     if (auto wrong = sample(
             runs, sides, request_.sampling,

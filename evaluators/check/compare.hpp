@@ -9,15 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/check/rows.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
-
-// The legal roundings' error of one output.
-struct LegalError {
-  double max = 0.0, rms = 0.0;
-};
 
 // What is compared: rows in increasing order; those that share row / block_rows form a block.
 struct ExpectedRows {

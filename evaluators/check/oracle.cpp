@@ -123,6 +123,7 @@ Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& c
   void* const opened = dlopen(fs::absolute(*path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return failure("oracle", fmt::format("cannot load the oracle: {}", dlerror()));
   OracleLibrary library;
+  library.folder_ = fs::absolute(*path).parent_path();
   library.handle_ = std::shared_ptr<void>(opened, [](void* handle) { dlclose(handle); });
   library.exact_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row"));
   library.rounded_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row_rounded"));
@@ -131,6 +132,36 @@ Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& c
                                          "ReferenceArgs&, std::int64_t row, double* out)",
                                          task.folder.string()));
   return library;
+}
+
+namespace {
+
+fs::path legal_file(const fs::path& folder, const std::string& workload) {
+  return folder / fmt::format("legal-{}", sha256_hex(workload).substr(0, 24));
+}
+
+}  // namespace
+
+std::vector<LegalError> OracleLibrary::known_legal_errors(const std::string& workload) const {
+  std::ifstream in(legal_file(folder_, workload));
+  std::vector<LegalError> errors;
+  std::size_t count = 0;
+  in >> count;
+  for (LegalError error; errors.size() < count && in >> error.max >> error.rms;) errors.push_back(error);
+  if (errors.size() != count) errors.clear();
+  return errors;
+}
+
+void OracleLibrary::keep_legal_errors(const std::string& workload,
+                                      const std::vector<LegalError>& errors) const {
+  std::string text = fmt::format("{}\n", errors.size());
+  for (const LegalError& error : errors) text += fmt::format("{:.17g} {:.17g}\n", error.max, error.rms);
+  // Whole or not at all; without it the next worker takes it again.
+  const fs::path file = legal_file(folder_, workload);
+  const fs::path partial = fmt::format("{}.{}.partial", file.string(), getpid());
+  if (!write_text(partial, text)) return;
+  std::error_code ignored;
+  fs::rename(partial, file, ignored);
 }
 
 RowFunction OracleLibrary::control(const std::string& name) const {

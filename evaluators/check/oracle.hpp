@@ -15,6 +15,11 @@
 
 namespace cultivar {
 
+// The legal roundings' error of one output.
+struct LegalError {
+  double max = 0.0, rms = 0.0;
+};
+
 using RowFunction = void (*)(const ReferenceArgs& args, std::int64_t row, double* out);
 
 // Stays loaded as long as any copy lives. Thread-safe.
@@ -28,8 +33,14 @@ class OracleLibrary {
   RowFunction rounded() const { return rounded_; }     // nullptr: the task models no legal roundings
   RowFunction control(const std::string& name) const;  // nullptr: reference.cpp lacks control_<name>
 
+  // R of a workload (see compare.hpp), kept beside the library: a new worker need not take it again. Empty:
+  // unknown.
+  std::vector<LegalError> known_legal_errors(const std::string& workload) const;
+  void keep_legal_errors(const std::string& workload, const std::vector<LegalError>&) const;
+
  private:
   std::shared_ptr<void> handle_;
+  std::filesystem::path folder_;
   RowFunction exact_ = nullptr, rounded_ = nullptr;
 };
 

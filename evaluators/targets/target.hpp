@@ -126,6 +126,8 @@ class Device {  // not thread-safe
   // False after a fault that nothing in this process recovers from (a GPU's context is lost): the worker
   // answers the request and ends, and its successor starts afresh.
   virtual bool usable() const { return true; }
+  // True where runs leave the host's cores free: the judge may compute beside them.
+  virtual bool apart_from_host() const { return false; }
 };
 
 }  // namespace cultivar

@@ -41,6 +41,7 @@ class Duel {
       bout.runs =
           std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
                                       request_.oracle_rows, site_.run_deadline_s, threads, stock);
+      if (site_.device.apart_from_host()) bout.runs->work_beside_runs();
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
         bout.sides[static_cast<std::size_t>(side)] =

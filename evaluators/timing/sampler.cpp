@@ -18,7 +18,7 @@ namespace {
 
 // Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
 constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
-constexpr double kWiderFlops = 2e9;
+constexpr double kWiderFlops = 3e8;
 
 // Runs in a row that do not count because the cell was busy outside its time: noise ends, a cheat does not.
 constexpr int kMostDisturbances = 12;
@@ -68,10 +68,12 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
 }
 
 TimedRuns::~TimedRuns() {
+  if (ahead_.valid()) ahead_.wait();
   if (stock_) stock_->outputs = std::move(outputs_);
 }
 
 void TimedRuns::next() {
+  if (ahead_.valid()) ahead_.get();  // it reads the inputs that go
   pool_.next();
   ++run_;
   exact_.clear();
@@ -97,6 +99,10 @@ std::vector<std::int64_t> TimedRuns::draw_rows(std::int64_t count, std::string_v
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
+  if (beside_ && exact_.empty() && !ahead_.valid())
+    ahead_ = std::async(std::launch::async, [this] {
+      return oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+    });
   auto ran = run(side);
   return ran ? check(*side.session, *ran) : ran;
 }
@@ -142,24 +148,33 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
   }
 }
 
-// R depends on the workload and its fills alone, so that one set of inputs serves all.
+// R depends on the workload and its fills alone, so that one set of inputs serves all, and every worker after
+// this one.
 const std::vector<LegalError>& TimedRuns::legal() {
   if (!stock_) stock_ = std::make_shared<TimingStock>();
-  std::vector<LegalError>& known = stock_->legal[workload_.name];
-  if (!known.empty()) return known;
+  std::string name = fmt::format("{} {}", workload_.name, name_of(workload_.dtype));
+  for (const auto& [dimension, value] : workload_.values) name += fmt::format(" {}={}", dimension, value);
+  std::vector<LegalError>& known = stock_->legal[name];
+  if (known.size() == layout_.outputs().size()) return known;
+  if (known = library_.known_legal_errors(name); known.size() == layout_.outputs().size()) return known;
   const double row_flops = std::max(1.0, task_.flops(workload_) / static_cast<double>(layout_.rows()));
   const auto affordable = static_cast<std::int64_t>(std::min(1e6, kWiderFlops / row_flops));
   const std::vector<std::int64_t> rows =
       draw_rows(std::clamp(affordable, kLeastWiderRows, kWiderRows), "wider");
   const auto of = [&](RowFunction f) { return oracle_.rows(f, pool_.view(), rows, layout_.row_elements()); };
-  return known = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
+  known = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
+  library_.keep_legal_errors(name, known);
+  return known;
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample& sample) {
   if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
                                          describe_unwritten(layout_, unwritten)));
-  if (exact_.empty()) exact_ = oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+  if (exact_.empty())
+    exact_ = ahead_.valid()
+                 ? ahead_.get()
+                 : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
   // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
   ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
   if (library_.rounded() != nullptr) {
@@ -190,7 +205,6 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const bool alone = sides.size() == 1;
 
-  double warm_seconds = 0.0;  // of the variant
   const auto block = [&](bool keep) -> std::optional<Evaluation> {
     alive();
     runs.next();
@@ -200,7 +214,6 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
       if (!side.trouble.empty()) continue;
       auto sample = keep || warm_up.checked ? runs.time(side) : runs.warm(side);
       if (sample && keep) side.samples.push_back(*sample);
-      if (sample && !keep && i == 0) warm_seconds += sample->seconds;
       if (sample) continue;
       if (i == 0) return sample.error();
       side.trouble = sample.error().reason + "\n" + sample.error().diagnostics;
@@ -209,7 +222,7 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
   };
 
   for (int i = 0;
-       i == 0 || ((i < warm_up.runs || warm_seconds < warm_up.seconds) && since(start) < warm_up.enough_s);
+       i == 0 || ((i < warm_up.runs || since(start) < warm_up.seconds) && since(start) < warm_up.enough_s);
        ++i)
     if (auto wrong = block(false)) return wrong;
   const Clock::time_point counting = Clock::now();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,7 +37,7 @@ struct TimingStock {
 // Runs that are timed and not counted, before the first that is.
 struct WarmUp {
   int runs = 10;
-  double seconds = 0.0;    // of timed work, besides the runs
+  double seconds = 0.0;    // wall time, besides the runs
   double enough_s = 0.05;  // wall time after which it is warm whatever else
   bool checked = true;     // like counted runs
 
@@ -51,6 +52,8 @@ class TimedRuns {
   TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
             double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr);
   ~TimedRuns();
+  // From now on the oracle may work while a run is under way: right where runs leave the host's cores alone.
+  void work_beside_runs() { beside_ = true; }
 
   // New inputs and new secret rows. Sides that are compared run on the same ones.
   void next();
@@ -81,6 +84,8 @@ class TimedRuns {
   std::vector<std::int64_t> rows_;
   std::vector<std::vector<std::int64_t>> wanted_;  // elements of rows_, by output
   std::vector<double> exact_, rounded_;  // of rows_; empty until a run of the current inputs has ended
+  bool beside_ = false;
+  std::future<std::vector<double>> ahead_;  // what exact_ will be
 };
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. A rejection is the

@@ -160,6 +160,7 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
       if (progress) progress(last_progress);
       continue;
     }
+    if (message->value("last", false)) stop();
     if (message->contains("answer")) return std::move((*message)["answer"]);
     if (!message->contains("trouble"))
       return ended(trouble(Kind::lost, "it sent a frame that answers nothing"));

@@ -43,9 +43,12 @@ class Worker {
         return 1;
       }
       if (request->value("request", "") == "shutdown") return 0;
-      if (!frames_.write(answer(*request), deadline_in(kWriteSeconds))) return 1;
+      Json said = answer(*request);
+      const bool last = device_ && !device_->usable();
+      if (last) said["last"] = true;
+      if (!frames_.write(said, deadline_in(kWriteSeconds))) return 1;
       // Leaving in good order would mean to wait for a device that may never answer.
-      if (device_ && !device_->usable()) std::_Exit(0);
+      if (last) std::_Exit(0);
     }
   }
 

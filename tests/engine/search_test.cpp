@@ -108,6 +108,24 @@ BOOST_AUTO_TEST_CASE(one_seed_gives_one_record) {
   BOOST_TEST((ids(a) != ids(c)));
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_stays_wedged_is_left_out_and_the_others_go_on) {
+  ScratchFolder scratch;
+  std::atomic<int> tried{0};
+  Simulation simulation;
+  simulation.evaluate_s = 0.002;
+  simulation.has_no_worker = [&](int device) { return device == 1 && ++tried > 0; };
+  const Outcome outcome =
+      run_search(scratch, {"budget.evaluations=40", "evaluation.devices=[0, 1]", "evaluation.depth=4"}, simulation);
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations));
+  const Record record = record_of(scratch);
+  BOOST_TEST(record.summary().evaluations == 40);
+  BOOST_TEST(tried.load() == 2);
+  int told = 0;
+  for (const auto& event : record.events(10'000))
+    told += event.kind == "trouble" && event.text.find("out of use from now on") != std::string::npos;
+  BOOST_TEST(told == 1);
+}
+
 BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
   ScratchFolder scratch;
   std::map<std::string, int> measured;

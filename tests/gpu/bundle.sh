@@ -6,8 +6,8 @@ build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
-for program in "$build"/bin/cultivar "$build"/bin/cultivar-worker-cuda "$build"/bin/cultivar-nvrtc \
-  "$build"/bin/bench-gpu-judgements "$build"/tests/tests-gpu; do
+for program in "$build"/bin/cultivar-worker-cuda "$build"/bin/cultivar-nvrtc \
+  "$build"/bin/bench-gpu-judgements "$build"/bin/tests-gpu; do
   strip -o "$out/bin/$(basename "$program")" "$program"
   ldd "$program" | awk '$2 == "=>" { print $3 }'
 done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | while read -r library; do

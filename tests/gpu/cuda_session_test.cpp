@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluators/worker/process.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;
@@ -227,8 +228,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_map_brings_tiles_and_fills_what_is_outside) {
   plan.kernels[0].shared_bytes = 128 * 32 * 4;
   auto one = session(R"(struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
     extern "C" __global__ void k(const __grid_constant__ CUtensorMap tile, float* out) {
-      extern __shared__ alignas(128) float box[];
-      __shared__ alignas(8) unsigned long long barrier;
+      extern __shared__ __align__(128) float box[];
+      __shared__ __align__(8) unsigned long long barrier;
       const unsigned to = (unsigned)__cvta_generic_to_shared(box), at = (unsigned)__cvta_generic_to_shared(&barrier);
       if (threadIdx.x == 0) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(at) : "memory");

@@ -70,7 +70,10 @@ tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& va
   return compiled;
 }
 
-Expected<Evaluation> SimulatedEvaluator::evaluate(int, const EvaluateRequest& request, const Note& note) {
+Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequest& request,
+                                                  const Note& note) {
+  if (simulation_.has_no_worker && simulation_.has_no_worker(device))
+    return failure("worker measure", "the device does not answer");
   const Variant& variant = request.variant.variant;
   if (simulation_.on_evaluate) simulation_.on_evaluate(variant);
   if (simulation_.evaluate_instead) return simulation_.evaluate_instead(variant);
@@ -107,7 +110,9 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int, const EvaluateRequest& re
   return evaluation;
 }
 
-Expected<GateReport> SimulatedEvaluator::gate(int, const GateRequest& request, const Note& note) {
+Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& request, const Note& note) {
+  if (simulation_.has_no_worker && simulation_.has_no_worker(device))
+    return failure("worker measure", "the device does not answer");
   note("comparing");
   sleep(simulation_.gate_s);
   if (interrupted_) return failure("interrupted", "interrupted");

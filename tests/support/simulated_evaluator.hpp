@@ -24,6 +24,7 @@ struct Simulation {
   std::function<void(const Variant&)> on_evaluate;
   std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // when it is set
   bool refuse_confirmation = false;
+  std::function<bool(int device)> has_no_worker;  // when it is set
 };
 
 // The true speed of softmax_source()'s knobs.

@@ -61,6 +61,7 @@ class CudaDevice : public Device {
   }
 
   bool usable() const override { return !gpu_.lost(); }
+  bool apart_from_host() const override { return true; }
 
  private:
   std::filesystem::path cache_;

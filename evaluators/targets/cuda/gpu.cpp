@@ -62,7 +62,8 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
   sensors_ = std::make_unique<Sensors>(bus_id());
   const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
-  kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors));
+  kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors),
+                                          attribute(attribute::shared_optin));
   Result started = kernels_->nothing();
   const std::optional<Fault> silent = started == result::success
                                           ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")

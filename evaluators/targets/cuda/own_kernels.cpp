@@ -20,7 +20,7 @@ constexpr std::array own_names = {"cultivar_poison",       "cultivar_still_poiso
                                   "cultivar_window",       "cultivar_gather",         "cultivar_write_guards",
                                   "cultivar_check_guards", "cultivar_wait",           "cultivar_stamp",
                                   "cultivar_nothing",      "cultivar_copy",           "cultivar_read",
-                                  "cultivar_matrix"};
+                                  "cultivar_matrix",       "cultivar_scrub"};
 
 // One wgmma of 64 x 256 x 16 names its 128 accumulators one by one.
 std::string wgmma_macro() {
@@ -62,8 +62,11 @@ std::vector<std::byte> own_machine_code(const std::string& architecture, const s
 }
 
 OwnKernels::OwnKernels(const Driver& driver, Stream stream, std::span<const std::byte> machine_code,
-                       int multiprocessors)
-    : driver_(driver), stream_(stream), multiprocessors_(static_cast<unsigned>(multiprocessors)) {
+                       int multiprocessors, int shared_bytes)
+    : driver_(driver),
+      stream_(stream),
+      multiprocessors_(static_cast<unsigned>(multiprocessors)),
+      shared_bytes_(static_cast<unsigned>(shared_bytes)) {
   static_assert(own_names.size() == kCount);
   Module loaded = nullptr;
   driver.must(driver.ModuleLoadData(&loaded, machine_code.data()), "loading the judge's own kernels");
@@ -71,6 +74,8 @@ OwnKernels::OwnKernels(const Driver& driver, Stream stream, std::span<const std:
     driver.must(driver.ModuleGetFunction(&functions_[i], loaded, own_names[i]), own_names[i]);
     if (driver.FuncLoad != nullptr) driver.must(driver.FuncLoad(functions_[i]), own_names[i]);
   }
+  driver.must(driver.FuncSetAttribute(functions_[kScrub], function_attribute::max_dynamic_shared, shared_bytes),
+              "asking for shared memory");
 }
 
 template <class... Arguments>
@@ -81,6 +86,7 @@ Result OwnKernels::launch(Name name, unsigned blocks_x, unsigned blocks_y, unsig
   config.grid[0] = blocks_x;
   config.grid[1] = blocks_y;
   config.block[0] = threads;
+  if (name == kScrub) config.shared_bytes = shared_bytes_;
   config.stream = stream_;
   return driver_.LaunchKernelEx(&config, functions_[name], parameters, nullptr);
 }
@@ -138,6 +144,9 @@ Result OwnKernels::stamp(Address out) const {
 }
 Result OwnKernels::nothing() const {
   return launch(kNothing, 1, 1, 1);
+}
+Result OwnKernels::scrub(std::uint64_t seed) const {
+  return launch(kScrub, multiprocessors_, 1, 1024, shared_bytes_, seed);
 }
 Result OwnKernels::copy(Address to, Address from, std::uint64_t bytes) const {
   return launch(kCopy, multiprocessors_ * 8, 1, kThreads, to, from, bytes / 16);

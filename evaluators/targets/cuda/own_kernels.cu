@@ -128,6 +128,13 @@ extern "C" __global__ void cultivar_stamp(u64* out) {
 
 extern "C" __global__ void cultivar_nothing() {}
 
+// One block on each multiprocessor, with all of its shared memory: what a kernel left there is gone.
+extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed) {
+  extern __shared__ u64 shared[];
+  for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
+    *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed + blockIdx.x, i);
+}
+
 // --- Ceilings ---
 
 extern "C" __global__ void cultivar_copy(uint4* to, const uint4* from, u64 count) {

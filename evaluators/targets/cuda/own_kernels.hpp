@@ -24,7 +24,8 @@ std::vector<std::byte> own_machine_code(const std::string& architecture, const s
 
 class OwnKernels {  // not thread-safe; lives as long as the context
  public:
-  OwnKernels(const Driver&, Stream, std::span<const std::byte> machine_code, int multiprocessors);
+  OwnKernels(const Driver&, Stream, std::span<const std::byte> machine_code, int multiprocessors,
+             int shared_bytes);
 
   Result poison(Address to, std::uint64_t bytes, std::uint64_t seed) const;
   // Adds to *count, *sum.
@@ -38,6 +39,7 @@ class OwnKernels {  // not thread-safe; lives as long as the context
   Result wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const;
   Result stamp(Address out) const;  // two numbers a multiprocessor: ns, cycles
   Result nothing() const;
+  Result scrub(std::uint64_t seed) const;  // the shared memory of every multiprocessor
   Result copy(Address to, Address from, std::uint64_t bytes) const;
   Result read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const;
   // Returns through `flops` how many operations it is.
@@ -58,6 +60,7 @@ class OwnKernels {  // not thread-safe; lives as long as the context
     kCopy,
     kRead,
     kMatrix,
+    kScrub,
     kCount
   };
   template <class... Arguments>
@@ -66,7 +69,7 @@ class OwnKernels {  // not thread-safe; lives as long as the context
 
   const Driver& driver_;
   Stream stream_;
-  unsigned multiprocessors_;
+  unsigned multiprocessors_, shared_bytes_;
   std::array<Function, kCount> functions_{};
 };
 

@@ -134,7 +134,7 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   choose_places(options.poison_seed);
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
-  steps << own.write_guards(guards_, secret_)
+  steps << own.scrub(options.poison_seed) << own.write_guards(guards_, secret_)
         << driver.MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream());
   std::size_t next_input = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
