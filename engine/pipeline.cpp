@@ -17,8 +17,8 @@ namespace {
 // How often in a row a device may fail to have a worker before the others go on without it.
 constexpr int kDevicePatience = 2;
 
-// Threads that may wait for other processes, which TBB's own must not. Each thread is one worker's; in a lane of
-// devices one whose worker cannot be had hands its job to the others, and leaves when that happens again.
+// Threads that may wait for other processes, which TBB's own must not. Each thread is one worker's; in a lane
+// of devices one whose worker cannot be had hands its job to the others, and leaves when that happens again.
 class Lane {
  public:
   using Done = std::function<void(JobPtr)>;
@@ -54,9 +54,9 @@ class Lane {
     if (living_ < 2 || closed_) return false;
     const bool leaves = troubles >= kDevicePatience;
     if (leaves) --living_;
-    job->device_troubles.push_back(fmt::format("device {} of the search: {}: {}{}", index, job->trouble->stage,
-                                               job->trouble->message,
-                                               leaves ? " (it is out of use from now on; the others go on)" : ""));
+    job->device_troubles.push_back(
+        fmt::format("device {} of the search: {}: {}{}", index, job->trouble->stage, job->trouble->message,
+                    leaves ? " (it is out of use from now on; the others go on)" : ""));
     job->trouble.reset();
     waiting_.emplace_front(std::move(job), std::move(done));
     changed_.notify_all();

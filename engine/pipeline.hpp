@@ -32,10 +32,10 @@ struct Job {
   std::vector<tl::expected<Compiled, Evaluation>> compiled;
   std::optional<Evaluation> evaluation;
   std::optional<GateReport> report;
-  std::optional<Error> trouble;  // no worker could be had, whatever the candidate is
+  std::optional<Error> trouble;              // no worker could be had, whatever the candidate is
   std::vector<std::string> device_troubles;  // of devices that it was tried on before, in words
-  bool abandoned = false;        // not worked on, because the search is about to stop
-  std::string kernel;            // hash of machine code and plans, once compiled
+  bool abandoned = false;                    // not worked on, because the search is about to stop
+  std::string kernel;                        // hash of machine code and plans, once compiled
 };
 using JobPtr = std::shared_ptr<Job>;
 

@@ -19,8 +19,8 @@ namespace {
 // Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
 constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
 constexpr double kWiderFlops = 3e8;
-// What the oracle may do for one timed run; below kLeastRows it does it all the same. The rows of a measurement's many
-// runs add up.
+// What the oracle may do for one timed run; below kLeastRows it does it all the same. The rows of a
+// measurement's many runs add up.
 constexpr double kSampleFlops = 1.2e8;
 constexpr int kLeastRows = 6;
 
@@ -37,8 +37,8 @@ std::vector<double> seconds_of(const std::vector<Sample>& samples) {
 }
 
 int affordable_rows(const Task& task, const Workload& workload, int wanted) {
-  const double row_flops =
-      std::max(1.0, task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, task.row_count(workload))));
+  const double row_flops = std::max(
+      1.0, task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, task.row_count(workload))));
   const double affordable = std::min(1e6, kSampleFlops / row_flops);
   return std::min(wanted, std::max(kLeastRows, static_cast<int>(affordable)));
 }
@@ -137,10 +137,9 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     options.wanted = wanted_;
     auto ran = side.session->run(pool_.inputs(), outputs_, options);
     if (ran && ran->disturbance.empty()) return *ran;
-    if (ran) {
-      side.why_discarded = ran->disturbance;
-    }
+    if (ran) side.why_discarded = ran->disturbance;
     if (ran && ran->device_disturbed) {
+      ++side.discarded;
       if (++device_disturbances > kMostDeviceDisturbances)
         throw std::runtime_error(fmt::format(
             "the device is not fit to be timed: {} runs in a row on {} did not count, the last because {}",
@@ -183,9 +182,8 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
                                          describe_unwritten(layout_, unwritten)));
   if (exact_.empty())
-    exact_ = ahead_.valid()
-                 ? ahead_.get()
-                 : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+    exact_ = ahead_.valid() ? ahead_.get()
+                            : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
   // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
   ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
   if (library_.rounded() != nullptr) {

@@ -22,7 +22,7 @@ struct SampledSide {
   std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()> open;
   std::unique_ptr<Session> session = nullptr;  // opened by the first run, and again after noise
   std::vector<Sample> samples = {};
-  std::string trouble = {};   // a contender that failed: it drops out, and this says why
+  std::string trouble = {};    // a contender that failed: it drops out, and this says why
   std::int64_t discarded = 0;  // runs that did not count
   std::string why_discarded = {};
 };

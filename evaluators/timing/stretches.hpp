@@ -17,9 +17,8 @@ void* allocate(std::size_t bytes);  // throws std::bad_alloc
 void release(void*);
 }  // namespace huge_pages
 
-
-// For hundreds of megabytes that are read in small pieces all over: with pages of 4 KiB most of the time would go into
-// finding where they are.
+// For hundreds of megabytes that are read in small pieces all over: with pages of 4 KiB most of the time
+// would go into finding where they are.
 template <class T>
 struct HugePages {
   using value_type = T;

@@ -95,9 +95,11 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   const fs::path program = options_.programs / program_;
   process.command = options_.launcher;
   for (const std::string& argument : {program.string(), role_}) process.command.push_back(argument);
+  // Beside a GPU the oracle may take all: none of them bears on what is timed there.
+  const int cores = options_.target == TargetKind::cpu ? options_.cores : 0;
   if (role_ == "measure")
     for (const std::string& argument : {std::string("--device"), std::to_string(options_.device),
-                                        std::string("--cores"), std::to_string(options_.cores)})
+                                        std::string("--cores"), std::to_string(cores)})
       process.command.push_back(argument);
   std::error_code ignored;
   if (options_.launcher.empty() && !fs::exists(program, ignored))

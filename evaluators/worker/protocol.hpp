@@ -5,7 +5,8 @@
 //   <- {"progress": "..."}                     any number, at most one in half a second
 //   <- {"answer": {...}} or {"trouble": {"stage": "...", "message": "..."}}
 //
-// With "last": true beside it the worker has lost its device: it ends, and the next request wants a new worker.
+// With "last": true beside it the worker has lost its device: it ends, and the next request wants a new
+// worker.
 //
 // Requests: configure, info, compile, evaluate, gate, shutdown. A variant travels as its source and its
 // tunable values: the worker reads and checks it itself. Every function here throws nlohmann::json::exception

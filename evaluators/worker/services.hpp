@@ -19,8 +19,7 @@ struct ServiceOptions {
   std::filesystem::path cache;        // compiled binaries and measured ceilings; shared by runs
   std::filesystem::path task_folder;
   int device = 0;
-  int cores =
-      2;  // of the cpu target, or of the oracle beside a GPU; 0: all. Quick workloads are sized for two
+  int cores = 2;  // of the cpu target; 0: all. Quick workloads are sized for two
   int compile_workers = 1;
   double compile_deadline_s = 60.0;  // for one variant and one assignment of its macros
   double run_deadline_s = 10.0;      // for one launch of a variant's whole plan

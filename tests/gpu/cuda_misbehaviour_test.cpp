@@ -1,6 +1,6 @@
-// Every kernel under tests/kernels/cuda/cheats and hostile goes through the whole cascade on a real GPU: where it is
-// stopped, and with which words. An honest one is judged after each group, in a fresh context where one was broken.
-// runs alone
+// Every kernel under tests/kernels/cuda/cheats and hostile goes through the whole cascade on a real GPU:
+// where it is stopped, and with which words. An honest one is judged after each group, in a fresh context
+// where one was broken. runs alone
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -20,8 +20,9 @@ const std::set<Stage> kAnywhere = {Stage::smoke,       Stage::sweep, Stage::stre
 
 struct Fate {
   const char* file;
-  std::set<Stage> stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
-  const char* words;       // of the reason or the diagnostics
+  std::set<Stage>
+      stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
+  const char* words;  // of the reason or the diagnostics
 };
 
 fs::path kernels() {
@@ -75,8 +76,8 @@ Judge& judge() {
 void check(const std::vector<Fate>& fates) {
   for (const Fate& fate : fates) {
     const Evaluation e = judge().judge(fate.file);
-    BOOST_TEST_MESSAGE("fate: " << fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage)) << ": "
-                                << e.reason << (e.worker_lost ? " (worker lost)" : ""));
+    BOOST_TEST_MESSAGE("fate: " << fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage))
+                                << ": " << e.reason << (e.worker_lost ? " (worker lost)" : ""));
     if (fate.stages.empty()) {
       BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
                                          << e.diagnostics);
@@ -86,7 +87,8 @@ void check(const std::vector<Fate>& fates) {
     BOOST_TEST(fate.stages.count(e.stage) == 1U,
                fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
     BOOST_TEST((e.reason + "\n" + e.diagnostics).find(fate.words) != std::string::npos,
-               fate.file << " is told: " << e.reason << "\n" << e.diagnostics);
+               fate.file << " is told: " << e.reason << "\n"
+                         << e.diagnostics);
   }
 }
 
@@ -96,11 +98,11 @@ void check_that_honest_work_passes() {
   BOOST_TEST(!e.worker_lost);
   if (!e.measured()) return;
   const WorkloadResult& w = e.workloads.front();
-  BOOST_TEST_MESSAGE("fate: honest_softmax.cu -> " << w.value << " " << w.unit << ", " << w.median_us << " us ["
-                                                   << w.q1_us << ", " << w.q3_us << "], " << w.samples.size()
-                                                   << " samples at " << w.samples.back().clock_mhz
-                                                   << " MHz; checks " << e.check_seconds << " s, measured in "
-                                                   << e.measure_seconds << " s");
+  BOOST_TEST_MESSAGE("fate: honest_softmax.cu -> "
+                     << w.value << " " << w.unit << ", " << w.median_us << " us [" << w.q1_us << ", "
+                     << w.q3_us << "], " << w.samples.size() << " samples at " << w.samples.back().clock_mhz
+                     << " MHz; checks " << e.check_seconds << " s, measured in " << e.measure_seconds
+                     << " s");
   BOOST_TEST(w.samples.size() == 20U);
   for (const Sample& sample : w.samples) {
     BOOST_TEST(sample.seconds > 0.0);
@@ -167,7 +169,8 @@ BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   // The lists above name them all; a new kernel must be added to one of them.
   std::size_t count = 0;
   for (const char* folder : {"hostile", "cheats"})
-    for (const auto& entry : fs::directory_iterator(kernels() / folder)) count += entry.path().extension() == ".cu";
+    for (const auto& entry : fs::directory_iterator(kernels() / folder))
+      count += entry.path().extension() == ".cu";
   BOOST_TEST(count == 26U);
 }
 

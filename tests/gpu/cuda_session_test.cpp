@@ -30,13 +30,14 @@ Plan copying(std::size_t words, std::size_t blocks = 264) {
 BOOST_AUTO_TEST_SUITE(cuda_session, *needs_a_gpu())
 
 BOOST_AUTO_TEST_CASE(the_device_tells_what_it_is_and_what_it_can) {
-  for (const char* fact : {"num_sms", "smem_max", "l2_bytes", "registers_max", "threads_max", "compute_capability"})
+  for (const char* fact :
+       {"num_sms", "smem_max", "l2_bytes", "registers_max", "threads_max", "compute_capability"})
     BOOST_TEST(device().facts().at(fact) > 0.0, fact);
   const Ceilings& ceilings = device().ceilings();
   BOOST_TEST_MESSAGE(device().description() << "; " << device().isolation());
   BOOST_TEST_MESSAGE("ceilings: " << ceilings.flops * 1e-12 << " TFLOPS, " << ceilings.bytes_per_second * 1e-9
-                                  << " GB/s, cached " << ceilings.cached_bytes_per_second * 1e-9 << " GB/s, handshake "
-                                  << ceilings.handshake_s * 1e6 << " us");
+                                  << " GB/s, cached " << ceilings.cached_bytes_per_second * 1e-9
+                                  << " GB/s, handshake " << ceilings.handshake_s * 1e6 << " us");
   BOOST_TEST(ceilings.bytes_per_second > 2e11);
   BOOST_TEST(ceilings.cached_bytes_per_second >= ceilings.bytes_per_second);
   BOOST_TEST(ceilings.handshake_s < 1e-4);
@@ -49,11 +50,12 @@ BOOST_AUTO_TEST_CASE(the_device_tells_what_it_is_and_what_it_can) {
 BOOST_AUTO_TEST_CASE(every_type_of_argument_arrives_as_it_was_meant) {
   Plan plan;
   plan.buffers = {{"out", 12 * 8, Use::output, false, 8}};
-  plan.kernels = {kernel("k", 1, 1,
-                         {buffer(0), scalar(Dtype::f64, -1.5), scalar(Dtype::f32, 0.25), scalar(Dtype::i64, -4e15),
-                          scalar(Dtype::i32, -70000), scalar(Dtype::i16, -300), scalar(Dtype::i8, -100),
-                          scalar(Dtype::u64, 5e15), scalar(Dtype::u32, 4e9), scalar(Dtype::u16, 60000),
-                          scalar(Dtype::u8, 200), scalar(Dtype::f16, 1.5), scalar(Dtype::bf16, 1.5)})};
+  plan.kernels = {
+      kernel("k", 1, 1,
+             {buffer(0), scalar(Dtype::f64, -1.5), scalar(Dtype::f32, 0.25), scalar(Dtype::i64, -4e15),
+              scalar(Dtype::i32, -70000), scalar(Dtype::i16, -300), scalar(Dtype::i8, -100),
+              scalar(Dtype::u64, 5e15), scalar(Dtype::u32, 4e9), scalar(Dtype::u16, 60000),
+              scalar(Dtype::u8, 200), scalar(Dtype::f16, 1.5), scalar(Dtype::bf16, 1.5)})};
   auto one = session(R"(#include <cuda_bf16.h>
 #include <cuda_fp16.h>
     extern "C" __global__ void k(double* out, double a, float b, long long c, int d, short e, signed char f,
@@ -83,7 +85,8 @@ BOOST_AUTO_TEST_CASE(a_window_of_a_stretch_is_the_input_wherever_it_begins) {
     Outputs outputs(1);
     const auto ran = one->run(RunInputs(std::vector<RunInput>{input}), outputs, {.poison_seed = offset});
     BOOST_REQUIRE_MESSAGE(ran, words(ran));
-    BOOST_TEST(std::equal(input.bytes.begin(), input.bytes.end(), outputs[0].begin(), outputs[0].end()), offset);
+    BOOST_TEST(std::equal(input.bytes.begin(), input.bytes.end(), outputs[0].begin(), outputs[0].end()),
+               offset);
     BOOST_TEST(one->unwritten_elements() == 0U);
   }
 }
@@ -98,7 +101,8 @@ BOOST_AUTO_TEST_CASE(only_the_elements_that_are_wanted_come_back) {
   const auto ran = one->run({{bytes(in)}}, outputs, options);
   BOOST_REQUIRE_MESSAGE(ran, words(ran));
   const auto out = values<std::uint32_t>(outputs[0]);
-  for (const std::int64_t e : wanted[0]) BOOST_TEST(out[static_cast<std::size_t>(e)] == in[static_cast<std::size_t>(e)]);
+  for (const std::int64_t e : wanted[0])
+    BOOST_TEST(out[static_cast<std::size_t>(e)] == in[static_cast<std::size_t>(e)]);
   BOOST_TEST(out[5] == 0U);
   BOOST_TEST(out[9'998] == 0U);
 }
@@ -213,7 +217,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_map_brings_tiles_and_fills_what_is_outside) {
   if (device().facts().at("compute_capability") < 90.0) return;
   constexpr std::uint64_t width = 96, height = 20;  // the box reaches beyond both
   Plan plan;
-  plan.buffers = {{"in", width * height * 4, Use::input, false, 4}, {"out", 128 * 32 * 4, Use::output, false, 4}};
+  plan.buffers = {{"in", width * height * 4, Use::input, false, 4},
+                  {"out", 128 * 32 * 4, Use::output, false, 4}};
   PlannedTensorMap tile;
   tile.name = "tile";
   tile.dtype = Dtype::f32;
@@ -264,14 +269,17 @@ BOOST_AUTO_TEST_CASE(writes_outside_and_into_inputs_are_found_and_placed) {
     Fault::Kind kind;
     const char* words;
   };
-  for (const Case& c : {Case{"out[1000] = 0;", Fault::Kind::guard_overwritten, "0 bytes behind the end of 'out'"},
-                        Case{"out[1019] = 0;", Fault::Kind::guard_overwritten, "76 bytes behind the end of 'out'"},
-                        Case{"out[-2] = 0;", Fault::Kind::guard_overwritten, "bytes before the start of 'out'"},
-                        Case{"((unsigned*)in)[3] += 1;", Fault::Kind::input_changed, "'in'"}}) {
-    auto one = session(std::string(R"(extern "C" __global__ void copy(const unsigned* in, unsigned* out, long long count) {
+  for (const Case& c :
+       {Case{"out[1000] = 0;", Fault::Kind::guard_overwritten, "0 bytes behind the end of 'out'"},
+        Case{"out[1019] = 0;", Fault::Kind::guard_overwritten, "76 bytes behind the end of 'out'"},
+        Case{"out[-2] = 0;", Fault::Kind::guard_overwritten, "bytes before the start of 'out'"},
+        Case{"((unsigned*)in)[3] += 1;", Fault::Kind::input_changed, "'in'"}}) {
+    auto one = session(
+        std::string(R"(extern "C" __global__ void copy(const unsigned* in, unsigned* out, long long count) {
                          for (long long i = threadIdx.x; i < count; i += 256) out[i] = in[i];
-                         if (threadIdx.x == 0) { )") + c.statement + " } }",
-                       copying(1000, 1));
+                         if (threadIdx.x == 0) { )") +
+            c.statement + " } }",
+        copying(1000, 1));
     Outputs outputs(1);
     const auto ran = one->run({{bytes(counting(1000))}}, outputs, {.poison_seed = 9});
     BOOST_REQUIRE(!ran);
@@ -300,9 +308,9 @@ BOOST_AUTO_TEST_CASE(a_copy_is_timed_as_fast_as_memory_is_and_never_out_of_the_c
       seconds.push_back(ran->seconds);
       BOOST_TEST(ran->temperature_c < 120.0);
       if (run == 11)
-        BOOST_TEST_MESSAGE(megabytes << " MiB: " << 1e6 * ran->seconds << " us, clock " << ran->clock_mhz << " MHz, "
-                                     << ran->temperature_c << " C, " << ran->power_w << " W, throttle "
-                                     << ran->throttle);
+        BOOST_TEST_MESSAGE(megabytes << " MiB: " << 1e6 * ran->seconds << " us, clock " << ran->clock_mhz
+                                     << " MHz, " << ran->temperature_c << " C, " << ran->power_w
+                                     << " W, throttle " << ran->throttle);
     }
     BOOST_REQUIRE(seconds.size() >= 8U);
     std::sort(seconds.begin(), seconds.end());
@@ -323,11 +331,14 @@ BOOST_AUTO_TEST_CASE(what_a_timed_run_costs_besides_its_kernels_is_told) {
   constexpr int runs = 20;
   for (int run = -3; run < runs; ++run) {
     if (run == 0) start = Clock::now();
-    RunInput input{std::span<const std::byte>(whole).subspan(static_cast<std::size_t>(run + 3) * 4, count * 4), 134, whole};
+    RunInput input{
+        std::span<const std::byte>(whole).subspan(static_cast<std::size_t>(run + 3) * 4, count * 4), 134,
+        whole};
     Outputs outputs{std::vector<std::byte>(0)};
     static Outputs kept(1);
-    const auto ran = one->run(RunInputs(std::vector<RunInput>{input}), kept,
-                              {.timed = true, .poison_seed = static_cast<std::uint64_t>(run + 9), .wanted = wanted});
+    const auto ran =
+        one->run(RunInputs(std::vector<RunInput>{input}), kept,
+                 {.timed = true, .poison_seed = static_cast<std::uint64_t>(run + 9), .wanted = wanted});
     BOOST_REQUIRE_MESSAGE(ran, words(ran));
     if (run >= 0) timed += ran->seconds;
   }

@@ -1,5 +1,5 @@
-// What the tests on a real GPU share. A suite that says `needs_a_gpu()` is skipped, with the reason, where there is
-// none.
+// What the tests on a real GPU share. A suite that says `needs_a_gpu()` is skipped, with the reason, where
+// there is none.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,8 @@ inline Opened& opened() {
   static Opened instance = [] {
     Opened result;
     try {
-      result.device = open_cuda_device(0, testing::tests_cache(), testing::programs_folder() / "cultivar-nvrtc");
+      result.device =
+          open_cuda_device(0, testing::tests_cache(), testing::programs_folder() / "cultivar-nvrtc");
     } catch (const MissingError& e) {
       result.why_not = e.what();
     }
@@ -77,7 +78,8 @@ inline PlannedArgument scalar(Dtype type, double value) {
   argument.value = value;
   return argument;
 }
-inline PlannedKernel kernel(std::string name, unsigned blocks, unsigned threads, std::vector<PlannedArgument> args) {
+inline PlannedKernel kernel(std::string name, unsigned blocks, unsigned threads,
+                            std::vector<PlannedArgument> args) {
   PlannedKernel result;
   result.kernel = std::move(name);
   result.grid = {blocks, 1, 1};

@@ -1,5 +1,5 @@
-// How many candidates a GPU judges in an hour, and where the time goes: variants of a task, compiled beforehand, go
-// through the whole cascade one after the other until the time is up.
+// How many candidates a GPU judges in an hour, and where the time goes: variants of a task, compiled
+// beforehand, go through the whole cascade one after the other until the time is up.
 //
 //   bench-gpu-judgements TASK_FOLDER WORKLOADS SECONDS VARIANT[@TUNABLE=VALUE]...
 #include <fmt/format.h>
@@ -92,19 +92,21 @@ int main(int argc, char** argv) {
       for (const WorkloadResult& w : e->workloads)
         for (const Sample& s : w.samples) kernels += s.seconds;
       fmt::print("{}: {} {:.1f} {} in {:.2f} s (checks {:.2f}, measuring {:.2f}) {}\n", compiled[i].first,
-                 e->measured() ? "measured" : name_of(e->stage), e->fitness, e->unit, now() - before, e->check_seconds,
-                 e->measure_seconds, e->reason);
+                 e->measured() ? "measured" : name_of(e->stage), e->fitness, e->unit, now() - before,
+                 e->check_seconds, e->measure_seconds, e->reason);
       if (!e->measured()) fmt::print("{}\n", e->diagnostics);
       if (judged <= static_cast<int>(compiled.size()))
         for (const WorkloadResult& w : e->workloads)
-          fmt::print("  {:<40} {:>9.1f} us [{:.1f}, {:.1f}] {:>7.1f} {} n={} {:.0f} MHz {:.0f} C {:.0f} W\n", w.workload,
-                     w.median_us, w.q1_us, w.q3_us, w.value, w.unit, w.samples.size(), w.samples.back().clock_mhz,
-                     w.samples.back().temperature_c, w.samples.back().power_w);
+          fmt::print("  {:<40} {:>9.1f} us [{:.1f}, {:.1f}] {:>7.1f} {} n={} {:.0f} MHz {:.0f} C {:.0f} W\n",
+                     w.workload, w.median_us, w.q1_us, w.q3_us, w.value, w.unit, w.samples.size(),
+                     w.samples.back().clock_mhz, w.samples.back().temperature_c, w.samples.back().power_w);
     }
     const double all = now() - start;
-    fmt::print("judged {} in {:.1f} s: {:.0f} an hour; checks {:.0f} %, measuring {:.0f} %, kernels in counted samples "
-               "{:.0f} %\n",
-               judged, all, 3600.0 * judged / all, 100 * checks / all, 100 * measuring / all, 100 * kernels / all);
+    fmt::print(
+        "judged {} in {:.1f} s: {:.0f} an hour; checks {:.0f} %, measuring {:.0f} %, kernels in counted "
+        "samples "
+        "{:.0f} %\n",
+        judged, all, 3600.0 * judged / all, 100 * checks / all, 100 * measuring / all, 100 * kernels / all);
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());

@@ -81,8 +81,7 @@ Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
   int version = 0;
   gpu.driver().must(gpu.driver().DriverGetVersion(&version), "asking the driver for its version");
   const std::string card = fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
-  const std::filesystem::path path =
-      cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16));
+  const std::filesystem::path path = cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16));
   Ceilings result;
   if (const auto text = read_file(path)) {
     const json known = json::parse(*text, nullptr, false);

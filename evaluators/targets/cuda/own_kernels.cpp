@@ -74,8 +74,9 @@ OwnKernels::OwnKernels(const Driver& driver, Stream stream, std::span<const std:
     driver.must(driver.ModuleGetFunction(&functions_[i], loaded, own_names[i]), own_names[i]);
     if (driver.FuncLoad != nullptr) driver.must(driver.FuncLoad(functions_[i]), own_names[i]);
   }
-  driver.must(driver.FuncSetAttribute(functions_[kScrub], function_attribute::max_dynamic_shared, shared_bytes),
-              "asking for shared memory");
+  driver.must(
+      driver.FuncSetAttribute(functions_[kScrub], function_attribute::max_dynamic_shared, shared_bytes),
+      "asking for shared memory");
 }
 
 template <class... Arguments>
