@@ -319,6 +319,8 @@ BOOST_AUTO_TEST_CASE(a_copy_is_timed_as_fast_as_memory_is_and_never_out_of_the_c
     BOOST_TEST(rate < 1.1 * bandwidth);
     if (megabytes == 256) BOOST_TEST(rate > 0.6 * bandwidth);
   }
+  // By now CUPTI has seen runs, or said why not.
+  BOOST_TEST(device().isolation().find("CUPTI") == std::string::npos, device().isolation());
 }
 
 BOOST_AUTO_TEST_CASE(what_a_timed_run_costs_besides_its_kernels_is_told) {

@@ -77,35 +77,62 @@ class Meter {
 
 }  // namespace
 
-Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
+namespace {
+
+struct Place {
+  std::string card;
+  std::filesystem::path file;
+};
+
+Place place_of(const Gpu& gpu, const std::filesystem::path& cache) {
   int version = 0;
   gpu.driver().must(gpu.driver().DriverGetVersion(&version), "asking the driver for its version");
   const std::string card = fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
-  const std::filesystem::path path = cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16));
+  return {card, cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16))};
+}
+
+void keep(const Place& place, const Ceilings& ceilings) {
+  const json facts = {{"card", place.card},
+                      {"flops", ceilings.flops},
+                      {"bytes_per_second", ceilings.bytes_per_second},
+                      {"cached_bytes_per_second", ceilings.cached_bytes_per_second},
+                      {"handshake_s", ceilings.handshake_s}};
+  std::error_code ignored;
+  std::filesystem::create_directories(place.file.parent_path(), ignored);
+  // A cache that cannot be written costs the next start a second and nothing else.
+  (void)write_file_durably(place.file, facts.dump(1) + "\n");
+}
+
+}  // namespace
+
+Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
+  const Place place = place_of(gpu, cache);
   Ceilings result;
-  if (const auto text = read_file(path)) {
+  if (const auto text = read_file(place.file)) {
     const json known = json::parse(*text, nullptr, false);
     try {
       known.at("flops").get_to(result.flops);
       known.at("bytes_per_second").get_to(result.bytes_per_second);
       known.at("cached_bytes_per_second").get_to(result.cached_bytes_per_second);
       known.at("handshake_s").get_to(result.handshake_s);
-      if (known.at("card") == card && result.bytes_per_second > 0) return result;
+      if (known.at("card") == place.card && result.bytes_per_second > 0) return result;
     } catch (const json::exception&) {
       // Damaged: measured again.
     }
   }
   result = Meter(gpu).measure();
-  const json facts = {{"card", card},
-                      {"flops", result.flops},
-                      {"bytes_per_second", result.bytes_per_second},
-                      {"cached_bytes_per_second", result.cached_bytes_per_second},
-                      {"handshake_s", result.handshake_s}};
-  std::error_code ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);
-  // A cache that cannot be written costs the next start a second and nothing else.
-  (void)write_file_durably(path, facts.dump(1) + "\n");
+  keep(place, result);
   return result;
+}
+
+Ceilings raised_ceilings(Gpu& gpu, const std::filesystem::path& cache, Ceilings known) {
+  const Ceilings again = Meter(gpu).measure();
+  known.flops = std::max(known.flops, again.flops);
+  known.bytes_per_second = std::max(known.bytes_per_second, again.bytes_per_second);
+  known.cached_bytes_per_second = std::max(known.cached_bytes_per_second, again.cached_bytes_per_second);
+  known.handshake_s = std::min(known.handshake_s, again.handshake_s);
+  keep(place_of(gpu, cache), known);
+  return known;
 }
 
 }  // namespace cultivar::cuda

@@ -11,5 +11,7 @@ namespace cultivar::cuda {
 // in about a second, and written there. No matrix rate (0) on architectures whose fastest unit own_kernels.cu
 // does not use. Throws MissingError when a kernel fails.
 Ceilings ceilings_of(Gpu&, const std::filesystem::path& cache);
+// Measured again; the greater of each is kept and written.
+Ceilings raised_ceilings(Gpu&, const std::filesystem::path& cache, Ceilings known);
 
 }  // namespace cultivar::cuda

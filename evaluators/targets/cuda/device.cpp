@@ -53,6 +53,11 @@ class CudaDevice : public Device {
     return *ceilings_;
   }
 
+  const Ceilings& raise_ceilings() override {
+    ceilings_ = raised_ceilings(gpu_, cache_, ceilings());
+    return *ceilings_;
+  }
+
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
                                                      double) override {
     auto session = CudaSession::open(gpu_, binary, plan);

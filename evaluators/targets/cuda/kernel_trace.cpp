@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "evaluators/targets/cuda/driver.hpp"
 
@@ -107,7 +108,8 @@ std::vector<TracedKernel> KernelTrace::end() {
   library_->flush_all(1);
   library_->disable(cupti::kind_concurrent_kernel);
   const std::lock_guard lock(delivered().mutex);
-  return std::move(delivered().kernels);
+  if (delivered().kernels.empty()) obstacle_ = "CUPTI delivers no records";
+  return std::exchange(delivered().kernels, {});
 }
 
 }  // namespace cultivar::cuda
