@@ -99,7 +99,8 @@ class TreeBuilder : public YAML::EventHandler {
       parent.data->entries.push_back({std::move(parent.key), parent.key_line, data});
       parent.has_key = false;
     } else {
-      throw YamlError(*origin_, line(mark), "a key must be a plain name, no list and no map (is a bracket not closed?)");
+      throw YamlError(*origin_, line(mark),
+                      "a key must be a plain name, no list and no map (is a bracket not closed?)");
     }
     return *data;
   }

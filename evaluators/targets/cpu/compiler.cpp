@@ -10,8 +10,8 @@
 
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
-#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
+#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/worker/process.hpp"
 
 namespace cultivar {
