@@ -38,12 +38,13 @@ inline Device& device() {
   return *opened().device;
 }
 
+inline boost::test_tools::assertion_result a_gpu_is_here(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result here(opened().device != nullptr);
+  if (!opened().device) here.message() << opened().why_not;
+  return here;
+}
 inline auto needs_a_gpu() {
-  return boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
-    boost::test_tools::assertion_result here(opened().device != nullptr);
-    if (!opened().device) here.message() << opened().why_not;
-    return here;
-  });
+  return boost::unit_test::precondition(a_gpu_is_here);
 }
 
 inline CudaCompiler& compiler() {

@@ -29,12 +29,13 @@ inline const Expected<CudaToolkit>& toolkit() {
   return found;
 }
 
+inline boost::test_tools::assertion_result nvrtc_is_here(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result here(toolkit().has_value());
+  if (!toolkit()) here.message() << toolkit().error().message;
+  return here;
+}
 inline auto needs_nvrtc() {
-  return boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
-    boost::test_tools::assertion_result here(toolkit().has_value());
-    if (!toolkit()) here.message() << toolkit().error().message;
-    return here;
-  });
+  return boost::unit_test::precondition(nvrtc_is_here);
 }
 
 inline CudaCompilerOptions options(const fs::path& cache = cache_folder) {
