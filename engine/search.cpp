@@ -81,6 +81,25 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
   }
 }
 
+// A search that could not begin leaves no folder that looks like one.
+class Beginning {
+ public:
+  explicit Beginning(const RunFolder& folder) : folder_(folder) {
+    std::error_code none;
+    fresh_ = !fs::exists(folder.path(), none) || fs::is_empty(folder.path(), none);
+  }
+  Beginning(const Beginning&) = delete;
+  Beginning& operator=(const Beginning&) = delete;
+  ~Beginning() {
+    std::error_code none;
+    if (fresh_ && !fs::exists(folder_.database(), none)) fs::remove_all(folder_.path(), none);
+  }
+
+ private:
+  RunFolder folder_;
+  bool fresh_ = false;
+};
+
 }  // namespace
 
 Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Surface& surface,
@@ -96,6 +115,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                    fmt::format("{} already holds a run: go on with `cultivar resume`, or choose another "
                                "folder with --run-dir",
                                folder.path().string()));
+  const Beginning beginning(folder);
   RunFacts facts;
   auto relative = take_snapshot(config, task.name, folder, facts.task_files);
   if (!relative) return tl::make_unexpected(relative.error());

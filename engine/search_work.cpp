@@ -186,7 +186,10 @@ void SearchLoop::watch_budgets() {
 void SearchLoop::take_submissions() {
   if (elapsed() - last_inbox_ < 0.5) return;
   last_inbox_ = elapsed();
-  for (const Submission& submission : waiting_submissions(folder_)) {
+  const Inbox inbox = waiting_submissions(folder_);
+  for (const std::string& trouble : inbox.troubles)
+    record([&](Step& step) { tell(step, "trouble", 0, trouble); });
+  for (const Submission& submission : inbox.submissions) {
     auto variant = make_variant(submission.source, breeding_.task(), submission.configuration);
     if (!variant) {  // checked when it was submitted, so it was put here by hand
       record([&](Step& step) {

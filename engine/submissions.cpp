@@ -15,26 +15,33 @@ namespace cultivar {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::vector<Submission> waiting_submissions(const RunFolder& folder) {
+Inbox waiting_submissions(const RunFolder& folder) {
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder.submissions(), none))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::ranges::sort(files);
-  std::vector<Submission> submissions;
+  Inbox inbox;
   for (const fs::path& file : files) {
     std::ifstream in(file);
     std::stringstream text;
     text << in.rdbuf();
     try {
       const json body = json::parse(text.str());
-      submissions.push_back({file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
-                             configuration_from_json(body.at("configuration"))});
-    } catch (const json::exception&) {
-      continue;
+      inbox.submissions.push_back({file, body.at("source").get<std::string>(),
+                                   body.at("note").get<std::string>(),
+                                   configuration_from_json(body.at("configuration"))});
+    } catch (const std::exception& e) {
+      const fs::path aside = folder.damaged() / file.filename();
+      fs::create_directories(folder.damaged(), none);
+      fs::rename(file, aside, none);
+      if (none) continue;  // said when it can be put aside, not twice a second
+      inbox.troubles.push_back(
+          fmt::format("{} is no submission ({}); it now lies in {}. Use `cultivar submit`",
+                      file.filename().string(), e.what(), aside.string()));
     }
   }
-  return submissions;
+  return inbox;
 }
 
 Expected<fs::path> put_submission(const RunFolder& folder, const Submission& submission) {

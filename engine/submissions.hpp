@@ -17,8 +17,12 @@ struct Submission {
   Configuration configuration;
 };
 
-// In the order of their names, which begin with the time. A file that is no submission is left alone.
-std::vector<Submission> waiting_submissions(const RunFolder&);
+struct Inbox {
+  std::vector<Submission> submissions;  // in the order of their names, which begin with the time
+  std::vector<std::string> troubles;    // files that are no submission and were put aside, each with the reason
+};
+
+Inbox waiting_submissions(const RunFolder&);
 Expected<std::filesystem::path> put_submission(const RunFolder&, const Submission&);
 
 }  // namespace cultivar

@@ -22,6 +22,19 @@ struct Wrong {
   std::string path, message;
 };
 
+// Names become macros of the variant's source; a macro called `int` is found by the compiler only.
+bool is_cpp_keyword(std::string_view name) {
+  constexpr std::string_view keywords =
+      " alignas alignof asm auto bool break case catch char class concept const const_cast constexpr "
+      "continue "
+      "decltype default delete do double else enum explicit export extern false float for friend goto if "
+      "inline int long mutable namespace new noexcept nullptr operator private protected public register "
+      "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
+      "template this throw true try typedef typeid typename union unsigned using virtual void volatile "
+      "while ";
+  return keywords.find(fmt::format(" {} ", name)) != std::string_view::npos;
+}
+
 class Checker {
  public:
   Checker(const Manifest& manifest, const Task& task, std::string_view code)
@@ -63,6 +76,8 @@ class Checker {
   void claim(const std::string& path, const std::string& name, std::string what) {
     if (contains(Expression::reserved_names(), name))
       fail(path, fmt::format("the name '{}' is a function or dtype (choose another)", name));
+    if (is_cpp_keyword(name))
+      fail(path, fmt::format("the name '{}' is a word of C++ (choose another)", name));
     if (name == "thread" || name == "threads")
       fail(path, fmt::format("the name '{}' is the built-in argument (choose another)", name));
     const auto [at, fresh] = taken_.emplace(name, what);

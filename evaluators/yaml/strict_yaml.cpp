@@ -267,7 +267,8 @@ void YamlMap::finish() const {
   for (const auto& entry : node_.data_->entries) {
     if (std::find(asked_.begin(), asked_.end(), entry.key) != asked_.end()) continue;
     const std::string where = node_.path().empty() ? "" : node_.path() + ": ";
-    throw YamlError(node_.origin(), entry.line,
+    // Of the value, because a key may have come by with() from somewhere else than its map.
+    throw YamlError(*entry.value->origin, entry.line,
                     fmt::format("{}unknown key '{}'{}", where, entry.key, did_you_mean(entry.key, asked_)));
   }
 }

@@ -71,6 +71,18 @@ BOOST_AUTO_TEST_CASE(unknown_keys_are_errors_with_line_and_nearest_name) {
   BOOST_TEST(contains(nested, "min_gain"), nested);
 }
 
+BOOST_AUTO_TEST_CASE(an_unknown_key_of_an_override_is_its_own_fault_and_not_the_files) {
+  try {
+    parse_config(kLeast, "my.yaml", path(), {"budgit.wall=3m"}, kInstallation);
+    BOOST_ERROR("accepted");
+  } catch (const InputError& e) {
+    const std::string message = e.what();
+    BOOST_TEST(contains(message, "--set budgit.wall"), message);
+    BOOST_TEST(!contains(message, "my.yaml"), message);
+    BOOST_TEST(contains(message, "budget"), message);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(duplicate_keys_are_errors) {
   BOOST_TEST(contains(complaint(*this, kLeast + "seed: 1\nseed: 2\n"), "my.yaml:6"));
 }

@@ -309,6 +309,34 @@ BOOST_AUTO_TEST_CASE(a_submission_to_a_stopped_search_is_taken_up_when_it_is_res
   require_replay_agrees(scratch);
 }
 
+BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_named) {
+  ScratchFolder scratch;
+  run_search(scratch, {"budget.evaluations=20"});
+  const RunFolder folder(scratch.path() / "run");
+  std::filesystem::create_directories(folder.submissions());
+  std::ofstream(folder.submissions() / "mine.json") << "{\"source\": ";
+  std::string said;
+  Faces faces;
+  faces.event = [&](const Event& event) {
+    if (event.kind == "trouble") said += event.text;
+  };
+  BOOST_REQUIRE(resume_search(folder.path(), {"budget.evaluations=24"}, surface({}), faces, kNever));
+  BOOST_TEST(said.find("mine.json is no submission") != std::string::npos, said);
+  BOOST_TEST(!std::filesystem::exists(folder.submissions() / "mine.json"));
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "mine.json"));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_that_cannot_begin_leaves_no_folder) {
+  ScratchFolder scratch;
+  Surface broken = surface({});
+  broken.evaluator = [](const Config&, const std::filesystem::path&) -> std::unique_ptr<Evaluator> {
+    throw MissingError("no compiler");
+  };
+  const Config config = softmax_config(scratch.path() / "config", {});
+  BOOST_CHECK_THROW(begin_search(config, scratch.path() / "run", broken, {}, kNever), MissingError);
+  BOOST_TEST(!std::filesystem::exists(scratch.path() / "run"));
+}
+
 BOOST_AUTO_TEST_CASE(compilers_rest_while_something_is_timed) {
   ScratchFolder scratch;
   Simulation simulation;

@@ -148,6 +148,7 @@ BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
   check_error(cpu, "  TILE: {", "  D: {", "tunables.D: the name 'D' is already a dimension of the task");
   check_error(cpu, "  TILE: {", "  q: {", "already a tensor of the task");
   check_error(cpu, "  TILE: {", "  bf16: {", "the name 'bf16' is a function or dtype");
+  check_error(cpu, "  TILE: {", "  int: {", "the name 'int' is a word of C++");
   check_error(cpu, "  TILE: {", "  min: {", "the name 'min' is a function or dtype");
   check_error(cpu, "  TILE: {", "  thread: {", "the built-in argument");
   check_error(cpu, "  TILE: {", "  num_cores: {", "is a device fact");
