@@ -181,6 +181,12 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   for (const char* folder : {"run", "run/checkpoints", "run/submissions"})
     fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
                                          fs::perms::others_exec);
+  // The source tree may lie where nobody else may look.
+  Surface own = surface();
+  own.installation.tasks = path() / "tasks";
+  fs::create_directory(path() / "tasks");
+  fs::copy(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", path() / "tasks" / "softmax",
+           fs::copy_options::recursive);
   for (const bool fresh : {false, true}) {
     const fs::path answer = path() / (fresh ? "told-fresh" : "told-resume");
     std::ofstream(answer) << "";
@@ -188,10 +194,9 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
     wait_for(in_child(answer, [&] {
       if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
         return std::string("cannot become nobody");
-      if (!fresh)
-        return told_by(resume_search(path() / "run", {"budget.evaluations=20"}, surface(), {}, kNever));
-      const Config config = load_config(path() / "config" / "search.yaml", {}, surface().installation);
-      return told_by(begin_search(config, path() / "run" / "inner", surface(), {}, kNever));
+      if (!fresh) return told_by(resume_search(path() / "run", {"budget.evaluations=20"}, own, {}, kNever));
+      const Config config = load_config(path() / "config" / "search.yaml", {}, own.installation);
+      return told_by(begin_search(config, path() / "run" / "inner", own, {}, kNever));
     }));
     const std::string text = text_of(answer);
     BOOST_TEST(text.starts_with("error: "), text);

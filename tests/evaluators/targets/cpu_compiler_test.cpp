@@ -122,11 +122,13 @@ BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
 }
 
 BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user) {
-  if (compiler().isolation().find("bubblewrap:") == std::string::npos)
-    return;  // said in isolation() and in the README
+  if (compiler().isolation().find("can read this user's files") != std::string::npos)
+    return;  // an old kernel without bubblewrap, and said
   BOOST_TEST((failure_of(from_file("hostile/reads_a_secret_while_compiling.cpp")).stage == Stage::compile));
   const auto failure = failure_of(by_hand("#include \"/etc/passwd\"\n" + scale, {"k"}));
-  BOOST_TEST(failure.diagnostics.find("No such file") != std::string::npos, failure.diagnostics);
+  const bool hidden = failure.diagnostics.find("No such file") != std::string::npos;
+  const bool walled = failure.diagnostics.find("Permission denied") != std::string::npos;
+  BOOST_TEST((hidden || walled), failure.diagnostics);
   BOOST_TEST(failure.diagnostics.find("root:") == std::string::npos);
 }
 
