@@ -54,7 +54,7 @@ struct Machine {
   void has_everything() {
     write_text(
         installed,
-        "g++\ncmake\nninja-build\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-dev\n"
+        "g++\ncmake\nninja-build\nmake\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-dev\n"
         "nlohmann-json3-dev\nlibcli11-dev\nlibfmt-dev\nlibexpected-dev\nlibsqlite3-dev\nlibsqlitecpp-dev\n"
         "libssl-dev\nlibffi-dev\nlibseccomp-dev\nbubblewrap\nlibboost-test-dev\n");
   }
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(as_root_it_says_what_and_why_then_installs_builds_and_hands
   BOOST_TEST(contains(result.err, "libtbb-dev           the search pipeline"));
   BOOST_TEST(machine.called("apt-get -q update"));
   BOOST_TEST(machine.called("--no-install-recommends"));
-  BOOST_TEST(machine.called("install g++ cmake ninja-build"));
+  BOOST_TEST(machine.called("install g++ cmake ninja-build make"));
   BOOST_TEST(machine.called("cmake --preset release"));
   BOOST_TEST(machine.called("--target programs"));
 }
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(without_root_or_sudo_it_prints_the_exact_command_and_stops_
   const auto result = machine.start({"tasks"});
   BOOST_TEST(result.exit == 3);
   BOOST_TEST(contains(result.err,
-                      "apt-get update && apt-get install --no-install-recommends g++ cmake ninja-build"));
+                      "apt-get update && apt-get install --no-install-recommends g++ cmake ninja-build make"));
   BOOST_TEST(read_text(machine.calls) == "");
   BOOST_TEST(!fs::exists(machine.tree / "build/release/bin/cultivar"));
 }
