@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <filesystem>
 
 #include "support/command.hpp"
@@ -54,7 +55,8 @@ struct Machine {
   void has_everything() {
     write_text(
         installed,
-        "g++\ncmake\nninja-build\nmake\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-dev\n"
+        "g++\ncmake\nninja-build\nmake\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-"
+        "dev\n"
         "nlohmann-json3-dev\nlibcli11-dev\nlibfmt-dev\nlibexpected-dev\nlibsqlite3-dev\nlibsqlitecpp-dev\n"
         "libssl-dev\nlibffi-dev\nlibseccomp-dev\nbubblewrap\nlibboost-test-dev\n");
   }
@@ -108,13 +110,23 @@ BOOST_AUTO_TEST_CASE(a_machine_that_has_everything_is_never_asked_for_packages) 
   BOOST_TEST(!machine.called("apt-get"));
 }
 
+BOOST_AUTO_TEST_CASE(a_newer_launcher_asks_for_its_packages_again) {
+  Machine machine("0");
+  machine.has_everything();
+  BOOST_TEST(machine.start({"tasks"}).exit == 7);
+  write_text(machine.installed, read_text(machine.installed).substr(4));  // as if the list had grown by g++
+  fs::last_write_time(machine.tree / "cultivar", fs::file_time_type::clock::now() + std::chrono::seconds(2));
+  BOOST_TEST(machine.start({"tasks"}).exit == 7);
+  BOOST_TEST(machine.called("install g++\n"));
+}
+
 BOOST_AUTO_TEST_CASE(without_root_or_sudo_it_prints_the_exact_command_and_stops_with_3) {
   Machine machine("1000");
   machine.without_sudo();
   const auto result = machine.start({"tasks"});
   BOOST_TEST(result.exit == 3);
-  BOOST_TEST(contains(result.err,
-                      "apt-get update && apt-get install --no-install-recommends g++ cmake ninja-build make"));
+  BOOST_TEST(contains(
+      result.err, "apt-get update && apt-get install --no-install-recommends g++ cmake ninja-build make"));
   BOOST_TEST(read_text(machine.calls) == "");
   BOOST_TEST(!fs::exists(machine.tree / "build/release/bin/cultivar"));
 }

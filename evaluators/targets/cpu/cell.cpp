@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "evaluators/targets/cpu/cell_filter.hpp"
 #include "evaluators/targets/cpu/cell_layout.hpp"
