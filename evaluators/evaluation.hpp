@@ -31,7 +31,7 @@ std::optional<Stage> stage_named(std::string_view);
 // What the compiler said of one binary.
 struct Resources {
   std::map<std::string, double>
-      values;  // cpu: text_bytes, stack_bytes; cuda: registers, spills, shared_bytes, ...
+      values;  // cpu: text_bytes, stack_bytes; cuda: registers, spill_bytes, shared_bytes, ...
 };
 
 struct Sample {

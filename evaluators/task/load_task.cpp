@@ -79,6 +79,7 @@ class Reader {
       for (const YamlNode& item : node->items()) task_.where.push_back(known(item));
     read_cost(map.require("cost"));
     if (const auto node = map.optional("tolerance")) read_tolerance(*node);
+    if (const auto node = map.optional("limits")) read_limits(*node);
     if (const auto node = map.optional("controls")) read_controls(*node);
     read_checks(map.require("checks"));
     read_sets(map.require("workload_sets"));
@@ -211,6 +212,13 @@ class Reader {
     if (const auto value = map.optional("factor")) task_.tolerance.factor = value->number(1.0, 16.0);
     if (const auto value = map.optional("floor_eps")) task_.tolerance.floor_eps = value->number(0.0, 1024.0);
     if (const auto value = map.optional("block_rows")) task_.tolerance.block_rows = value->integer(1);
+    map.finish();
+  }
+
+  void read_limits(const YamlNode& node) {
+    YamlMap map = node.map();
+    if (const auto value = map.optional("spill_bytes"))
+      task_.limits.spill_bytes = static_cast<std::uint32_t>(value->integer(0, 1 << 30));
     map.finish();
   }
 

@@ -47,6 +47,11 @@ struct Tolerance {
   std::int64_t block_rows = 64;
 };
 
+// What compiled code of a variant may cost before it is refused unseen.
+struct CodeLimits {
+  std::uint32_t spill_bytes = 512;  // cuda: stores and loads of spilled registers in the code of one kernel
+};
+
 // A stress case: fills that replace the plain ones.
 struct StressCase {
   std::string name, about;
@@ -76,6 +81,7 @@ struct Task {
   std::vector<std::pair<std::string, Expression>> let;
   std::vector<Expression> where;  // relations every workload must satisfy: "H % H_kv == 0"
   Tolerance tolerance;
+  CodeLimits limits;
   Cost cost;
   // Check shapes; their dtype is a placeholder: each dtype that a variant claims is tried.
   std::vector<Workload> smoke, sweep, stress_shapes, edge;

@@ -96,7 +96,7 @@ class Worker {
     cache_ = request.at("cache").get<std::string>();
     request.at("run_deadline_s").get_to(run_deadline_s_);
     if (!measures_) {
-      compiler_ = parts_.compiler(cache_, false);
+      compiler_ = parts_.compiler(*task_, cache_, false);
       return {{"answer", Json::object()}};
     }
     device_ = parts_.device(cache_, device_number_);
@@ -118,7 +118,7 @@ class Worker {
 
   Json compile(const Json& request) {
     const bool contender = request.at("contender").get<bool>();
-    if (contender && !contender_compiler_) contender_compiler_ = parts_.compiler(cache_, true);
+    if (contender && !contender_compiler_) contender_compiler_ = parts_.compiler(*task_, cache_, true);
     const Variant variant = protocol::variant(request.at("variant"), *task_);
     const auto binary = (contender ? contender_compiler_ : compiler_)
                             ->compile(variant, request.at("macros").get<std::vector<std::string>>(),

@@ -15,7 +15,8 @@ struct WorkerParts {
   std::string program;  // "cultivar-worker-cpu"
   TargetKind target = TargetKind::cpu;
   // May throw MissingError. `contender`: trusted code that may include a library's headers.
-  std::function<std::unique_ptr<Compiler>(const std::filesystem::path& cache, bool contender)> compiler;
+  std::function<std::unique_ptr<Compiler>(const Task&, const std::filesystem::path& cache, bool contender)>
+      compiler;
   std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
 };
 

@@ -19,7 +19,7 @@ struct CudaCompilerOptions {
   std::filesystem::path program = {};   // cultivar-nvrtc; empty: beside the running program
   std::vector<std::string> flags = {};  // besides the fixed ones
   bool trusted = false;                 // contenders: the screen lets them keep statics
-  CudaScreenLimits limits = {};
+  CodeLimits limits = {};
   std::size_t memory_bytes = std::size_t{8} << 30;  // of one compiler process
 };
 

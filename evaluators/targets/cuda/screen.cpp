@@ -92,7 +92,7 @@ ScreenVerdict screen_warnings(std::string_view log) {
   return {};
 }
 
-ScreenVerdict screen_spills(std::string_view log, const Manifest& manifest, const CudaScreenLimits& limits) {
+ScreenVerdict screen_spills(std::string_view log, const Manifest& manifest, const CodeLimits& limits) {
   for (const PtxasReport& r : read_ptxas_log(log)) {
     const bool planned = std::any_of(manifest.launch.begin(), manifest.launch.end(),
                                      [&](const KernelLaunch& l) { return l.kernel == r.kernel; });
@@ -172,7 +172,7 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
 }
 
 ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, const Manifest& manifest,
-                     const CudaScreenLimits& limits, bool trusted) {
+                     const CodeLimits& limits, bool trusted) {
   for (const KernelLaunch& launch : manifest.launch)
     if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
   if (trusted) return {};

@@ -11,10 +11,6 @@
 
 namespace cultivar {
 
-struct CudaScreenLimits {
-  std::uint32_t spill_bytes = 512;  // stores and loads of spilled registers in the code of one kernel
-};
-
 // What ptxas said of one kernel (--ptxas-options=-v).
 struct PtxasReport {
   std::string kernel;
@@ -29,7 +25,7 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log);
 // and arguments of the manifest that cannot be the kernel's parameters. Tables that are only read may stay:
 // `ptx` shows that. `trusted` (contenders) relaxes all but the last two.
 ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, const Manifest&,
-                     const CudaScreenLimits&, bool trusted);
+                     const CodeLimits&, bool trusted);
 // The same for what NVRTC refused to compile at all: launches from the device. Passed: a plain compile error.
 ScreenVerdict screen_errors(std::string_view log);
 

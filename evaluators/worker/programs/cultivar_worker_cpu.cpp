@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   WorkerParts parts;
   parts.program = "cultivar-worker-cpu";
   parts.target = TargetKind::cpu;
-  parts.compiler = [](const std::filesystem::path& cache, bool contender) -> std::unique_ptr<Compiler> {
+  parts.compiler = [](const Task&, const std::filesystem::path& cache,
+                      bool contender) -> std::unique_ptr<Compiler> {
     CpuCompilerOptions options{cache / "cpu"};
     options.trusted = contender;
     if (contender) options.flags = {"-isystem/usr/include/eigen3"};

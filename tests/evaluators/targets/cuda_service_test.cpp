@@ -58,6 +58,20 @@ BOOST_AUTO_TEST_CASE(a_refused_variant_is_a_rejection_with_words) {
   BOOST_TEST(!compiled.error().worker_lost);
 }
 
+BOOST_AUTO_TEST_CASE(a_task_says_how_much_may_be_spilled) {
+  const FreshCache copy("cuda-task");
+  fs::copy(source_folder / "configs/tasks/softmax", copy.folder, fs::copy_options::recursive);
+  std::ofstream(copy.folder / "task.yaml", std::ios::app) << "\nlimits: {spill_bytes: 100000}\n";
+  Workload w;
+  w.name = "w";
+  w.values = {{"R", 4}, {"C", 100}};
+  ServiceOptions generous = options_for("softmax", 1, 60.0);
+  BOOST_TEST(!CompileService(generous).compile(kernel("refused/spills.cu"), {w}).has_value());
+  generous.task_folder = copy.folder;
+  const auto compiled = CompileService(generous).compile(kernel("refused/spills.cu"), {w});
+  BOOST_TEST(compiled.has_value(), (compiled ? "" : compiled.error().reason));
+}
+
 BOOST_AUTO_TEST_CASE(a_compile_that_does_not_end_costs_its_deadline_and_no_more) {
   CompileService service(options_for("softmax", 1, 2.0));
   Workload w;

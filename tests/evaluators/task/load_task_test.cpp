@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(a_task_is_read_with_defaults_names_and_bindings) {
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
   check_error("summary:", "sumary:", "2: 'summary' is missing; is 'sumary' meant to be it?");
   check_error("controls:", "contrls:", "18: unknown key 'contrls' (did you mean 'controls'?");
+  check_error("rows: [R]", "limits: {spills: 3}\nrows: [R]", "13: limits: unknown key 'spills'");
   check_error("rows: [R]", "rows: [Q]", "13: rows[0]: 'Q' is not allowed here");
   check_error("rows: [R]", "rows: [R]\nrows: [C]", "14: the key 'rows' is given twice, first on line 13");
   check_error("rows: [R]", "rows: [R, R]", "13: rows[1]: is listed twice");
