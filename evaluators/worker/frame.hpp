@@ -13,7 +13,7 @@
 
 namespace cultivar {
 
-inline constexpr int protocol_version = 1;
+inline constexpr int protocol_version = 2;
 inline constexpr std::size_t frame_limit = std::size_t{64} << 20;
 
 struct FrameTrouble {

@@ -13,8 +13,6 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr double kStartSeconds = 120.0;      // a launcher may have to queue
-constexpr double kConfigureSeconds = 120.0;  // builds the oracle when it is new
 constexpr double kWriteSeconds = 30.0;
 constexpr double kGoodbyeSeconds = 1.0;
 
@@ -115,7 +113,7 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
     conversation_ = std::make_unique<Conversation>(std::move(*child));
     if (interrupted_) conversation_->process.kill();
   }
-  const auto greeting = conversation_->frames.read(deadline_in(kStartSeconds));
+  const auto greeting = conversation_->frames.read(deadline_in(options_.start_deadline_s));
   if (!greeting)
     return tl::make_unexpected(
         trouble(Kind::unavailable, fmt::format("started as `{}`, it did not say hello: {}",
@@ -127,11 +125,12 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
                           {"protocol", protocol_version},
                           {"task_folder", fs::absolute(options_.task_folder, ignored).string()},
                           {"cache", fs::absolute(options_.cache, ignored).string()},
-                          {"run_deadline_s", options_.run_deadline_s}};
-  auto configured = exchange(configure, kConfigureSeconds, kConfigureSeconds, {});
+                          {"run_deadline_s", options_.run_deadline_s},
+                          {"architecture", options_.architecture}};
+  auto configured = exchange(configure, options_.start_deadline_s, options_.start_deadline_s, {});
   if (configured) return {};
-  if (configured.error().kind == Kind::refused || configured.error().kind == Kind::lost)
-    configured.error().kind = Kind::unavailable;
+  // No candidate was there yet to be blamed.
+  if (configured.error().kind != Kind::interrupted) configured.error().kind = Kind::unavailable;
   LinkTrouble why = configured.error();
   if (!why.last_progress.empty()) why.error.message += "\nwhile it was at: " + why.last_progress;
   stop();

@@ -95,8 +95,9 @@ class Worker {
     task_ = load_task(request.at("task_folder").get<std::string>());
     cache_ = request.at("cache").get<std::string>();
     request.at("run_deadline_s").get_to(run_deadline_s_);
+    request.at("architecture").get_to(architecture_);
     if (!measures_) {
-      compiler_ = parts_.compiler(*task_, cache_, false);
+      compiler_ = parts_.compiler({*task_, cache_, false, architecture_});
       return {{"answer", Json::object()}};
     }
     device_ = parts_.device(cache_, device_number_);
@@ -118,7 +119,8 @@ class Worker {
 
   Json compile(const Json& request) {
     const bool contender = request.at("contender").get<bool>();
-    if (contender && !contender_compiler_) contender_compiler_ = parts_.compiler(*task_, cache_, true);
+    if (contender && !contender_compiler_)
+      contender_compiler_ = parts_.compiler({*task_, cache_, true, architecture_});
     const Variant variant = protocol::variant(request.at("variant"), *task_);
     const auto binary = (contender ? contender_compiler_ : compiler_)
                             ->compile(variant, request.at("macros").get<std::vector<std::string>>(),
@@ -146,6 +148,7 @@ class Worker {
   FrameStream frames_;
   std::optional<Task> task_;
   std::filesystem::path cache_;
+  std::string architecture_;
   double run_deadline_s_ = 10.0;
   std::unique_ptr<Compiler> compiler_, contender_compiler_;
   std::unique_ptr<Device> device_;

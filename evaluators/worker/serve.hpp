@@ -11,12 +11,18 @@
 
 namespace cultivar {
 
+// What a compiler is wanted for.
+struct CompilerOrder {
+  const Task& task;
+  const std::filesystem::path& cache;
+  bool contender = false;           // trusted code that may include a library's headers
+  const std::string& architecture;  // empty: the target's usual one
+};
+
 struct WorkerParts {
   std::string program;  // "cultivar-worker-cpu"
   TargetKind target = TargetKind::cpu;
-  // May throw MissingError. `contender`: trusted code that may include a library's headers.
-  std::function<std::unique_ptr<Compiler>(const Task&, const std::filesystem::path& cache, bool contender)>
-      compiler;
+  std::function<std::unique_ptr<Compiler>(const CompilerOrder&)> compiler;  // may throw MissingError
   std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
 };
 

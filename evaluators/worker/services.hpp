@@ -19,10 +19,12 @@ struct ServiceOptions {
   std::filesystem::path cache;        // compiled binaries and measured ceilings; shared by runs
   std::filesystem::path task_folder;
   int device = 0;
-  int cores = 2;  // of the cpu target; 0: all. Quick workloads are sized for two
+  std::string architecture;  // cuda: what is compiled for, as "sm_90a"; empty: Hopper's. See architecture_of
+  int cores = 2;             // of the cpu target; 0: all. Quick workloads are sized for two
   int compile_workers = 1;
   double compile_deadline_s = 60.0;  // for one variant and one assignment of its macros
   double run_deadline_s = 10.0;      // for one launch of a variant's whole plan
+  double start_deadline_s = 120.0;   // for a worker to get ready: a launcher may queue, an oracle is built
   int recycle_after = 200;           // evaluations before a worker is replaced anyway
 };
 

@@ -2,37 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "evaluators/targets/cuda/ceilings.hpp"
 #include "evaluators/targets/cuda/session.hpp"
+#include "evaluators/targets/cuda/visible_gpu.hpp"
 
 namespace cultivar {
 namespace cuda {
 namespace {
 
-Facts facts_of_gpu(const Gpu& gpu) {
-  return {{"num_sms", gpu.attribute(attribute::multiprocessors)},
-          {"smem_max", gpu.attribute(attribute::shared_optin)},
-          {"l2_bytes", gpu.attribute(attribute::l2_bytes)},
-          {"registers_max", gpu.attribute(attribute::registers_of_multiprocessor)},
-          {"threads_max", gpu.attribute(attribute::threads_of_multiprocessor)},
-          {"compute_capability", gpu.capability()}};
-}
-
 class CudaDevice : public Device {
  public:
   CudaDevice(int index, const std::filesystem::path& cache, const std::filesystem::path& compiler)
-      : cache_(cache), gpu_(index, cache, compiler), facts_(facts_of_gpu(gpu_)) {}
+      : cache_(cache), gpu_(index, cache, compiler) {}
 
-  const Facts& facts() const override { return facts_; }
+  const Facts& facts() const override { return gpu_.facts(); }
 
   std::string description() const override {
     int version = 0;
     gpu_.driver().must(gpu_.driver().DriverGetVersion(&version), "asking the driver for its version");
     return fmt::format("{}, {} multiprocessors at {:.0f} MHz, {} MiB of L2, sm_{}, driver of CUDA {}.{}",
-                       gpu_.name(), facts_.at("num_sms"), gpu_.default_clock_mhz(),
-                       static_cast<long>(facts_.at("l2_bytes")) >> 20, gpu_.capability(), version / 1000,
+                       gpu_.name(), facts().at("num_sms"), gpu_.default_clock_mhz(),
+                       static_cast<long>(facts().at("l2_bytes")) >> 20, gpu_.capability(), version / 1000,
                        version % 1000 / 10);
   }
 
@@ -71,7 +64,6 @@ class CudaDevice : public Device {
  private:
   std::filesystem::path cache_;
   Gpu gpu_;
-  Facts facts_;
   std::optional<Ceilings> ceilings_;
 };
 
@@ -80,7 +72,17 @@ class CudaDevice : public Device {
 
 std::unique_ptr<Device> open_cuda_device(int index, const std::filesystem::path& cache,
                                          const std::filesystem::path& compiler) {
-  return std::make_unique<cuda::CudaDevice>(index, cache, compiler);
+  // The driver starts every GPU that it sees, and waits for one that is wedged: it sees this one alone.
+  const char* const listed = std::getenv("CUDA_VISIBLE_DEVICES");
+  const auto own = visible_gpu(listed != nullptr ? std::optional<std::string>(listed) : std::nullopt, index);
+  if (!own) throw MissingError(own.error().message);
+  if (listed == nullptr) ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);  // the numbers of nvidia-smi
+  ::setenv("CUDA_VISIBLE_DEVICES", own->c_str(), 1);
+  try {
+    return std::make_unique<cuda::CudaDevice>(0, cache, compiler);
+  } catch (const MissingError& e) {
+    throw MissingError(fmt::format("GPU {}: {}", index, e.what()));
+  }
 }
 
 }  // namespace cultivar

@@ -60,6 +60,12 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
   driver_->must(driver_->StreamCreate(&stream_, flag::stream_non_blocking), "opening the GPU");
   driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
+  facts_ = {{"num_sms", attribute(attribute::multiprocessors)},
+            {"smem_max", attribute(attribute::shared_optin)},
+            {"l2_bytes", attribute(attribute::l2_bytes)},
+            {"registers_max", attribute(attribute::registers_of_multiprocessor)},
+            {"threads_max", attribute(attribute::threads_of_multiprocessor)},
+            {"compute_capability", capability()}};
   sensors_ = std::make_unique<Sensors>(bus_id());
   const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
   kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors),

@@ -78,6 +78,8 @@ class Gpu {
   std::string bus_id() const;
   int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
   double default_clock_mhz() const;
+  // What expressions and launch rules ask of a card: see facts_of(TargetKind::cuda).
+  const Facts& facts() const { return facts_; }
 
   // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any
   // more.
@@ -108,6 +110,7 @@ class Gpu {
   Stream stream_ = nullptr;
   Event done_ = nullptr;
   bool lost_ = false;
+  Facts facts_;
   KernelTrace trace_;
   std::unique_ptr<Sensors> sensors_;
   std::unique_ptr<OwnKernels> kernels_;

@@ -26,6 +26,16 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
   if (code.empty())
     return tl::make_unexpected(
         Fault{Fault::Kind::load_failed, fmt::format("{} cannot be read", cubin.string())});
+  // What the driver would refuse with an error code alone is refused here in words.
+  const auto cubin_read = read_cubin(std::as_bytes(std::span(code)), {});
+  if (!cubin_read) return tl::make_unexpected(Fault{Fault::Kind::load_failed, cubin_read.error().message});
+  const int card = gpu.capability();
+  if (cubin_read->architecture / 10 != card / 10 || cubin_read->architecture > card)
+    return tl::make_unexpected(Fault{
+        Fault::Kind::load_failed,
+        fmt::format("it was compiled for sm_{}, and this card is sm_{}", cubin_read->architecture, card)});
+  if (const auto legal = check_launches(*cubin_read, plan, gpu.facts()); !legal)
+    return tl::make_unexpected(Fault{Fault::Kind::launch_failed, legal.error().message});
   std::unique_ptr<Program> program(new Program(gpu, plan));
   const Driver& driver = gpu.driver();
   if (const Result loaded = driver.ModuleLoadData(&program->module_, code.data());

@@ -9,11 +9,10 @@ int main(int argc, char** argv) {
   WorkerParts parts;
   parts.program = "cultivar-worker-cpu";
   parts.target = TargetKind::cpu;
-  parts.compiler = [](const Task&, const std::filesystem::path& cache,
-                      bool contender) -> std::unique_ptr<Compiler> {
-    CpuCompilerOptions options{cache / "cpu"};
-    options.trusted = contender;
-    if (contender) options.flags = {"-isystem/usr/include/eigen3"};
+  parts.compiler = [](const CompilerOrder& order) -> std::unique_ptr<Compiler> {
+    CpuCompilerOptions options{order.cache / "cpu"};
+    options.trusted = order.contender;
+    if (order.contender) options.flags = {"-isystem/usr/include/eigen3"};
     return std::make_unique<CpuCompiler>(options);
   };
   parts.device = [](const std::filesystem::path& cache, int device) -> std::unique_ptr<Device> {

@@ -9,11 +9,11 @@ int main(int argc, char** argv) {
   WorkerParts parts;
   parts.program = "cultivar-worker-cuda";
   parts.target = TargetKind::cuda;
-  parts.compiler = [](const Task& task, const std::filesystem::path& cache,
-                      bool contender) -> std::unique_ptr<Compiler> {
-    CudaCompilerOptions options{cache / "cuda"};
-    options.trusted = contender;
-    options.limits.spill_bytes = task.limits.spill_bytes;
+  parts.compiler = [](const CompilerOrder& order) -> std::unique_ptr<Compiler> {
+    CudaCompilerOptions options{order.cache / "cuda"};
+    options.trusted = order.contender;
+    options.limits = order.task.limits;
+    if (!order.architecture.empty()) options.architecture = order.architecture;
     return std::make_unique<CudaCompiler>(options);
   };
   parts.device = [](const std::filesystem::path& cache, int device) {

@@ -315,8 +315,21 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
   BOOST_TEST((said.find("version") != std::string::npos || said.find("older") != std::string::npos), said);
 }
 
+// So does one whose GPU is wedged: the driver waits for it for ever.
+BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_no_candidates) {
+  const ScriptedWorker wedged(frame(R"({"cultivar":2,"worker":"cultivar-worker-cpu"})") + "sleep 30");
+  ServiceOptions options = wedged.options();
+  options.start_deadline_s = 1.0;
+  DeviceService device(options);
+  EvaluateRequest request;
+  request.workloads = {rows_and_columns(64, 64)};
+  const auto e = device.evaluate(request);
+  BOOST_REQUIRE(!e);
+  BOOST_TEST(e.error().message.find("silent for 1 s") != std::string::npos, e.error().message);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
-  const std::string hello = frame(R"({"cultivar":1,"worker":"cultivar-worker-cpu"})");
+  const std::string hello = frame(R"({"cultivar":2,"worker":"cultivar-worker-cpu"})");
   const std::string configured = frame(R"({"answer":{}})");
   for (const char* answer :
        {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
