@@ -20,8 +20,11 @@ class Evaluator {
 
   virtual ~Evaluator() = default;
 
-  // Asked once, before anything else. An Error: there is no device, no compiler or no worker program.
+  // Asked once, before anything else: those of the configuration that answer, which are cards of one kind. An
+  // Error: none does, their times could not be compared, or a worker program is missing.
   virtual Expected<std::vector<DeviceInfo>> devices() = 0;
+  // After devices(), in words: each that does not answer. The search goes on without them.
+  virtual std::vector<std::string> left_out() const { return {}; }
   virtual std::string compiler_identity() = 0;
   // True where a compiler at work would disturb what is being timed (the cpu target: they share the cores).
   virtual bool timing_needs_quiet() const = 0;
@@ -30,7 +33,7 @@ class Evaluator {
   // Thread-safe.
   virtual tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                                      Breadth) = 0;
-  // One call at a time for each device.
+  // `device` counts those that answered. One call at a time for each.
   virtual Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) = 0;
   virtual Expected<GateReport> gate(int device, const GateRequest&, const Note&) = 0;
   // From any thread: calls in flight, and all later ones, come back soon, as Errors or rejections that mean

@@ -33,7 +33,7 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
                       {"bytes_per_second", d.ceilings.bytes_per_second},
                       {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
                       {"handshake_s", d.ceilings.handshake_s}}}});
-  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}};
+  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
 }
 
 std::unique_ptr<Evaluator> evaluator_for(const Config& config, const fs::path& task_folder,
@@ -41,6 +41,24 @@ std::unique_ptr<Evaluator> evaluator_for(const Config& config, const fs::path& t
   return surface.evaluator ? surface.evaluator(config, task_folder)
                            : make_worker_evaluator(config, task_folder, surface);
 }
+
+// A search that could not begin leaves nothing behind: once it can, the same command works.
+class Unbegun {
+ public:
+  explicit Unbegun(const RunFolder& folder) : folder_(folder), was_there_(fs::exists(folder.tasks())) {}
+  Unbegun(const Unbegun&) = delete;
+  ~Unbegun() {
+    if (begun_ || was_there_) return;
+    std::error_code ignored;
+    fs::remove_all(folder_.tasks(), ignored);
+    fs::remove(folder_.path(), ignored);  // when nothing else is in it
+  }
+  void begin() { begun_ = true; }
+
+ private:
+  const RunFolder& folder_;  // outlives this
+  bool was_there_, begun_ = false;
+};
 
 // A configuration as it is recorded: paths relative to the run folder, which may be moved.
 Config relative_to(const RunFolder& folder, Config config) {
@@ -57,6 +75,8 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
                     Evaluator& evaluator, const Faces& faces, const std::atomic<bool>& stop,
                     const std::string& what) {
   const double elapsed = journal.record().summary().elapsed_s;
+  std::vector<std::string> troubles = evaluator.left_out();
+  if (!journal.recovery().empty()) troubles.push_back(journal.recovery());
   auto opened = journal.step(elapsed, [&](Step& step) {
     step.session(what);
     step.set("state", "running");
@@ -65,12 +85,12 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
              json{{"wall", config.budget.wall_s}, {"evaluations", config.budget.evaluations}}.dump());
     step.set("config", to_yaml(relative_to(folder, config)));
     step.event("session", 0, what);
-    if (!journal.recovery().empty()) step.event("trouble", 0, journal.recovery());
+    for (const std::string& text : troubles) step.event("trouble", 0, text);
   });
   if (!opened) return {Outcome::Stop::failed, opened.error().message, 0};
   if (faces.event) {
     faces.event({elapsed, "session", what, 0});
-    if (!journal.recovery().empty()) faces.event({elapsed, "trouble", journal.recovery(), 0});
+    for (const std::string& text : troubles) faces.event({elapsed, "trouble", text, 0});
   }
   try {
     return SearchLoop(config, folder, journal, breeding, evaluator, faces, stop).run();
@@ -117,6 +137,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                                folder.path().string()));
   const Beginning beginning(folder);
   RunFacts facts;
+  Unbegun unbegun(folder);
   auto relative = take_snapshot(config, task.name, folder, facts.task_files);
   if (!relative) return tl::make_unexpected(relative.error());
   facts.name = config.name;
@@ -136,6 +157,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
 
   auto journal = Journal::create(folder, facts);
   if (!journal) return tl::make_unexpected(journal.error());
+  unbegun.begin();
   Breeding breeding(own, own_task, workloads, facts_in(facts.environment),
                     [&](const std::string& source_id) { return journal->record().source_named(source_id); });
   return run_session(own, folder, *journal, breeding, *evaluator, faces, stop, "begun");

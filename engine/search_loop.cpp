@@ -39,7 +39,7 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
 Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0) propose_seeds();
   began_ = Clock::now();
-  const int devices = static_cast<int>(config_.evaluation.devices.size());
+  const int devices = static_cast<int>(config_.evaluation.devices.size() - evaluator_.left_out().size());
   pipeline_ = std::make_unique<Pipeline>(evaluator_, devices, [this](JobPtr job) {
     try {
       steward(job);

@@ -1,8 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <future>
 #include <thread>
 
 #include "engine/evaluator.hpp"
 #include "engine/search.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
@@ -12,7 +16,7 @@ namespace {
 class WorkerEvaluator : public Evaluator {
  public:
   WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices)
-      : quiet_(options.target == TargetKind::cpu), workers_(options.compile_workers), compiler_(options) {
+      : options_(options), numbers_(devices) {
     for (const int device : devices) {
       ServiceOptions own = options;
       own.device = device;
@@ -21,21 +25,46 @@ class WorkerEvaluator : public Evaluator {
   }
 
   Expected<std::vector<DeviceInfo>> devices() override {
+    std::vector<std::future<Expected<DeviceInfo>>> asked;
+    for (const auto& device : devices_)
+      asked.push_back(std::async(std::launch::async, [&device] { return device->info(); }));
     std::vector<DeviceInfo> infos;
-    for (const auto& device : devices_) {
-      auto info = device->info();
-      if (!info) return tl::make_unexpected(info.error());
+    std::vector<std::unique_ptr<DeviceService>> well;
+    std::vector<int> numbers;
+    std::optional<Error> first_trouble;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      auto info = asked[i].get();
+      if (!info) {
+        left_out_.push_back(
+            fmt::format("device {} is left out of this search: {}", numbers_[i], info.error().message));
+        if (!first_trouble) first_trouble = info.error();
+        continue;
+      }
+      if (!infos.empty() && infos.front().facts != info->facts)
+        return failure(
+            "devices",
+            fmt::format("device {} is '{}' and device {} is '{}': their times cannot be "
+                        "compared. Name equal cards in evaluation.devices",
+                        numbers.front(), infos.front().description, numbers_[i], info->description));
       infos.push_back(std::move(*info));
+      well.push_back(std::move(devices_[i]));
+      numbers.push_back(numbers_[i]);
     }
+    if (infos.empty()) return tl::make_unexpected(*first_trouble);
+    devices_ = std::move(well);
+    if (options_.target == TargetKind::cuda)
+      options_.architecture = architecture_of(static_cast<int>(infos.front().facts.at("compute_capability")));
+    compiler_ = std::make_unique<CompileService>(options_);
     return infos;
   }
-  std::string compiler_identity() override { return compiler_.compiler_identity(); }
-  bool timing_needs_quiet() const override { return quiet_; }
-  int compile_workers() const override { return workers_; }
+  std::vector<std::string> left_out() const override { return left_out_; }
+  std::string compiler_identity() override { return compiler_->compiler_identity(); }
+  bool timing_needs_quiet() const override { return options_.target == TargetKind::cpu; }
+  int compile_workers() const override { return options_.compile_workers; }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
                                              Breadth breadth) override {
-    return compiler_.compile(variant, workloads, breadth);
+    return compiler_->compile(variant, workloads, breadth);
   }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
     return devices_.at(static_cast<std::size_t>(device))->evaluate(request, note);
@@ -44,14 +73,15 @@ class WorkerEvaluator : public Evaluator {
     return devices_.at(static_cast<std::size_t>(device))->gate(request, note);
   }
   void interrupt() override {
-    compiler_.interrupt();
+    if (compiler_) compiler_->interrupt();
     for (const auto& device : devices_) device->interrupt();
   }
 
  private:
-  bool quiet_;
-  int workers_;
-  CompileService compiler_;
+  ServiceOptions options_;
+  std::vector<int> numbers_;  // as the configuration has them
+  std::vector<std::string> left_out_;
+  std::unique_ptr<CompileService> compiler_;  // once the devices have said what to compile for
   std::vector<std::unique_ptr<DeviceService>> devices_;
 };
 
