@@ -75,7 +75,7 @@ int compare_command(const Arguments& arguments) {
   const NamedSource incumbent = find_source(house, task, b, {"seeds", "contenders"});
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
-  Workbench bench(house, task, where);
+  Workbench bench(house, task, where, true);
   GateRequest request;
   request.challenger = checked(bench, task, challenger, workloads);
   request.incumbent = checked(bench, task, incumbent, workloads);

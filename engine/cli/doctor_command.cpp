@@ -13,6 +13,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 
 namespace cultivar {
 namespace {
@@ -84,6 +85,12 @@ json facts_of(const DeviceInfo& info) {
             {"bytes_per_second", info.ceilings.bytes_per_second},
             {"cached_bytes_per_second", info.ceilings.cached_bytes_per_second},
             {"handshake_s", info.ceilings.handshake_s}}}};
+}
+
+std::string ceilings_in_words(const Ceilings& c) {
+  return fmt::format(
+      "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
+      c.flops / 1e9, c.bytes_per_second / 1e9, c.cached_bytes_per_second / 1e9, time_of(c.handshake_s * 1e6));
 }
 
 }  // namespace
@@ -160,11 +167,7 @@ int doctor_command(const Arguments& arguments) {
     report("device", info.description);
     report("isolation", info.isolation);
     if (!info.weakness.empty()) lacks("isolation", info.weakness, false);
-    report("ceilings",
-           fmt::format(
-               "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
-               info.ceilings.flops / 1e9, info.ceilings.bytes_per_second / 1e9,
-               info.ceilings.cached_bytes_per_second / 1e9, time_of(info.ceilings.handshake_s * 1e6)));
+    report("ceilings", ceilings_in_words(info.ceilings));
     facts["cpu"] = facts_of(info);
     facts["cpu"]["compiler"] = identity;
   } catch (const std::exception& error) {
@@ -184,18 +187,20 @@ int doctor_command(const Arguments& arguments) {
     report("absent", "this build has no CUDA worker; the cpu target needs none");
   } else {
     try {
-      const ServiceOptions services = services_for(TargetKind::cuda);
-      const std::string identity = CompileService(services).compiler_identity();
-      report("compiler", identity.substr(0, identity.find(" --")));
-      facts["cuda_compiler"] = identity;
-      show_step("looking for a GPU");
+      ServiceOptions services = services_for(TargetKind::cuda);
+      show_step("looking for a GPU, and measuring its ceilings");
       const auto info = DeviceService(services).info();
       clear_step();
       report("device", info ? info->description : info.error().message);
       if (info) {
+        services.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
         report("isolation", info->isolation);
+        report("ceilings", ceilings_in_words(info->ceilings));
         facts["cuda_device"] = facts_of(*info);
       }
+      const std::string identity = CompileService(services).compiler_identity();
+      report("compiler", identity.substr(0, identity.find(" --")));
+      facts["cuda_compiler"] = identity;
     } catch (const std::exception& error) {
       clear_step();
       report("unusable", error.what());

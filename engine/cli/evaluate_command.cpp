@@ -54,7 +54,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
 }  // namespace
 
 int evaluate_command(const Arguments& arguments) {
-  std::string task_name, target = "cpu", set, stop_after = "measure";
+  std::string task_name, target = "cpu", set, stop_after = "measure", architecture;
   std::vector<std::string> variants, contenders;
   bool as_json = false;
   Options options(
@@ -71,22 +71,31 @@ int evaluate_command(const Arguments& arguments) {
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
+  options.option("--arch", architecture,
+                 "cuda, when nothing is run: what to compile for, as sm_100a (otherwise sm_90a)");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));
-  const TargetChoice where = parse_target(house, target);
+  TargetChoice where = parse_target(house, target);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
   const Stage last = parse_stage(stop_after);
+  const bool runs = last >= Stage::smoke;
+  if (!architecture.empty() && (where.kind != TargetKind::cuda || runs))
+    throw InputError(
+        "--arch is for --target cuda with --stop-after lint, compile or screen: what runs is compiled for "
+        "the "
+        "card that it runs on");
+  where.architecture = architecture;
   std::vector<NamedSource> sources, others;
   for (const std::string& each : variants)
     sources.push_back(find_source(house, task, each, {"seeds", "contenders"}));
   for (const std::string& each : contenders)
     others.push_back(find_source(house, task, each, {"contenders", "seeds"}));
 
-  Workbench bench(house, task, where);
+  Workbench bench(house, task, where, runs);
   std::vector<std::pair<std::string, Compiled>> beside;
   for (const NamedSource& each : others) beside.emplace_back(each.label, bench.contender(each, workloads));
 
@@ -101,7 +110,7 @@ int evaluate_command(const Arguments& arguments) {
       const std::vector<Workload> mine = claimed(*variant, task, workloads);
       if (mine.empty()) return rejection(Stage::lint, "it claims none of the workloads of the set", "");
       // A device knows its own numbers: later stages ask it.
-      if (last < Stage::smoke)
+      if (!runs)
         if (const auto legal = bench.check_plans(*variant, mine); !legal) return legal.error();
       if (last == Stage::lint) {
         Evaluation passed;

@@ -12,6 +12,7 @@ namespace cultivar {
 
 int export_command(const Arguments& arguments) {
   std::string run, id, out;
+  std::vector<std::string> architectures;
   bool as_json = false;
   Options options(
       "export",
@@ -22,6 +23,9 @@ int export_command(const Arguments& arguments) {
   options.option("--id", id, "a number, the beginning of a variant id, `best` or `seed` (default: best)");
   options.option("--out", out,
                  "the folder to write; an earlier export in it is replaced (default: RUN/best)");
+  options.each(
+      "--arch", architectures,
+      "cuda: what to compile for, as sm_90a; may be given again (default: the run's own kind of card)");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -30,8 +34,9 @@ int export_command(const Arguments& arguments) {
   const auto folder = find_run(house, run);
   const Record record = must(Record::open(folder));
   const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
+  const Surface surface = surface_of(house);
   const ExportReport report = must(export_bundle(
-      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), installation_of(house)}));
+      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), surface, architectures}));
   output.facts({{"id", report.id},
                 {"folder", report.folder.string()},
                 {"files", report.files},

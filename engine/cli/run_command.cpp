@@ -1,16 +1,61 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
+namespace {
+
+// What can be told of a configuration without running anything: every source claims workloads, and its plans
+// are legal there. Of a GPU, where there is none to ask, an H100's numbers stand in.
+void check_sources(const Config& config, const Output& output) {
+  const Task task = load_task(config.task_folder);
+  const std::vector<Workload>& workloads = task.workloads(config.workloads)->workloads;
+  const KnownDevice* const card = config.target == TargetKind::cuda ? known_device("h100") : nullptr;
+  nlohmann::json seeds = nlohmann::json::array();
+  for (const fs::path& file : config.contenders) load_variant(file, task);
+  for (const fs::path& file : config.seeds) {
+    const Variant seed = load_variant(file, task);
+    for (const Workload& workload : workloads) {
+      if (!claims(seed, task, workload))
+        throw InputError(
+            fmt::format("{}: the seed does not claim workload {}, and a search needs variants that run "
+                        "all of its workloads: name another set, or another seed",
+                        file.string(), workload.name));
+      if (card == nullptr) continue;
+      if (const auto legal = check_constraints(seed, task, workload, card->facts); !legal)
+        throw InputError(fmt::format("{}: {}", file.string(), legal.error().message));
+      if (const auto plan = make_plan(seed, task, workload, card->facts); !plan)
+        throw InputError(fmt::format("{}: {}", file.string(), plan.error().message));
+    }
+    double choices = 1.0;
+    for (const Tunable& tunable : seed.manifest.tunables)
+      choices *= static_cast<double>(tunable.values.size());
+    seeds.push_back({{"name", seed.manifest.name}, {"configurations", choices}});
+    output.line(fmt::format("  seed {}: {:.0f} configurations", seed.manifest.name, choices));
+  }
+  output.facts({{"name", config.name},
+                {"task", task.name},
+                {"target", name_of(config.target)},
+                {"workloads", workloads.size()},
+                {"seeds", seeds}});
+  output.line(
+      fmt::format("The configuration is sound. Whether this machine can run it: {} doctor", called_as()));
+}
+
+}  // namespace
 
 int run_command(const Arguments& arguments) {
   std::string file, run_dir;
   std::vector<std::string> overrides;
-  bool as_json = false, verbose = false;
+  bool as_json = false, verbose = false, check = false;
   Options options(
       "run",
       "Starts a search. Ctrl-C checkpoints and stops; `cultivar resume` goes on. When the budget is spent "
@@ -19,6 +64,8 @@ int run_command(const Arguments& arguments) {
   options.argument("CONFIG", file, "the search's configuration (configs/README.md)");
   options.option("--run-dir", run_dir, "where the record goes (default: runs/ and the search's name)");
   options.each("--set", overrides, "a.b=c: replaces one value of the configuration");
+  options.flag("--check", check,
+               "only checks the configuration, its task and its seeds; nothing is run or written");
   options.flag("--verbose", verbose, "a line for every individual");
   options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
   if (const auto code = options.parse(arguments)) return *code;
@@ -27,6 +74,10 @@ int run_command(const Arguments& arguments) {
   const House house = find_house();
   const Config config =
       load_config(find_file(house, file, "configuration"), overrides, installation_of(house));
+  if (check) {
+    check_sources(config, output);
+    return 0;
+  }
   const fs::path folder = fs::absolute(run_dir.empty() ? fs::path("runs") / config.name : fs::path(run_dir));
   if (fs::exists(folder / "run.db"))
     throw InputError(

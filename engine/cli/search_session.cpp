@@ -64,7 +64,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
         outcome.reason, called_as(), place);
     return 1;
   }
-  const ExportReport exported = must(export_bundle({record, 0, folder / "best", installation_of(house)}));
+  const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
   const std::string bundle = fs::proximate(exported.folder).string();
   output.line(
       fmt::format("The best kernel is exported to {0}. Next:\n"

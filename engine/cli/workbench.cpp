@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/trouble.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -19,10 +20,19 @@ ServiceOptions service_options(const House& house, const Task& task, TargetChoic
   options.target = target.kind;
   options.device = target.device;
   options.cores = target.cores;
+  options.architecture = target.architecture;
   options.programs = house.programs;
   options.cache = house.cache;
   options.task_folder = task.folder;
   return options;
+}
+
+// Code runs on the very kind of card that it was compiled for.
+TargetChoice for_its_device(TargetChoice target, DeviceService& device, bool runs) {
+  if (target.kind == TargetKind::cuda && runs)
+    target.architecture =
+        architecture_of(static_cast<int>(must(device.info()).facts.at("compute_capability")));
+  return target;
 }
 
 }  // namespace
@@ -79,11 +89,11 @@ std::vector<Workload> claimed(const Variant& variant, const Task& task,
   return result;
 }
 
-Workbench::Workbench(const House& house, const Task& task, TargetChoice target)
+Workbench::Workbench(const House& house, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
-      compiler_(service_options(house, task, target)),
       device_(service_options(house, task, target)),
+      compiler_(service_options(house, task, for_its_device(target, device_, runs))),
       on_interrupt_([this] {
         compiler_.interrupt();
         device_.interrupt();

@@ -19,6 +19,7 @@ struct TargetChoice {
   TargetKind kind = TargetKind::cpu;
   int device = 0;
   int cores = ServiceOptions{}.cores;
+  std::string architecture;  // cuda, without a device: what to compile for; empty: Hopper's
 };
 TargetChoice parse_target(const House&,
                           const std::string&);  // InputError; MissingError when this build has no such target
@@ -30,7 +31,8 @@ std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Wor
 // Compiles and judges outside a search. Ctrl-C kills what is under way.
 class Workbench {
  public:
-  Workbench(const House&, const Task&, TargetChoice);
+  // `runs`: the device is needed, and asked what to compile for; MissingError when there is none.
+  Workbench(const House&, const Task&, TargetChoice, bool runs);
 
   // A variant from a file, or its rejection at lint.
   tl::expected<Variant, Evaluation> lint(const NamedSource&) const;
@@ -45,8 +47,8 @@ class Workbench {
  private:
   const Task& task_;
   TargetKind target_;
-  CompileService compiler_;
   DeviceService device_;
+  CompileService compiler_;
   WhenInterrupted on_interrupt_;
 };
 

@@ -8,19 +8,15 @@
 #include <map>
 
 #include "embedded/launcher.hpp"
-#include "engine/export/cpu_launcher.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
+#include "engine/export/target_parts.hpp"
 #include "engine/recorded_run.hpp"
 
 namespace cultivar {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The flags of evaluators/targets/cpu, as CMake list items; a plain object needs no -shared.
-constexpr std::string_view kernel_flags =
-    "-std=c++20 -O3 -march=native -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC";
 
 Expected<void> write(const fs::path& file, std::string_view text) {
   fs::create_directories(file.parent_path());
@@ -42,6 +38,8 @@ Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   return folder;
 }
 
+// Those that the run timed or confirmed on and the variant claims; of one dtype, the first's, because a
+// launcher's arguments have types.
 std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
   std::vector<Workload> result;
   for (const auto& set : {config.workloads, config.holdout}) {
@@ -49,7 +47,8 @@ std::vector<Workload> served_workloads(const Task& task, const Config& config, c
     if (!found) continue;
     for (const auto& workload : found->workloads) {
       const auto same = [&](const Workload& w) { return w.name == workload.name; };
-      if (claims(variant, task, workload) && std::none_of(result.begin(), result.end(), same))
+      if (claims(variant, task, workload) && std::none_of(result.begin(), result.end(), same) &&
+          (result.empty() || result.front().dtype == workload.dtype))
         result.push_back(workload);
     }
   }
@@ -66,8 +65,8 @@ struct Contents {
   std::vector<std::string> specialisations;
 };
 
-Expected<Contents> compose(const Record& record, IndividualId id, const fs::path& scratch,
-                           const Installation& installation) {
+Expected<Contents> compose(const ExportRequest& request, IndividualId id, const fs::path& scratch) {
+  const Record& record = request.record;
   const auto facts = record.facts();
   const auto row = record.individual(id);
   if (!row) return failure("export", fmt::format("the run holds no individual {}", id));
@@ -81,17 +80,20 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
   auto task_folder = restore_task(facts, scratch / "task");
   if (!task_folder) return tl::make_unexpected(task_folder.error());
   const auto task = load_task(*task_folder);
-  const auto config = parse_config(facts.config_yaml, "the run's record", record.folder(), {}, installation);
+  const auto config =
+      parse_config(facts.config_yaml, "the run's record", record.folder(), {}, request.surface.installation);
   auto variant = make_variant(record.source(id), task, row->individual.configuration);
   if (!variant)
     return failure("export", "the recorded source is no longer a valid variant: " + variant.error().message);
 
-  const LauncherInput input{task, *variant, facts_in(facts.environment),
-                            served_workloads(task, config, *variant)};
+  const Facts device = facts_in(facts.environment);
+  const LauncherInput input{task, *variant, device, served_workloads(task, config, *variant)};
   if (input.workloads.empty()) return failure("export", "the variant claims none of the run's workloads");
   const auto served = specialisations(input);
-  auto header = launcher_header(input, served);
-  if (!header) return tl::make_unexpected(header.error());
+  const auto parts = config.target == TargetKind::cuda
+                         ? cuda_parts(input, served, request.surface, request.architectures)
+                         : cpu_parts(input, served, request.architectures);
+  if (!parts) return tl::make_unexpected(parts.error());
 
   Contents contents;
   for (const auto& s : served) contents.specialisations.push_back(s.suffix);
@@ -101,13 +103,16 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
     std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
   const auto seed = record.first_seed();
   const auto seed_row = seed ? record.individual(*seed) : std::nullopt;
-  const std::map<std::string, std::string, std::less<>> values{
+  std::map<std::string, std::string, std::less<>> values{
       {"task", task.name},
       {"class", pascal_case(task.name)},
       {"summary", task.summary},
       {"variant", variant->manifest.name},
       {"id", variant->id.substr(0, 12)},
-      {"unit", evaluation->unit == "GB/s" ? "GB/s" : "GFLOPS"},
+      {"dtype", std::string(name_of(input.workloads.front().dtype))},
+      {"unit", evaluation->unit},
+      // What was computed or moved, over microseconds, in that unit.
+      {"rate", evaluation->unit == "TFLOPS" ? "1e-6" : "1e-3"},
       {"run", facts.name},
       {"workloads", config.workloads},
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
@@ -116,18 +121,20 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
        seed_row && seed_row->individual.fitness > 0
            ? fmt::format(", {:.2f} times the first seed", evaluation->fitness / seed_row->individual.fitness)
            : ""},
-      {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
-      {"flags", std::string(kernel_flags)},
-      {"kernels", cmake_kernels(input, served)}};
+      {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))}};
+  values.insert(parts->values.begin(), parts->values.end());
 
   auto& files = contents.files;
-  files["kernel.cpp"] = variant->source;
-  files[task.name + ".hpp"] = *header;
-  files["CMakeLists.txt"] = render(launcher::CMakeLists_txt, values);
+  files = parts->files;
+  files[parts->values.at("kernel_file")] = variant->source;
+  files["CMakeLists.txt"] = render(parts->cmake, values);
   files["README.md"] = render(launcher::README_md, values);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
+  files["verify/bench.hpp"] = render(parts->bench, values);
   files["verify/data.hpp"] = verify_data(input);
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
+  files["verify/evaluators/task/dtype.hpp"] = std::string(launcher::dtype_hpp);
+  files["verify/evaluators/task/dtype.cpp"] = std::string(launcher::dtype_cpp);
   for (const auto& [name, text] : facts.task_files.items())
     if (name != "task.yaml") files["verify/" + name] = text.get<std::string>();
   files["TABLE.md"] =
@@ -148,7 +155,8 @@ Expected<Contents> compose(const Record& record, IndividualId id, const fs::path
                                         {"variant", variant->manifest.name},
                                         {"id", variant->id},
                                         {"task", task.name},
-                                        {"target", "cpu"},
+                                        {"target", name_of(config.target)},
+                                        {"architectures", parts->architectures},
                                         {"configuration", configuration},
                                         {"fitness", evaluation->fitness},
                                         {"unit", evaluation->unit},
@@ -177,7 +185,7 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
                                                              : out.parent_path().filename().string());
   try {
     fs::remove_all(partial);
-    auto contents = compose(request.record, id, partial / ".scratch", request.installation);
+    auto contents = compose(request, id, partial / ".scratch");
     if (!contents) {
       fs::remove_all(partial, trouble);
       return tl::make_unexpected(contents.error());

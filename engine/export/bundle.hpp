@@ -1,10 +1,11 @@
 // The export bundle: a folder with everything needed to use, build, verify and understand an evolved kernel
 // on another machine, with no dependency on Cultivar.
 //
-//   kernel.cpp            the source as it was evolved, manifest included
+//   kernel.cpp, .cu       the source as it was evolved, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
-//   CMakeLists.txt        builds one object for each specialisation, tunables frozen, and the verifier
-//   verify.cpp, verify/   checks the kernel against the task's fp64 oracle and times it
+//   cubin/, cubins.cpp    cuda: machine code for each specialisation and architecture, and what links it
+//   CMakeLists.txt        builds the kernel and the verifier
+//   verify/               checks the kernel against the task's fp64 oracle and times it
 //   TABLE.md              per-workload times with intervals, and contenders beside them
 //   environment.json      where these figures were taken
 //   lineage.md, .json     how the kernel came to be
@@ -15,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config.hpp"
+#include "engine/search.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -24,8 +25,10 @@ struct ExportRequest {
   const Record& record;
   IndividualId id = 0;  // 0: the run's best
   std::filesystem::path
-      out;  // made; replaced when it holds an earlier bundle; anything else in it is an Error
-  Installation installation;
+      out;                 // made; replaced when it holds an earlier bundle; anything else in it is an Error
+  const Surface& surface;  // its workers compile a cuda kernel
+  // cuda: what to compile for, as "sm_90a"; empty: the kind of card that the run was made on.
+  std::vector<std::string> architectures = {};
 };
 
 struct ExportReport {

@@ -48,7 +48,7 @@ Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
   DeviceInfo info;
   info.description = "simulated device";
   info.isolation = "nothing is run";
-  info.facts = {{"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
+  info.facts = simulation_.facts;
   return std::vector<DeviceInfo>{info};
 }
 

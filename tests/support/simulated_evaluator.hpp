@@ -25,6 +25,8 @@ struct Simulation {
   std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // when it is set
   bool refuse_confirmation = false;
   std::function<bool(int device)> has_no_worker;  // when it is set
+  Facts facts = {
+      {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
 };
 
 // The true speed of softmax_source()'s knobs.

@@ -1,0 +1,245 @@
+#include "engine/export/cuda_launcher.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "embedded/launcher.hpp"
+#include "engine/export/cpp_expression.hpp"
+#include "engine/export/render.hpp"
+#include "evaluators/targets/cuda/tensor_map.hpp"
+
+namespace cultivar {
+namespace {
+
+// The name that a cubin's bytes have in the linked program.
+std::string symbol_of(const CubinFile& file) {
+  std::string symbol = "cultivar_cubin_" + file.name;
+  std::replace_if(
+      symbol.begin(), symbol.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return symbol;
+}
+
+// Who may pass what they have, without a cast: 16-bit floating types have many names.
+std::string_view pointee(Dtype dtype) {
+  return dtype == Dtype::f16 || dtype == Dtype::bf16 ? "void" : cpp_type(dtype);
+}
+
+// Evaluated on the card that runs it: a grid of one block a multiprocessor follows the card.
+std::string fact(const std::string& name, double value) {
+  if (name == "num_sms") return "attribute(16)";
+  if (name == "l2_bytes") return "attribute(38)";
+  if (name == "threads_max") return "attribute(39)";
+  if (name == "registers_max") return "attribute(82)";
+  if (name == "smem_max") return "attribute(97)";
+  if (name == "compute_capability") return "capability_";
+  return literal(value);
+}
+
+// The generated statements of one launcher; the first expression that cannot be written is `trouble`.
+class Writer {
+ public:
+  Writer(const LauncherInput& input, const Plan& plan)
+      : task_(input.task), manifest_(input.variant.manifest), plan_(plan) {}
+
+  // Declares maps, named after the manifest's.
+  std::string tensor_maps() {
+    std::string text;
+    for (std::size_t m = 0; m < manifest_.tensor_maps.size(); ++m) {
+      const TensorMapSpec& spec = manifest_.tensor_maps[m];
+      const auto arguments = tensor_map_arguments(plan_.tensor_maps[m]);
+      if (!arguments) {
+        trouble_ = arguments.error().message;
+        return {};
+      }
+      std::string steps = list(spec.element_strides);
+      if (spec.element_strides.empty())
+        steps = fmt::format("{}", fmt::join(std::vector<std::string>(spec.sizes.size(), "1.0"), ", "));
+      text += fmt::format(
+          "    driver::TensorMap map_{0} =\n"
+          "        tensor_map(\"{0}\", {1}, {2}, arguments.{3},\n"
+          "                   {{{4}}}, {{{5}}}, {{{6}}}, {{{7}}},\n"
+          "                   {8}, {9}, {10}, {11});  // interleave {12}, swizzle {13}, L2 {14}, outside "
+          "{15}\n",
+          spec.name, arguments->data_type, literal(static_cast<double>(size_of(plan_.tensor_maps[m].dtype))),
+          spec.tensor, list(spec.sizes), list(spec.strides), list(spec.box), steps, arguments->interleave,
+          arguments->swizzle, arguments->l2_promotion, arguments->out_of_bounds, spec.interleave,
+          spec.swizzle, spec.l2_promotion, spec.out_of_bounds);
+    }
+    return text;
+  }
+
+  // Declares `chosen`'s launches: values of arguments first, so that they live until the launch.
+  std::string launches() {
+    std::string text;
+    for (std::size_t k = 0; k < manifest_.launch.size(); ++k) text += launch(k);
+    return text;
+  }
+
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  std::string cpp(const Expression& expression) {
+    auto text = to_cpp(expression);
+    if (!text && trouble_.empty()) trouble_ = text.error().message;
+    return text.value_or("0.0");
+  }
+  std::string list(const std::vector<Expression>& expressions) {
+    std::vector<std::string> all;
+    for (const Expression& e : expressions) all.push_back(cpp(e));
+    return fmt::format("{}", fmt::join(all, ", "));
+  }
+  std::string three(const std::vector<Expression>& expressions, const std::vector<const char*>& limits,
+                    std::string_view what) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < expressions.size(); ++i)
+      all.push_back(fmt::format("count_of({}, {}, \"{}[{}]\")", cpp(expressions[i]), limits[i], what, i));
+    return fmt::format("Three{{{}}}", fmt::join(all, ", "));
+  }
+
+  std::string argument(const PlannedArgument& planned, const ArgumentSpec& spec, const std::string& name) {
+    using Kind = PlannedArgument::Kind;
+    if (planned.kind == Kind::tensor_map) return {};
+    if (planned.kind == Kind::buffer) {
+      const auto index = static_cast<std::size_t>(planned.index), tensors = task_.tensors.size();
+      if (index < tensors)
+        return fmt::format("    const void* {} = arguments.{};\n", name, plan_.buffers[index].name);
+      return fmt::format("    unsigned long long {} = places[{}];  // {}\n", name, index - tensors,
+                         plan_.buffers[index].name);
+    }
+    const auto parsed = Expression::parse(spec.text);
+    if (!parsed) {
+      trouble_ = parsed.error().message;
+      return {};
+    }
+    const std::string value = cpp(*parsed), type(cpp_type(planned.type));
+    if (planned.type == Dtype::f16 || planned.type == Dtype::bf16)
+      return fmt::format("    {} {} = {}_bits({});\n", type, name, name_of(planned.type), value);
+    return fmt::format("    {0} {1} = static_cast<{0}>({2});\n", type, name, value);
+  }
+
+  std::string launch(std::size_t k) {
+    const KernelLaunch& spec = manifest_.launch[k];
+    const PlannedKernel& planned = plan_.kernels[k];
+    std::string text = fmt::format("    // {}\n", spec.kernel);
+    std::vector<std::string> pointers;
+    for (std::size_t a = 0; a < planned.args.size(); ++a) {
+      const std::string name = fmt::format("argument_{}_{}", k, a);
+      text += argument(planned.args[a], spec.args[a], name);
+      const bool map = planned.args[a].kind == PlannedArgument::Kind::tensor_map;
+      pointers.push_back(
+          map ? fmt::format("&map_{}",
+                            plan_.tensor_maps[static_cast<std::size_t>(planned.args[a].index)].name)
+              : "&" + name);
+    }
+    pointers.emplace_back("nullptr");
+    return text +
+           fmt::format(
+               "    void* parameters_{0}[] = {{{1}}};\n"
+               "    launch(chosen, {0}, {2},\n           {3},\n           {4},\n"
+               "           unsigned(whole({5}, \"shared memory\")), {6}, {7}, stream, parameters_{0});\n",
+               k, fmt::join(voids(pointers), ", "),
+               three(spec.grid, {"2147483647.0", "65535.0", "65535.0"}, "grid"),
+               three(spec.block, {"1024.0", "1024.0", "64.0"}, "block"),
+               three(spec.cluster, {"16.0", "16.0", "16.0"}, "cluster"),
+               spec.shared ? cpp(*spec.shared) : "0.0", spec.cooperative,
+               // The first kernel has nothing of the plan before it to overlap with.
+               spec.programmatic_dependent && k > 0);
+  }
+  static std::vector<std::string> voids(std::vector<std::string> pointers) {
+    for (std::string& pointer : pointers)
+      if (pointer.starts_with('&')) pointer = "(void*)" + pointer;
+    return pointers;
+  }
+
+  const Task& task_;
+  const Manifest& manifest_;
+  const Plan& plan_;
+  std::string trouble_;
+};
+
+}  // namespace
+
+Expected<std::string> cuda_launcher_header(const LauncherInput& input,
+                                           const std::vector<Specialisation>& served,
+                                           const std::vector<CubinFile>& cubins) {
+  const auto plan = make_plan(input.variant, input.task, input.workloads.front(), input.facts);
+  if (!plan) return tl::make_unexpected(plan.error());
+  const Manifest& manifest = input.variant.manifest;
+
+  const auto bound = name_bindings(input, fact);
+  if (!bound) return bound;
+  const auto required = requirements(input);
+  if (!required) return required;
+  std::string prepare = *bound + *required;
+  for (const Expression& constraint : manifest.constraints) {
+    const auto one = requirement(
+        constraint, fmt::format("{}: its constraint '{}' does not hold for these sizes on this GPU",
+                                input.task.name, constraint.text()));
+    if (!one) return one;
+    prepare += *one;
+  }
+  prepare += "    std::size_t chosen = 0;\n";
+  std::vector<std::string> bodies;
+  for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
+  prepare += choice_of_specialisation(input, served, bodies);
+  const auto places = workspace_places(input, "room(sizes)");
+  if (!places) return places;
+  prepare += *places;
+  Writer writer(input, *plan);
+  prepare += writer.tensor_maps();
+  for (std::size_t w = 0; w < manifest.workspace.size(); ++w)
+    if (manifest.workspace[w].zero)
+      prepare += fmt::format(
+          "    if (sizes[{0}] > 0)\n"
+          "      driver::must(driver::api().MemsetD8Async(places[{0}], 0, sizes[{0}], stream), \"zeroing "
+          "{1}\");\n",
+          w, manifest.workspace[w].name);
+  prepare += writer.launches();
+  if (!writer.trouble().empty()) return failure("export", writer.trouble());
+
+  std::string declarations = "// The machine code, from cubins.cpp.\n", images;
+  std::vector<std::string> names, architectures;
+  for (const CubinFile& cubin : cubins) {
+    declarations += fmt::format("extern \"C\" const unsigned char {}[];\n", symbol_of(cubin));
+    images += fmt::format("        {{{}, {}, {}, {}}},\n", cubin.specialisation,
+                          std::atoi(cubin.architecture.c_str() + 3), cubin.architecture.ends_with('a'),
+                          symbol_of(cubin));
+    if (std::find(architectures.begin(), architectures.end(), cubin.architecture) == architectures.end())
+      architectures.push_back(cubin.architecture);
+  }
+  for (const KernelLaunch& launch : manifest.launch) names.push_back("\"" + launch.kernel + "\"");
+  return render(launcher::cuda_launcher_hpp,
+                {{"task", input.task.name},
+                 {"class", pascal_case(input.task.name)},
+                 {"summary", input.task.summary},
+                 {"variant", manifest.name},
+                 {"id", input.variant.id.substr(0, 12)},
+                 {"first_dimension", input.task.dimensions.front().name},
+                 {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
+                 {"expressions", std::string(launcher::expressions_hpp)},
+                 {"declarations", declarations},
+                 {"members", argument_members(input, pointee)},
+                 {"architectures", fmt::format("{}", fmt::join(architectures, ", "))},
+                 {"kernel_count", std::to_string(names.size())},
+                 {"kernel_names", fmt::format("{}", fmt::join(names, ", "))},
+                 {"specialisation_count", std::to_string(served.size())},
+                 {"images", images},
+                 {"prepare", prepare}});
+}
+
+std::string cuda_cubin_source(const std::vector<CubinFile>& cubins) {
+  std::string text =
+      "// The machine code as constants of the program; generated. CMakeLists.txt says where the files "
+      "are.\n";
+  for (const CubinFile& cubin : cubins)
+    text += fmt::format(
+        "asm(\".pushsection .rodata\\n\"\n    \".balign 64\\n\"\n    \".global {0}\\n\"\n    \"{0}:\\n\"\n"
+        "    \".incbin \\\"\" CUBIN_FOLDER \"/{1}\\\"\\n\"\n    \".popsection\\n\");\n",
+        symbol_of(cubin), cubin.name);
+  return text;
+}
+
+}  // namespace cultivar

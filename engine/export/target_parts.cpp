@@ -1,0 +1,100 @@
+#include "engine/export/target_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "embedded/launcher.hpp"
+#include "engine/export/cpu_launcher.hpp"
+#include "engine/export/cuda_launcher.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/worker/services.hpp"
+
+namespace cultivar {
+namespace {
+
+// The flags of evaluators/targets/cpu, as CMake list items; a plain object needs no -shared.
+constexpr std::string_view cpu_kernel_flags =
+    "-std=c++20 -O3 -march=native -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC";
+
+}  // namespace
+
+Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                const std::vector<std::string>& architectures) {
+  if (!architectures.empty())
+    throw InputError("--arch is for runs of the target cuda: a cpu kernel is compiled where it will run");
+  TargetParts parts;
+  auto header = cpu_launcher_header(input, served);
+  if (!header) return tl::make_unexpected(header.error());
+  parts.files[input.task.name + ".hpp"] = std::move(*header);
+  parts.cmake = launcher::cpu_CMakeLists_txt;
+  parts.bench = launcher::cpu_bench_hpp;
+  parts.values = {{"kernel_file", "kernel.cpp"},
+                  {"flags", std::string(cpu_kernel_flags)},
+                  {"kernels", cpu_cmake_kernels(input, served)},
+                  {"stream", ""},
+                  {"gap", "                              "},
+                  {"needs", ""},
+                  {"target_files",
+                   "| `CMakeLists.txt` | one object for each specialisation, tunables frozen as macros |\n"}};
+  return parts;
+}
+
+Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                 const Surface& surface, std::vector<std::string> architectures) {
+  if (architectures.empty())
+    architectures.push_back(architecture_of(static_cast<int>(input.facts.at("compute_capability"))));
+  TargetParts parts;
+  std::vector<CubinFile> cubins;
+  std::string compiler;
+  for (const std::string& architecture : architectures) {
+    ServiceOptions options;
+    options.target = TargetKind::cuda;
+    options.programs = surface.programs;
+    options.cache = surface.cache;
+    options.task_folder = input.task.folder;
+    options.architecture = architecture;
+    options.compile_workers = 2;
+    CompileService service(options);
+    const auto compiled = service.compile(input.variant, input.workloads);
+    if (!compiled)
+      return failure(
+          "export",
+          fmt::format("it does not compile for {}: {}\n{}(--arch names another; instructions of one "
+                      "generation, as wgmma of sm_90a, exist on it alone)",
+                      architecture, compiled.error().reason, compiled.error().diagnostics));
+    for (std::size_t s = 0; s < served.size(); ++s) {
+      const Binary* const binary = compiled->binary(served[s].macros);
+      std::ifstream file(binary->path, std::ios::binary);
+      std::string bytes(std::istreambuf_iterator<char>(file), {});
+      if (bytes.empty()) return failure("export", fmt::format("cannot read {}", binary->path.string()));
+      cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture)});
+      parts.files["cubin/" + cubins.back().name] = std::move(bytes);
+    }
+  }
+  auto header = cuda_launcher_header(input, served, cubins);
+  if (!header) return tl::make_unexpected(header.error());
+  parts.files[input.task.name + ".hpp"] = std::move(*header);
+  parts.files["cubins.cpp"] = cuda_cubin_source(cubins);
+  parts.cmake = launcher::cuda_CMakeLists_txt;
+  parts.bench = launcher::cuda_bench_hpp;
+  const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
+  parts.values = {
+      {"kernel_file", "kernel.cu"},
+      {"architectures", names},
+      {"stream", ", stream"},
+      {"gap", "                      "},
+      {"needs",
+       fmt::format("\nIt needs a GPU of {} and NVIDIA's driver; neither a CUDA toolkit nor Cultivar.",
+                   names)},
+      {"target_files",
+       "| `cubin/` | its machine code, for each specialisation and architecture; tunables are frozen in it "
+       "|\n"
+       "| `cubins.cpp`, `CMakeLists.txt` | put it into a library that the launcher links |\n"}};
+  parts.architectures = std::move(architectures);
+  return parts;
+}
+
+}  // namespace cultivar

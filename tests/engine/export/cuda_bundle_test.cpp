@@ -1,0 +1,112 @@
+// Whole cuda bundles, from a record to the built project. The machine code is real; the driver only writes
+// down what it is asked, so the verifier must find every result wrong.
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/export/bundle.hpp"
+#include "support/command.hpp"
+#include "support/cuda_kernels.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSource = CULTIVAR_SOURCE_DIR;
+const std::atomic<bool> kNever{false};
+
+struct Run {
+  TemporaryFolder folder;
+  Surface surface;
+
+  Run(const std::string& task, const std::string& seed, const std::string& workloads) {
+    surface.programs = CULTIVAR_BIN_DIR;
+    surface.cache = cuda_test::cache_folder;
+    surface.installation.tasks = kSource / "configs/tasks";
+    Simulation simulation;
+    simulation.facts = known_device("h100")->facts;
+    surface.evaluator = [simulation](const Config&, const fs::path&) {
+      return std::make_unique<SimulatedEvaluator>(simulation);
+    };
+    const Config config =
+        parse_config("name: run\ntask: " + task + "\ntarget: cuda\nworkloads: " + workloads + "\nseeds: [" +
+                         seed + "]\nbudget: {evaluations: 1}\n",
+                     "test", folder.path(), {}, surface.installation);
+    const auto outcome = begin_search(config, folder / "run", surface, {}, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    BOOST_REQUIRE_MESSAGE(outcome->best == 1, outcome->reason);
+  }
+
+  Expected<ExportReport> exported(const std::vector<std::string>& architectures = {}) {
+    const auto record = Record::open(folder / "run");
+    BOOST_REQUIRE(record);
+    return export_bundle({*record, 0, folder / "bundle", surface, architectures});
+  }
+
+  // Built as its README says, then verified on the driver that computes nothing.
+  CommandResult verified() {
+    const std::string bundle = (folder / "bundle").string();
+    const auto build = run_command(
+        {"sh", "-c", "cmake -S " + bundle + " -B " + bundle + "/build && cmake --build " + bundle + "/build"},
+        {.folder = folder.path(), .environment = {}, .deadline_s = 400.0});
+    BOOST_REQUIRE_MESSAGE(build.exit == 0, build.out + build.err);
+    return run_command(
+        {bundle + "/build/verify", "--quick"},
+        {.folder = "/", .environment = {{"LD_LIBRARY_PATH", RECORDING_DRIVER}}, .deadline_s = 200.0});
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_bundle, *cuda_test::needs_nvrtc())
+
+BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_verifier_sees_what_is_wrong) {
+  Run run("attention_forward", "cuda_wgmma", "quick");
+  const auto report = run.exported();
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+  const fs::path bundle = run.folder / "bundle";
+  const auto facts = nlohmann::json::parse(read_text(bundle / "bundle.json"));
+  BOOST_TEST(facts["target"] == "cuda");
+  BOOST_TEST(facts["architectures"] == nlohmann::json({"sm_90a"}));
+  BOOST_TEST(facts["specialisations"].size() == 2U);
+  for (const std::string& name : facts["specialisations"].get<std::vector<std::string>>()) {
+    const std::string code = read_text(bundle / "cubin" / (name + ".sm_90a.cubin"));
+    const auto cubin = read_cubin(std::as_bytes(std::span(code)));
+    BOOST_REQUIRE_MESSAGE(cubin, (cubin ? "" : cubin.error().message));
+    BOOST_TEST(cubin->architecture == 90);
+    BOOST_TEST(cubin->kernel("attention_forward") != nullptr);
+  }
+  for (const char* file : {"kernel.cu", "attention_forward.hpp", "README.md", "TABLE.md", "environment.json",
+                           "lineage.md", "verify/reference.cpp"})
+    BOOST_TEST(fs::exists(bundle / file), file);
+  BOOST_TEST(contains(read_text(bundle / "README.md"), "It needs a GPU of sm_90a"));
+
+  const auto verified = run.verified();
+  BOOST_TEST(verified.exit == 1, verified.err);
+  BOOST_TEST(contains(verified.out, "WRONG"), verified.out);
+  BOOST_TEST(contains(verified.out, "B1_H16_Sq1024_D128_causal_bf16"), verified.out);
+}
+
+BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an_instruction_is_an_error) {
+  Run softmax("softmax", (kSource / "tests/kernels/cuda/honest_softmax.cu").string(), "cpu_quick");
+  const auto report = softmax.exported({"sm_80", "sm_90a", "sm_100a"});
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100a"})
+    BOOST_TEST(fs::exists(softmax.folder / ("bundle/cubin/any." + std::string(architecture) + ".cubin")),
+               architecture);
+
+  Run hopper("attention_forward", "cuda_wgmma", "quick");
+  const auto refused = hopper.exported({"sm_80"});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(contains(refused.error().message, "does not compile for sm_80"), refused.error().message);
+  BOOST_CHECK_THROW((void)hopper.exported({"sm_12"}), MissingError);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,308 @@
+// The exported cuda launcher is compiled and run on a driver that only writes down what it is asked; that
+// must be the plan that the judge would launch, for every workload.
+#include "engine/export/cuda_launcher.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/targets/cuda/launch_rules.hpp"
+#include "evaluators/targets/cuda/tensor_map.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSource = CULTIVAR_SOURCE_DIR;
+
+constexpr std::uint64_t tensor_place(std::size_t index) {
+  return 0x7000'0000ULL * (index + 1);
+}
+
+// Calls the launcher with tensors at tensor_place().
+constexpr const char* kMain = R"(
+#include "launcher.hpp"
+#include "data.hpp"
+#include <cstdio>
+#include <cstdlib>
+int main(int, char** argv) {
+  try {
+    cultivar_export::CLASS kernel;
+    std::vector<void*> places;
+    for (std::size_t i = 0; i < verify_data::tensors.size(); ++i)
+      places.push_back(reinterpret_cast<void*>(0x70000000ULL * (i + 1)));
+    kernel(verify_data::bind(verify_data::workloads.at(std::size_t(std::atoi(argv[1]))), places));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 3;
+  }
+}
+)";
+
+template <class T>
+std::string listed(const T& values) {
+  std::ostringstream text;
+  std::size_t i = 0;
+  for (const auto& value : values) text << (i++ ? "," : "") << value;
+  return i ? text.str() : "-";
+}
+
+template <class T>
+std::string hex_of(const T& value) {
+  std::string text;
+  unsigned char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  for (const unsigned char b : bytes) {
+    char two[3];
+    std::snprintf(two, sizeof(two), "%02x", b);
+    text += two;
+  }
+  return text;
+}
+
+// What a driver would be asked for a plan whose workspaces lie at `workspaces`.
+std::vector<std::string> calls_of(const Plan& plan, const std::vector<std::uint64_t>& workspaces) {
+  std::vector<std::uint64_t> places;
+  for (std::size_t b = 0, w = 0; b < plan.buffers.size(); ++b)
+    places.push_back(plan.buffers[b].use == PlannedBuffer::Use::workspace ? workspaces.at(w++)
+                                                                          : tensor_place(b));
+  std::vector<std::string> calls;
+  for (std::size_t m = 0; m < plan.tensor_maps.size(); ++m) {
+    const PlannedTensorMap& map = plan.tensor_maps[m];
+    const auto a = tensor_map_arguments(map);
+    BOOST_REQUIRE_MESSAGE(a, (a ? "" : a.error().message));
+    std::ostringstream line;
+    line << "map " << m + 1 << " " << a->data_type << " " << a->rank << " "
+         << places.at(static_cast<std::size_t>(map.buffer)) << " " << listed(map.sizes) << " "
+         << listed(map.stride_bytes) << " " << listed(map.box) << " " << listed(map.element_strides) << " "
+         << a->interleave << " " << a->swizzle << " " << a->l2_promotion << " " << a->out_of_bounds;
+    calls.push_back(line.str());
+  }
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b)
+    if (plan.buffers[b].use == PlannedBuffer::Use::workspace && plan.buffers[b].zero)
+      calls.push_back("set " + std::to_string(places[b]) + " 0 " + std::to_string(plan.buffers[b].bytes));
+  std::map<std::string, std::size_t> most_shared;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const PlannedKernel& kernel = plan.kernels[k];
+    std::ostringstream line;
+    line << "launch " << kernel.kernel << " " << listed(kernel.grid) << " " << listed(kernel.block) << " "
+         << listed(kernel.cluster) << " " << kernel.shared_bytes << " " << kernel.cooperative << " "
+         << (kernel.programmatic_dependent && k > 0) << " " << kernel.shared_bytes << " "
+         << !cluster_is_portable(kernel);
+    for (const PlannedArgument& argument : kernel.args) {
+      line << " ";
+      if (argument.kind == PlannedArgument::Kind::tensor_map) {
+        line << hex_of(std::uint64_t(argument.index) + 1);
+      } else if (argument.kind == PlannedArgument::Kind::buffer) {
+        line << hex_of(places.at(static_cast<std::size_t>(argument.index)));
+      } else {
+        std::vector<std::byte> bytes(size_of(argument.type));
+        encode(argument.type, {&argument.value, 1}, bytes);
+        for (const std::byte b : bytes) line << hex_of(b);
+      }
+    }
+    calls.push_back(line.str());
+  }
+  return calls;
+}
+
+struct Launcher {
+  TemporaryFolder folder;
+  Task task;
+  Variant variant;
+  Facts facts = known_device("h100")->facts;
+  std::vector<Workload> workloads;
+  std::vector<Specialisation> served;
+
+  // Builds the exported launcher of a source; `sets` are workload sets of the task.
+  Launcher(const std::string& source, const std::string& task_name, const std::vector<std::string>& sets)
+      : task(load_task(kSource / "configs/tasks" / task_name)), variant(made(source)) {
+    for (const std::string& set : sets)
+      for (const Workload& w : task.workloads(set)->workloads)
+        if (claims(variant, task, w) && (workloads.empty() || workloads.front().dtype == w.dtype))
+          workloads.push_back(w);
+    BOOST_REQUIRE(!workloads.empty());
+    const LauncherInput input{task, variant, facts, workloads};
+    served = specialisations(input);
+    std::vector<CubinFile> cubins;
+    fs::create_directories(folder / "cubin");
+    for (std::size_t s = 0; s < served.size(); ++s) {
+      cubins.push_back({s, "sm_90a", served[s].suffix + ".sm_90a.cubin"});
+      write_text(folder / ("cubin/" + cubins.back().name),
+                 "\x7f"
+                 "ELF and no more");
+    }
+    const auto header = cuda_launcher_header(input, served, cubins);
+    BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
+    write_text(folder / "launcher.hpp", *header);
+    write_text(folder / "cubins.cpp", cuda_cubin_source(cubins));
+    write_text(folder / "data.hpp", verify_data(input));
+    std::string main = kMain;
+    main.replace(main.find("CLASS"), 5, pascal_case(task.name));
+    write_text(folder / "main.cpp", main);
+    const std::string root = folder.path().string(), house = kSource.string();
+    const auto build = run_command(
+        {"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I" + house, "-I" + house + "/evaluators/task",
+         "-DCUBIN_FOLDER=\"" + root + "/cubin\"", root + "/main.cpp", root + "/cubins.cpp",
+         house + "/evaluators/task/dtype.cpp", "-ldl", "-o", root + "/main"},
+        {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+    BOOST_REQUIRE_MESSAGE(build.exit == 0, build.err + build.out);
+  }
+
+  Variant made(const std::string& source) {
+    auto variant_made = make_variant(source, task);
+    BOOST_REQUIRE_MESSAGE(variant_made, (variant_made ? "" : variant_made.error().text()));
+    return std::move(*variant_made);
+  }
+
+  Plan plan(const Workload& workload) const {
+    const auto made_plan = make_plan(variant, task, workload, facts);
+    BOOST_REQUIRE_MESSAGE(made_plan, (made_plan ? "" : made_plan.error().message));
+    return *made_plan;
+  }
+
+  // What the launcher asks of the driver for a workload: allocations, and all else.
+  struct Calls {
+    std::vector<std::string> allocations, others;
+    CommandResult result;
+  };
+  Calls calls(std::size_t workload, std::map<std::string, std::string> environment = {}) {
+    std::map<std::string, std::string> bytes;
+    for (const PlannedKernel& kernel : plan(workloads[workload]).kernels) {
+      std::vector<std::size_t> each;
+      for (const PlannedArgument& argument : kernel.args) each.push_back(argument_bytes(argument));
+      bytes[kernel.kernel] = listed(each);
+    }
+    std::string told;
+    for (const auto& [name, list] : bytes) told += name + "=" + list + ";";
+    const fs::path file = folder / "calls";
+    fs::remove(file);
+    environment["LD_LIBRARY_PATH"] = RECORDING_DRIVER;
+    environment["RECORDED_DRIVER_CALLS"] = file.string();
+    environment["RECORDED_DRIVER_ARGUMENTS"] = told;
+    Calls made_calls;
+    made_calls.result =
+        run_command({(folder / "main").string(), std::to_string(workload)},
+                    {.folder = folder.path(), .environment = environment, .deadline_s = 60.0});
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);)
+      (line.starts_with("alloc") ? made_calls.allocations : made_calls.others).push_back(line);
+    return made_calls;
+  }
+
+  void check_every_workload() {
+    for (std::size_t w = 0; w < workloads.size(); ++w) {
+      BOOST_TEST_INFO_SCOPE(workloads[w].name);
+      const Calls asked = calls(w);
+      BOOST_REQUIRE_MESSAGE(asked.result.exit == 0, asked.result.err);
+      const Plan expected = plan(workloads[w]);
+      std::vector<std::uint64_t> places;
+      std::uint64_t at = 0, total = 0;
+      if (!asked.allocations.empty()) {
+        std::istringstream allocation(asked.allocations.front());
+        std::string word;
+        allocation >> word >> at >> total;
+      }
+      const std::uint64_t begin = at;
+      for (const PlannedBuffer& buffer : expected.buffers)
+        if (buffer.use == PlannedBuffer::Use::workspace) {
+          places.push_back(at);
+          at += (buffer.bytes + 255) / 256 * 256;
+        }
+      BOOST_TEST(at - begin <= total);
+      BOOST_TEST(asked.others == calls_of(expected, places), boost::test_tools::per_element());
+    }
+  }
+};
+
+std::string text_of(const std::string& file) {
+  return read_text(kSource / file);
+}
+
+// Nothing that a plan can say is left out here.
+constexpr const char* kEverything = R"~(/*--- cultivar
+name: everything
+task: softmax
+target: cuda
+about: "Every field of a plan, for show"
+requires: "dtype == f32 && C % 4 == 0"
+tunables:
+  WIDE: {values: [16, 32], default: 32}
+  DEAL: {values: [blocks, turns], default: turns}
+constraints: ["WIDE <= smem_max"]
+specialize: [dtype]
+let:
+  rows: "DEAL == DEAL_turns ? num_sms : R"
+workspace:
+  odd: {bytes: "R * 3 + 1"}
+  ticket: {bytes: 4, zero: true}
+  more: {bytes: "compute_capability * 100", zero: true}
+tensor_maps:
+  one: {tensor: x, sizes: ["R * C"], strides: [], box: [WIDE]}
+  two: {tensor: y, sizes: [C, R], strides: [C], box: [32, 8], element_strides: [1, 2], swizzle: 128B,
+        l2_promotion: 256B, out_of_bounds: nan}
+  three: {tensor: x, sizes: [4, "C / 4", R], strides: [4, C], box: [4, 2, 1], interleave: 16B}
+launch:
+  - kernel: first
+    grid: [rows, 2, 3]
+    block: [WIDE, 4, 2]
+    shared: "smem_max - 1024"
+    cooperative: true
+    programmatic_dependent: true
+    args: [x, one, odd, R, {value: "0.5 / C", type: f64}, {value: "R * 1e6", type: i64}, {value: "-C", type: i16},
+           {value: 3.14159, type: bf16}, {value: "1 / 3", type: f16}, {value: 200, type: u8}, ticket, more]
+  - kernel: second
+    grid: ["round_up(R, 16)", 1, 1]
+    block: [128, 1, 1]
+    cluster: [16, 1, 1]
+    programmatic_dependent: true
+    args: [two, y, {value: "sqrt(C)", type: f32}, three]
+---*/
+extern "C" __global__ void first() {}
+extern "C" __global__ void second() {}
+)~";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_launcher)
+
+BOOST_AUTO_TEST_CASE(the_hopper_seed_asks_the_driver_for_its_plan_with_four_maps_of_rank_4) {
+  Launcher launcher(text_of("configs/tasks/attention_forward/seeds/cuda_wgmma.cu"), "attention_forward",
+                    {"quick", "avo_mha", "holdout"});
+  BOOST_TEST(launcher.served.size() == 2U);  // with and without the mask
+  BOOST_TEST(launcher.plan(launcher.workloads.front()).tensor_maps.size() == 4U);
+  launcher.check_every_workload();
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_kernel_one_with_clusters_and_one_of_two_kernels_ask_for_their_plans) {
+  for (const char* name : {"honest_softmax", "cluster_sum", "two_kernels"}) {
+    BOOST_TEST_INFO_SCOPE(name);
+    Launcher launcher(text_of(std::string("tests/kernels/cuda/") + name + ".cu"), "softmax", {"cpu_quick"});
+    launcher.check_every_workload();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_field_of_a_plan_arrives) {
+  Launcher launcher(kEverything, "softmax", {"cpu_quick"});
+  launcher.check_every_workload();
+}
+
+BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_refused_in_words) {
+  Launcher launcher(kEverything, "softmax", {"cpu_holdout", "cpu_quick"});  // one of them is not claimed
+  BOOST_TEST(launcher.workloads.size() == 3U);
+  const auto elsewhere = launcher.calls(0, {{"RECORDED_DRIVER_CAPABILITY", "8"}});
+  BOOST_TEST(elsewhere.result.exit == 3);
+  BOOST_TEST(elsewhere.result.err.find("built for sm_90a, and this GPU is sm_80") != std::string::npos,
+             elsewhere.result.err);
+  const auto no_driver = run_command({(launcher.folder / "main").string(), "0"});
+  if (!fs::exists("/usr/local/nvidia/lib64/libcuda.so.1") && no_driver.exit != 0)
+    BOOST_TEST(no_driver.err.find("libcuda.so.1") != std::string::npos, no_driver.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
