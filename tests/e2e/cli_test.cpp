@@ -120,6 +120,44 @@ BOOST_AUTO_TEST_CASE(names_on_the_command_line_are_checked_before_any_work) {
   BOOST_TEST(run({"evaluate", "softmax", "k.cpp", "--contender", "none_such"}).exit == 2);
 }
 
+BOOST_AUTO_TEST_CASE(the_configurations_that_come_with_it_are_sound_and_nothing_is_written_to_check_them) {
+  int checked = 0;
+  for (const auto& entry : fs::directory_iterator(CULTIVAR_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const auto result = run({"run", entry.path().string(), "--check", "--json"});
+    BOOST_TEST(result.exit == 0, entry.path() << ": " << result.err);
+    BOOST_TEST(!facts(result)["seeds"].empty());
+    ++checked;
+  }
+  BOOST_TEST(checked >= 4);
+  BOOST_TEST(fs::is_empty(folder.path()));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_on_gpus_that_are_not_there_says_what_is_missing_and_leaves_nothing_behind) {
+  for (int time = 0; time < 2; ++time) {
+    const auto result = run_command(
+        cultivar_command({"run", CULTIVAR_SOURCE_DIR "/configs/attention_h100.yaml", "--set",
+                          "evaluation.devices=[1, 2]"}),
+        {.folder = folder.path(), .environment = {{"CUDA_VISIBLE_DEVICES", ""}}, .deadline_s = 60.0});
+    BOOST_TEST(result.exit == 3, result.err);
+    BOOST_TEST(contains(result.err, "it shows 0 GPUs, and there is no number 1 among them"), result.err);
+    BOOST_TEST(!fs::exists(folder / "runs/attention-h100"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(code_for_another_card_is_compiled_but_never_run) {
+  const std::string kernel = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/honest_softmax.cu";
+  const auto elsewhere = run({"evaluate", "softmax", kernel, "--target", "cuda", "--arch", "sm_80"});
+  BOOST_TEST(elsewhere.exit == 2);
+  BOOST_TEST(contains(elsewhere.err, "--arch is for"), elsewhere.err);
+  const auto unknown =
+      run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen", "--arch", "sm_11"});
+  BOOST_TEST(unknown.exit == 3);
+  BOOST_TEST(
+      (contains(unknown.err, "does not compile for 'sm_11'") || contains(unknown.err, "no NVRTC was found")),
+      unknown.err);
+}
+
 BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what_to_install) {
   const std::string kernels = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/";
   const auto fit = run({"evaluate", "softmax", kernels + "two_kernels.cu", "--target", "cuda", "--stop-after",
