@@ -37,8 +37,11 @@ struct Judge {
     options.task_folder = testing::source_folder() / "configs/tasks/softmax";
     options.run_deadline_s = 2.0;
     task = load_task(options.task_folder);
-    compiler = std::make_unique<CompileService>(options);
     device = std::make_unique<DeviceService>(options);
+    const auto info = device->info();
+    BOOST_REQUIRE_MESSAGE(info, words(info));
+    options.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
+    compiler = std::make_unique<CompileService>(options);
     workload.name = "large";
     workload.dtype = Dtype::f32;
     workload.values = {{"R", 4096}, {"C", 1024}};

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/services.hpp"
 #include "support/places.hpp"
 
@@ -45,10 +46,11 @@ int main(int argc, char** argv) {
     const Task task = load_task(options.task_folder);
     const WorkloadSet* set = task.workloads(argv[2]);
     if (set == nullptr) throw InputError(fmt::format("task {} has no workloads {}", task.name, argv[2]));
-    CompileService compiler(options);
     DeviceService device(options);
     const auto info = device.info();
     if (!info) throw MissingError(info.error().message);
+    options.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
+    CompileService compiler(options);
     fmt::print("{}\n{}\nceilings: {:.0f} TFLOPS, {:.0f} GB/s, cached {:.0f} GB/s\n", info->description,
                info->isolation, info->ceilings.flops * 1e-12, info->ceilings.bytes_per_second * 1e-9,
                info->ceilings.cached_bytes_per_second * 1e-9);

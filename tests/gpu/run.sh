@@ -1,31 +1,110 @@
 #!/bin/sh
-# Runs every test and figure that needs a GPU, from a folder made by bundle.sh or from a build, in under 8 minutes; a
-# short table comes last. run.sh [OUT_DIR]
+# Runs every test and figure that needs a GPU in under 8 minutes; a short table comes last.
+#   run.sh OUT_DIR [STEP...]
+# Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
+# CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export.
+every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
-mkdir -p "$out"
-bin=$here/bin source=$here/source
-seeds=$source/configs/tasks/attention_forward/seeds
+if [ $# -gt 0 ]; then shift; fi
+steps=${*:-$every}
+if [ -n "${CULTIVAR_BUILD:-}" ]; then
+  bin=$(cd "$CULTIVAR_BUILD" && pwd)/bin source=$(cd "$here/../.." && pwd)
+else
+  bin=$here/bin source=$here/source
+fi
+mkdir -p "$out" || exit 2
+out=$(cd "$out" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/cultivar-gpu-XXXXXX")
+run=$work/run best=$work/best
+attention=$source/configs/tasks/attention_forward
+began=$(date +%s)
+rm -f "$out/logs.txt" "$out/table.txt"
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,temperature.gpu,power.draw --format=csv,noheader
-date -u
+echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo absent), cmake $(cmake --version 2>/dev/null | head -n 1 || echo absent)"
 
-timed() {  # name limit command...
+tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
+failed=0
+timed() {  # name, limit in seconds, command...: output to the log
   name=$1 limit=$2
   shift 2
+  if [ $(($(date +%s) - began)) -gt 450 ]; then
+    tell "$name" - - "left out: the 8 minutes are over"
+    return 0
+  fi
   begin=$(date +%s)
-  timeout "$limit" "$@" >"$out/$name.log" 2>&1
+  echo "=== $name: $*" >>"$out/logs.txt"
+  timeout -k 10 "$limit" "$@" >"$work/$name.log" 2>&1
   code=$?
-  echo "$name $code $(($(date +%s) - begin))" >>"$out/table"
+  cat "$work/$name.log" >>"$out/logs.txt"
+  [ $code -eq 0 ] || failed=1
+  tell "$name" $code $(($(date +%s) - begin)) "$(last "$name" $code)"
 }
-: >"$out/table"
-timed session 100 "$bin/tests-gpu" --run_test=cuda_session --log_level=message --color_output=no
-timed misbehaviour 160 "$bin/tests-gpu" --run_test=cuda_misbehaviour --log_level=message --color_output=no
-timed judgements 90 "$bin/bench-gpu-judgements" "$source/configs/tasks/attention_forward" avo_mha 40 "$seeds"/cuda_wgmma.cu
-timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
-  "$source/tests/kernels/cuda/cheats/answers_a_constant.cu"
+# What the table says of a step: a figure when it went well, else what went wrong.
+last() {
+  if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
+  pattern='^.'
+  case $1 in
+    session | misbehaviour) pattern='\*\*\*|error: in|fatal' ;;
+    judgements | smoke_failures) pattern='^judged' ;;
+    doctor) pattern='GFLOPS|unusable' ;;
+    evaluate) pattern='TFLOPS|rejected' ;;
+    search) pattern='best +#|promoted|failed|missing' ;;
+    replay) pattern='agree|differ' ;;
+    verify) pattern='verified|FAILED|verify:' ;;
+  esac
+  found=$(grep -aE "$pattern" "$work/$1.log" | tail -n 1)
+  echo "${found:-$(tail -n 1 "$work/$1.log")}" | tr -s ' \t' ' ' | cut -c1-150
+}
 
-grep -hE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$out"/session.log "$out"/misbehaviour.log \
-  "$out"/judgements.log | cut -c1-220
-tail -n 1 "$out"/smoke_failures.log
-echo "--- step, exit code, seconds"
-cat "$out/table"
+for step in $steps; do
+  case $step in
+    doctor) timed doctor 100 "$bin/cultivar" doctor ;;
+    session) timed session 100 "$bin/tests-gpu" --run_test=cuda_session --log_level=message --color_output=no ;;
+    misbehaviour) timed misbehaviour 160 "$bin/tests-gpu" --run_test=cuda_misbehaviour --log_level=message --color_output=no ;;
+    judgements) timed judgements 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 "$attention/seeds/cuda_wgmma.cu" ;;
+    smoke_failures) timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
+      "$source/tests/kernels/cuda/cheats/answers_a_constant.cu" ;;
+    evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
+    search)
+      rm -rf "$run"
+      timed search 140 "$bin/cultivar" run "$source/configs/attention_gpu_quick.yaml" --run-dir "$run" \
+        --set budget.wall="${CULTIVAR_SEARCH_WALL:-60s}" --verbose
+      [ ! -f "$run/run.db" ] || gzip -c "$run/run.db" >"$out/run.db.gz"
+      ;;
+    views)
+      timed status 20 "$bin/cultivar" status "$run"
+      timed show 20 "$bin/cultivar" show "$run" best
+      timed lineage 20 "$bin/cultivar" lineage "$run"
+      timed replay 30 "$bin/cultivar" replay "$run"
+      ;;
+    export)
+      timed export 60 "$bin/cultivar" export "$run" --out "$best"
+      [ ! -d "$best" ] || (cd "$work" && tar czf "$out/best.tar.gz" best)
+      ;;
+    verify)
+      timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build'"
+      timed verify 60 "$best/build/verify" --quick
+      ;;
+    *)
+      echo "run.sh: no step is called $step; there are: $every" >&2
+      exit 2
+      ;;
+  esac
+done
+
+for name in doctor session misbehaviour judgements smoke_failures evaluate search status show lineage replay export verify; do
+  [ -f "$work/$name.log" ] || continue
+  echo "--- $name"
+  case $name in
+    session | misbehaviour | judgements)
+      grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
+    smoke_failures) tail -n 1 "$work/$name.log" ;;
+    search) tail -n 40 "$work/$name.log" ;;
+    *) tail -n 25 "$work/$name.log" ;;
+  esac | cut -c1-220
+done
+echo "--- step, exit code, seconds, what it says"
+cat "$out/table.txt"
+rm -rf "$work"
+exit $failed
