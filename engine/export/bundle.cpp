@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 
 #include "embedded/launcher.hpp"
 #include "engine/export/render.hpp"
@@ -135,8 +136,9 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
   files["verify/evaluators/task/dtype.hpp"] = std::string(launcher::dtype_hpp);
   files["verify/evaluators/task/dtype.cpp"] = std::string(launcher::dtype_cpp);
-  for (const auto& [name, text] : facts.task_files.items())
-    if (name != "task.yaml") files["verify/" + name] = text.get<std::string>();
+  for (const auto& [name, text] : facts.task_files.items())  // the oracle and what it may include
+    if (name != "task.yaml" && name.find('/') == std::string::npos)
+      files["verify/" + name] = text.get<std::string>();
   files["TABLE.md"] =
       fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
                   fmt::format("Measured by Cultivar on {}; every timed run was checked on rows drawn in "
@@ -173,7 +175,6 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
   if (id == 0)
     return failure("export", "the run has no best variant yet: let it run longer, or name one with --id");
   const auto out = fs::absolute(request.out).lexically_normal();
-  std::error_code trouble;
   if (fs::exists(out) && !(fs::is_directory(out) && (fs::is_empty(out) || holds_bundle(out))))
     return failure("export", fmt::format("{} is there already and is not an export: choose another --out",
                                          out.string()));
@@ -183,13 +184,14 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
   const auto partial =
       parent / fmt::format(".{}.partial", out.has_filename() ? out.filename().string()
                                                              : out.parent_path().filename().string());
+  const std::shared_ptr<void> nothing_left(nullptr, [&](void*) {
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+  });
   try {
     fs::remove_all(partial);
     auto contents = compose(request, id, partial / ".scratch");
-    if (!contents) {
-      fs::remove_all(partial, trouble);
-      return tl::make_unexpected(contents.error());
-    }
+    if (!contents) return tl::make_unexpected(contents.error());
     fs::remove_all(partial / ".scratch");
     ExportReport report{id, out, {}, contents->specialisations};
     for (const auto& [name, text] : contents->files) {
@@ -200,7 +202,6 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
     fs::rename(partial, out);
     return report;
   } catch (const fs::filesystem_error& error) {
-    fs::remove_all(partial, trouble);
     return failure("export", fmt::format("{}: is the folder writable?", error.what()));
   }
 }

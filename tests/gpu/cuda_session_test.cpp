@@ -206,10 +206,38 @@ BOOST_AUTO_TEST_CASE(clusters_and_cooperative_grids_are_launched_as_such) {
   auto too_many = open(R"(extern "C" __global__ void k(unsigned* out, volatile unsigned* arrived) {
                             out[blockIdx.x % 8] = *arrived; })",
                        grid);
-  BOOST_REQUIRE(too_many);
-  const auto refused = (*too_many)->run({}, outputs, {});
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(name_of(refused.error().kind) == "launch_failed", words(refused));
+  BOOST_REQUIRE(!too_many);
+  BOOST_TEST(too_many.error().detail.find("a cooperative grid has") != std::string::npos,
+             too_many.error().detail);
+  BOOST_TEST(name_of(too_many.error().kind) == "launch_failed");
+  BOOST_TEST(device().usable());
+}
+
+BOOST_AUTO_TEST_CASE(what_the_driver_would_refuse_by_a_code_alone_is_refused_in_words_when_it_is_opened) {
+  const auto refusal = [](const std::string& source, const Plan& plan) {
+    const auto made = open(source, plan);
+    BOOST_REQUIRE(!made);
+    return std::string(name_of(made.error().kind)) + ": " + made.error().detail;
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    BOOST_TEST(text.find(part) != std::string::npos, text);
+  };
+  Plan plan = copying(1000);
+  plan.kernels[0].block = {512, 1, 1};
+  const std::string bounded = R"(
+extern "C" __global__ void __launch_bounds__(128) copy(const unsigned* in, unsigned* out, long long count) {
+  if (threadIdx.x < count) out[threadIdx.x] = in[threadIdx.x];
+})";
+  says(refusal(bounded, plan), "launch_failed: kernel 'copy': a block of 512 threads, but __launch_bounds__");
+  plan = copying(1000);
+  plan.kernels[0].args.pop_back();
+  says(refusal(kCopy, plan), "it takes 3 parameters, but the manifest gives it 2 arguments");
+  plan = copying(1000);
+  plan.kernels[0].shared_bytes = static_cast<std::size_t>(device().facts().at("smem_max")) + 16;
+  says(refusal(kCopy, plan), "bytes of shared memory");
+  plan = copying(1000);
+  plan.kernels[0].kernel = "kopy";
+  says(refusal(kCopy, plan), "kernel 'kopy' is not in the machine code");
   BOOST_TEST(device().usable());
 }
 

@@ -2,7 +2,8 @@
 # Runs every test and figure that needs a GPU in under 8 minutes; a short table comes last.
 #   run.sh OUT_DIR [STEP...]
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
-# CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export.
+# CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
+# `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
 every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
@@ -13,14 +14,19 @@ if [ -n "${CULTIVAR_BUILD:-}" ]; then
 else
   bin=$here/bin source=$here/source
 fi
+if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] && [ ! -d /usr/local/nvidia ]; then
+  echo "run.sh: this machine has no GPU; nothing was tried" >&2
+  exit 77
+fi
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/cultivar-gpu-XXXXXX")
 run=$work/run best=$work/best
 attention=$source/configs/tasks/attention_forward
 began=$(date +%s)
+if [ -f "$out/run.db.gz" ]; then mkdir -p "$run" && gunzip -c "$out/run.db.gz" >"$run/run.db"; fi
 rm -f "$out/logs.txt" "$out/table.txt"
-nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,temperature.gpu,power.draw --format=csv,noheader
+! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,temperature.gpu,power.draw --format=csv,noheader
 echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo absent), cmake $(cmake --version 2>/dev/null | head -n 1 || echo absent)"
 
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
@@ -49,7 +55,10 @@ last() {
     judgements | smoke_failures) pattern='^judged' ;;
     doctor) pattern='GFLOPS|unusable' ;;
     evaluate) pattern='TFLOPS|rejected' ;;
-    search) pattern='best +#|promoted|failed|missing' ;;
+    search) pattern='^  best +#|failed:|without a kernel|cultivar run:' ;;
+    show) pattern='FLOPS' ;;
+    export) pattern='is exported|cultivar export:' ;;
+    verify_build) pattern='Built target verify|[Ee]rror' ;;
     replay) pattern='agree|differ' ;;
     verify) pattern='verified|FAILED|verify:' ;;
   esac
@@ -68,8 +77,8 @@ for step in $steps; do
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
     search)
       rm -rf "$run"
-      timed search 140 "$bin/cultivar" run "$source/configs/attention_gpu_quick.yaml" --run-dir "$run" \
-        --set budget.wall="${CULTIVAR_SEARCH_WALL:-60s}" --verbose
+      timed search 160 "$bin/cultivar" run "$source/configs/attention_gpu_quick.yaml" --run-dir "$run" \
+        --set budget.wall="${CULTIVAR_SEARCH_WALL:-75s}" --verbose
       [ ! -f "$run/run.db" ] || gzip -c "$run/run.db" >"$out/run.db.gz"
       ;;
     views)
@@ -83,6 +92,7 @@ for step in $steps; do
       [ ! -d "$best" ] || (cd "$work" && tar czf "$out/best.tar.gz" best)
       ;;
     verify)
+      [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
       timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build'"
       timed verify 60 "$best/build/verify" --quick
       ;;
@@ -101,6 +111,7 @@ for name in doctor session misbehaviour judgements smoke_failures evaluate searc
       grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
     smoke_failures) tail -n 1 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
+    show) head -n 30 "$work/$name.log" ;;
     *) tail -n 25 "$work/$name.log" ;;
   esac | cut -c1-220
 done

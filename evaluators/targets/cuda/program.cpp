@@ -88,6 +88,7 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
         return fault;
   }
   if (planned.cooperative) {
+    if (auto fault = check_residence(planned, kernel.function)) return fault;
     LaunchAttribute& attribute = kernel.attributes.emplace_back();
     attribute.id = launch_attribute::cooperative;
     attribute.value.number = 1;
@@ -120,6 +121,22 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
             : static_cast<void*>(kernel.storage[i].data()));
   kernel.parameters.push_back(nullptr);
   return std::nullopt;
+}
+
+// The one rule of launches that needs the card: see launch_rules.hpp.
+std::optional<Fault> Program::check_residence(const PlannedKernel& planned, Function function) const {
+  const int threads = static_cast<int>(planned.block[0] * planned.block[1] * planned.block[2]);
+  int each = 0;
+  if (gpu_.driver().OccupancyMaxActiveBlocksPerMultiprocessor(&each, function, threads,
+                                                              planned.shared_bytes) != result::success)
+    return std::nullopt;  // the launch itself will tell
+  const double resident = each * gpu_.facts().at("num_sms");
+  const double blocks = 1.0 * planned.grid[0] * planned.grid[1] * planned.grid[2];
+  if (blocks <= resident) return std::nullopt;
+  return refused(fmt::format(
+      "kernel '{}': a cooperative grid has {:.0f} blocks; this card holds {:.0f} of them at once, "
+      "{} on each multiprocessor (make the grid at most {} * num_sms)",
+      planned.kernel, blocks, resident, each, each));
 }
 
 std::optional<Fault> Program::place(std::span<const Address> buffers) {

@@ -33,6 +33,7 @@ class Program {  // not thread-safe; the Gpu outlives it
   };
   Program(Gpu& gpu, const Plan& plan) : gpu_(gpu), plan_(plan) {}
   std::optional<Fault> prepare(const PlannedKernel&, Kernel&, bool first);
+  std::optional<Fault> check_residence(const PlannedKernel&, Function) const;
 
   Gpu& gpu_;
   Plan plan_;

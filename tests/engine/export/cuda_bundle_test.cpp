@@ -59,6 +59,33 @@ struct Run {
   }
 };
 
+// The launcher's few declarations of the driver API, against NVIDIA's header; and its streams are NVIDIA's.
+constexpr const char* kSameAsNvidias = R"~(
+#include <cuda.h>
+#include <cstddef>
+#include "attention_forward.hpp"
+namespace d = cultivar_export::driver;
+static_assert(sizeof(d::TensorMap) == sizeof(CUtensorMap) && alignof(d::TensorMap) >= alignof(CUtensorMap));
+static_assert(sizeof(d::Attribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(d::Attribute, value) == offsetof(CUlaunchAttribute, value));
+static_assert(sizeof(d::LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(d::LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(d::LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(d::LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(d::cluster_dimension == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+static_assert(d::cooperative == CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+static_assert(d::programmatic_serialization == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+static_assert(d::max_dynamic_shared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+static_assert(d::nonportable_cluster == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE == 38);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == 39);
+static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75);
+static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR == 82);
+static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN == 97);
+void call(CUstream stream) { cultivar_export::AttentionForward()({}, stream); }
+)~";
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -88,6 +115,13 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
     BOOST_TEST(fs::exists(bundle / file), file);
   BOOST_TEST(contains(read_text(bundle / "README.md"), "It needs a GPU of sm_90a"));
 
+  if (const fs::path include = cuda_test::toolkit()->includes.at(0); fs::exists(include / "cuda.h")) {
+    write_text(run.folder / "abi.cpp", kSameAsNvidias);
+    const auto same = run_command({"g++", "-std=c++20", "-fsyntax-only", "-I" + bundle.string(),
+                                   "-isystem" + include.string(), (run.folder / "abi.cpp").string()});
+    BOOST_TEST(same.exit == 0, same.err);
+  }
+
   const auto verified = run.verified();
   BOOST_TEST(verified.exit == 1, verified.err);
   BOOST_TEST(contains(verified.out, "WRONG"), verified.out);
@@ -107,6 +141,8 @@ BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an
   BOOST_REQUIRE(!refused);
   BOOST_TEST(contains(refused.error().message, "does not compile for sm_80"), refused.error().message);
   BOOST_CHECK_THROW((void)hopper.exported({"sm_12"}), MissingError);
+  BOOST_TEST(!fs::exists(hopper.folder / "bundle"));
+  BOOST_TEST(!fs::exists(hopper.folder / ".bundle.partial"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
