@@ -42,24 +42,6 @@ std::unique_ptr<Evaluator> evaluator_for(const Config& config, const fs::path& t
                            : make_worker_evaluator(config, task_folder, surface);
 }
 
-// A search that could not begin leaves nothing behind: once it can, the same command works.
-class Unbegun {
- public:
-  explicit Unbegun(const RunFolder& folder) : folder_(folder), was_there_(fs::exists(folder.tasks())) {}
-  Unbegun(const Unbegun&) = delete;
-  ~Unbegun() {
-    if (begun_ || was_there_) return;
-    std::error_code ignored;
-    fs::remove_all(folder_.tasks(), ignored);
-    fs::remove(folder_.path(), ignored);  // when nothing else is in it
-  }
-  void begin() { begun_ = true; }
-
- private:
-  const RunFolder& folder_;  // outlives this
-  bool was_there_, begun_ = false;
-};
-
 // A configuration as it is recorded: paths relative to the run folder, which may be moved.
 Config relative_to(const RunFolder& folder, Config config) {
   const auto relative = [&](fs::path& path) { path = path.lexically_relative(fs::absolute(folder.path())); };
@@ -137,7 +119,6 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                                folder.path().string()));
   const Beginning beginning(folder);
   RunFacts facts;
-  Unbegun unbegun(folder);
   auto relative = take_snapshot(config, task.name, folder, facts.task_files);
   if (!relative) return tl::make_unexpected(relative.error());
   facts.name = config.name;
@@ -157,7 +138,6 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
 
   auto journal = Journal::create(folder, facts);
   if (!journal) return tl::make_unexpected(journal.error());
-  unbegun.begin();
   Breeding breeding(own, own_task, workloads, facts_in(facts.environment),
                     [&](const std::string& source_id) { return journal->record().source_named(source_id); });
   return run_session(own, folder, *journal, breeding, *evaluator, faces, stop, "begun");
