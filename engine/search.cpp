@@ -129,6 +129,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   for (const Workload& workload : workloads) facts.workloads.push_back(workload.name);
 
   const auto evaluator = evaluator_for(own, own.task_folder, surface);
+  for (const std::string& library : own.libraries) (void)evaluator->contender(library);
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
   facts.environment = environment_of(*evaluator, *devices);

@@ -3,6 +3,8 @@
 
 #include "engine/evaluator.hpp"
 #include "engine/search.hpp"
+#include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
@@ -12,7 +14,10 @@ namespace {
 class WorkerEvaluator : public Evaluator {
  public:
   WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices)
-      : quiet_(options.target == TargetKind::cpu), workers_(options.compile_workers), compiler_(options) {
+      : target_(options.target),
+        programs_(options.programs.empty() ? program_folder() : options.programs),
+        workers_(options.compile_workers),
+        compiler_(options) {
     for (const int device : devices) {
       ServiceOptions own = options;
       own.device = device;
@@ -30,12 +35,17 @@ class WorkerEvaluator : public Evaluator {
     return infos;
   }
   std::string compiler_identity() override { return compiler_.compiler_identity(); }
-  bool timing_needs_quiet() const override { return quiet_; }
+  bool timing_needs_quiet() const override { return target_ == TargetKind::cpu; }
   int compile_workers() const override { return workers_; }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
                                              Breadth breadth) override {
     return compiler_.compile(variant, workloads, breadth);
+  }
+  Compiled contender(const std::string& library) override {
+    const bool file = names_a_library_file(library);
+    return library_contender(file ? std::filesystem::path(library).stem().string() : library,
+                             find_contender_library(library, "/", programs_, {}), target_);
   }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
     return devices_.at(static_cast<std::size_t>(device))->evaluate(request, note);
@@ -49,7 +59,8 @@ class WorkerEvaluator : public Evaluator {
   }
 
  private:
-  bool quiet_;
+  TargetKind target_;
+  std::filesystem::path programs_;
   int workers_;
   CompileService compiler_;
   std::vector<std::unique_ptr<DeviceService>> devices_;

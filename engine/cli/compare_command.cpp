@@ -51,7 +51,8 @@ int compare_command(const Arguments& arguments) {
   Options options(
       "compare",
       "Lets the gate decide whether A is better than B: interleaved, randomised, every output checked. A and "
-      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables. Either may "
+      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables. Either "
+      "may "
       "be a contender's library, by name (cudnn) or path (.so).",
       "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
@@ -73,8 +74,8 @@ int compare_command(const Arguments& arguments) {
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));
   const TargetChoice where = parse_target(house, target);
-  const NamedContender challenger = find_contender(house, task, where.kind, a, {"seeds", "contenders"});
-  const NamedContender incumbent = find_contender(house, task, where.kind, b, {"seeds", "contenders"});
+  const NamedContender challenger = find_side(house, task, where.kind, a);
+  const NamedContender incumbent = find_side(house, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
   Workbench bench(house, task, where);

@@ -41,11 +41,22 @@ NamedContender find_contender(const House& house, const Task& task, TargetKind t
   }
   for (const KnownContender& known : known_contenders(house.programs))
     if (known.name == argument && !is_for(known, task, target))
-      throw InputError(fmt::format("the contender '{}' is for the task {} on {}, and this is {} on {}", argument,
-                                   known.task, known.target, task.name, name_of(target)));
+      throw InputError(fmt::format("the contender '{}' is for the task {} on {}, and this is {} on {}",
+                                   argument, known.task, known.target, task.name, name_of(target)));
   const fs::path library = find_contender_library(argument, fs::current_path(), house.programs, sources);
   const std::string label = names_a_library_file(argument) ? library.stem().string() : argument;
   return {label, argument, std::nullopt, library};
+}
+
+NamedContender find_side(const House& house, const Task& task, TargetKind target,
+                         const std::string& argument) {
+  bool library = names_a_library_file(argument);
+  for (const KnownContender& known : known_contenders(house.programs))
+    library = library || known.name == argument;
+  const std::vector<std::string> folders{"seeds", "contenders"};
+  if (library) return find_contender(house, task, target, argument, folders);
+  NamedSource source = find_source(house, task, argument, folders);
+  return {source.label, argument, std::move(source), {}};
 }
 
 std::vector<std::string> contender_libraries(const House& house, const Task& task, TargetKind target) {

@@ -53,8 +53,9 @@ class Measuring {
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
     const Workload& workload = request_.workloads[index];
     const auto side = [&](const std::string& name, const Compiled& compiled) {
-      return SampledSide{
-          name, [this, &workload, &compiled] { return open_side(site_, Stage::measure, compiled, workload); }};
+      return SampledSide{name, [this, &workload, &compiled] {
+                           return open_side(site_, Stage::measure, compiled, workload);
+                         }};
     };
     std::vector<SampledSide> sides;
     sides.push_back(side("variant", request_.variant));
@@ -83,8 +84,7 @@ class Measuring {
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)
-      if (!s.trouble.empty())
-        evaluation.diagnostics += fmt::format("contender {}: {}\n", s.name, s.trouble);
+      if (!s.trouble.empty()) evaluation.diagnostics += fmt::format("contender {}: {}\n", s.name, s.trouble);
     for (const SampledSide& s : sides)
       if (s.discarded > 0)
         evaluation.diagnostics += fmt::format("{} on {}: {} samples did not count, the last because {}\n",

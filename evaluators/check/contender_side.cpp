@@ -16,8 +16,7 @@ class Contender : public Session {
 
   std::optional<Evaluation> open(const Compiled& compiled) {
     site_.announce(contender_progress(name_, "prepare on " + workload_.name));
-    auto opened =
-        site_.device.open_contender(compiled.library, site_.task, workload_, site_.run_deadline_s);
+    auto opened = site_.device.open_contender(compiled.library, site_.task, workload_, site_.run_deadline_s);
     back();
     if (opened) {
       session_ = std::move(*opened);

@@ -245,9 +245,9 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
   for (int attempt = 1;; ++attempt) {
     if (!kept_ || kept_shape_ != workload.name) {
       kept_.reset();
-      auto opened = open_ ? open_()
-                          : open_session(device_, stage, task_, compiled, workload, where,
-                                         limits_.run_deadline_s);
+      auto opened =
+          open_ ? open_()
+                : open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
       if (!opened) return opened.error();
       kept_ = std::move(*opened);
       kept_shape_ = workload.name;

@@ -4,16 +4,9 @@
 
 #include <algorithm>
 
+#include "evaluators/contenders/built.hpp"
 #include "evaluators/error.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
-
-// What the build could not make, and why (CMakeLists.txt); empty: it made it.
-#ifndef CULTIVAR_CUBLAS_ABSENT
-#define CULTIVAR_CUBLAS_ABSENT ""
-#endif
-#ifndef CULTIVAR_CUDNN_ABSENT
-#define CULTIVAR_CUDNN_ABSENT ""
-#endif
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -24,8 +17,6 @@ constexpr const char* kPrefix = "libcultivar-contender-";
 struct Shipped {
   const char *name, *task, *target, *absent;
 };
-constexpr Shipped kShipped[] = {{"cublas", "matmul", "cuda", CULTIVAR_CUBLAS_ABSENT},
-                                {"cudnn", "attention_forward", "cuda", CULTIVAR_CUDNN_ABSENT}};
 
 std::string listing(const std::vector<KnownContender>& all, const std::vector<std::string>& sources) {
   std::string text;
@@ -34,9 +25,9 @@ std::string listing(const std::vector<KnownContender>& all, const std::vector<st
     if (c.library.empty())
       text += fmt::format("\n  {} (absent): {}", c.name, c.absent);
     else
-      text += fmt::format("\n  {}: {}", c.name,
-                          c.task.empty() ? c.library.string()
-                                         : fmt::format("a library for {} on {}", c.task, c.target));
+      text += fmt::format(
+          "\n  {}: {}", c.name,
+          c.task.empty() ? c.library.string() : fmt::format("a library for {} on {}", c.task, c.target));
   return text.empty() ? "\n  none" : text;
 }
 
@@ -46,7 +37,8 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
   const fs::path folder = programs.parent_path() / "lib";
   std::error_code ignored;
   std::vector<KnownContender> all;
-  for (const Shipped& shipped : kShipped) {
+  for (const Shipped& shipped : {Shipped{"cublas", "matmul", "cuda", kCublasAbsent},
+                                 Shipped{"cudnn", "attention_forward", "cuda", kCudnnAbsent}}) {
     KnownContender known{shipped.name, shipped.task, shipped.target, {}, {}};
     const fs::path file = folder / fmt::format("{}{}.so", kPrefix, shipped.name);
     if (fs::exists(file, ignored))
@@ -90,9 +82,10 @@ fs::path find_contender_library(const std::string& text, const fs::path& base, c
   std::vector<std::string> names = sources;
   for (const KnownContender& known : all) names.push_back(known.name);
   const std::string near = nearest_name(text, names);
-  throw InputError(fmt::format("there is no contender '{}'{}. There are:{}\nor the path of a source or of a "
-                               "library (.so)",
-                               text, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), listing(all, sources)));
+  throw InputError(fmt::format(
+      "there is no contender '{}'{}. There are:{}\nor the path of a source or of a "
+      "library (.so)",
+      text, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), listing(all, sources)));
 }
 
 }  // namespace cultivar

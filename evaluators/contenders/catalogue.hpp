@@ -1,5 +1,5 @@
-// Which contender libraries there are, by name, without loading any: those that this build made, those that somebody
-// put beside them, and those that are known and absent, with the reason.
+// Which contender libraries there are, by name, without loading any: those that this build made, those that
+// somebody put beside them, and those that are known and absent, with the reason.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +21,8 @@ std::vector<KnownContender> known_contenders(const std::filesystem::path& progra
 // A file whose name ends in .so is a library, wherever it is; anything else is a name.
 bool names_a_library_file(const std::string&);
 
-// The library for `text`, a name or a path (relative to `base`). Throws InputError: no such file; absent, and why; or
-// unknown, with all that there is. `sources` are the names that the caller would also have taken.
+// The library for `text`, a name or a path (relative to `base`). Throws InputError: no such file; absent, and
+// why; or unknown, with all that there is. `sources` are the names that the caller would also have taken.
 std::filesystem::path find_contender_library(const std::string& text, const std::filesystem::path& base,
                                              const std::filesystem::path& programs,
                                              const std::vector<std::string>& sources);

@@ -90,9 +90,10 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
     return bad(path, "cultivar_contender_describe: " + called.error().message);
   if (told == nullptr) return bad(path, "cultivar_contender_describe gave nothing");
   if (told->abi != CULTIVAR_CONTENDER_ABI)
-    return bad(path, fmt::format("it was built with version {} of cultivar_contender.h, and this is version {}: "
-                                 "build it again with the header of this Cultivar",
-                                 told->abi, CULTIVAR_CONTENDER_ABI));
+    return bad(path,
+               fmt::format("it was built with version {} of cultivar_contender.h, and this is version {}: "
+                           "build it again with the header of this Cultivar",
+                           told->abi, CULTIVAR_CONTENDER_ABI));
   library.name_ = text_of(told->name);
   library.version_ = text_of(told->version);
   if (library.name_.empty()) return bad(path, "it gives itself no name");

@@ -1,6 +1,7 @@
-// A contender's shared library, loaded into this process (a device worker), and its handle for one workload. It is
-// the user's own code, so nothing keeps it in; what it may do wrong without meaning to is caught and told: another
-// version of the ABI, a missing function, an exception, a call that does not return. A crash ends the process.
+// A contender's shared library, loaded into this process (a device worker), and its handle for one workload.
+// It is the user's own code, so nothing keeps it in; what it may do wrong without meaning to is caught and
+// told: another version of the ABI, a missing function, an exception, a call that does not return. A crash
+// ends the process.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ Plan contender_plan(const Task&, const Workload&);
 
 class ContenderLibrary {  // stays loaded until the process ends; copies are one library; not thread-safe
  public:
-  // Loads it and asks what it is. An Error says what is wrong with the library: it does not load, lacks a function,
-  // speaks another version, or computes another task or for another target than these.
+  // Loads it and asks what it is. An Error says what is wrong with the library: it does not load, lacks a
+  // function, speaks another version, or computes another task or for another target than these.
   static Expected<ContenderLibrary> load(const std::filesystem::path&, const Task&, TargetKind);
 
   const std::string& name() const { return name_; }

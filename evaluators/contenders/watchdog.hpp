@@ -1,5 +1,5 @@
-// Ends this process when something trusted takes longer than it may: what does not return can be stopped in no other
-// way.
+// Ends this process when something trusted takes longer than it may: what does not return can be stopped in
+// no other way.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@ namespace cultivar {
 
 inline constexpr int exit_overdue = 75;  // the process's exit code then
 
-// A thread that looks a few times a second, so that watching wakes nobody while something is timed. watch() and done()
-// by one thread at a time.
+// A thread that looks a few times a second, so that watching wakes nobody while something is timed. watch()
+// and done() by one thread at a time.
 class Watchdog {
  public:
   explicit Watchdog(std::string who);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
-  // Between these two: if it lasts longer than this and a look, "WHO did not return from CALL within ..." goes to
-  // stderr and the process ends.
+  // Between these two: if it lasts longer than this and a look, "WHO did not return from CALL within ..."
+  // goes to stderr and the process ends.
   void watch(const char* call, double seconds);
   void done() { due_ns_.store(0); }
 

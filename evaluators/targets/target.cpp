@@ -32,8 +32,8 @@ std::string_view name_of(Fault::Kind kind) {
   return "unknown";
 }
 
-tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const std::filesystem::path&, const Task&,
-                                                                     const Workload&, double) {
+tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const std::filesystem::path&,
+                                                                     const Task&, const Workload&, double) {
   return tl::make_unexpected(Fault{Fault::Kind::unsupported, "this device takes no contender libraries"});
 }
 

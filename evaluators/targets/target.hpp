@@ -125,8 +125,8 @@ class Device {  // not thread-safe
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
-  // A contender's library on one workload, its tensors placed, guarded and timed as a variant's. It is the user's own
-  // code and runs in this process: where it crashes, the worker does.
+  // A contender's library on one workload, its tensors placed, guarded and timed as a variant's. It is the
+  // user's own code and runs in this process: where it crashes, the worker does.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
                                                                        const Task&, const Workload&,
                                                                        double deadline_s);

@@ -45,10 +45,9 @@ class Duel {
       if (site_.device.apart_from_host()) bout.runs->work_beside_runs();
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
-        bout.sides[static_cast<std::size_t>(side)] =
-            SampledSide{std::string(name_of(side)), [this, side, &workload] {
-                          return open_side(site_, Stage::gate, compiled(side), workload);
-                        }};
+        bout.sides[static_cast<std::size_t>(side)] = SampledSide{
+            std::string(name_of(side)),
+            [this, side, &workload] { return open_side(site_, Stage::gate, compiled(side), workload); }};
         if (compiled(side).is_library() && side != Side::control)
           if (auto wrong = check_contender(site_, Stage::gate, compiled(side), workload,
                                            derive_seed(seed_, "contender", w)))

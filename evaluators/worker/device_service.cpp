@@ -28,8 +28,8 @@ struct DeviceService::State {
   explicit State(ServiceOptions given)
       : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {}
 
-  // Twice at most: a worker that was killed from outside says nothing about the candidate. But one that did not come
-  // back from a contender's library says something of that.
+  // Twice at most: a worker that was killed from outside says nothing about the candidate. But one that did
+  // not come back from a contender's library says something of that.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress, bool* lost) {
     if (served++ >= options.recycle_after) {

@@ -131,8 +131,13 @@ class Worker {
   }
 
   CascadeSite site() {
-    return {*device_, *task_, *oracle_, run_deadline_s_, [this](const std::string& text) { progress(text); },
-            stock_, [this](const std::string& text) { announce(text); }};
+    return {*device_,
+            *task_,
+            *oracle_,
+            run_deadline_s_,
+            [this](const std::string& text) { progress(text); },
+            stock_,
+            [this](const std::string& text) { announce(text); }};
   }
 
   void progress(const std::string& text) {

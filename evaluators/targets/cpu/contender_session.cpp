@@ -17,9 +17,9 @@ tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::o
   const std::vector<void*> tensors = session->addresses();
   auto prepared = PreparedContender::prepare(*library, {task, workload, tensors, threads});
   if (!prepared)
-    return failed(prepared.error().stage == "unsupported" ? Fault::Kind::unsupported
-                                                          : Fault::Kind::contender_failed,
-                  prepared.error());
+    return failed(
+        prepared.error().stage == "unsupported" ? Fault::Kind::unsupported : Fault::Kind::contender_failed,
+        prepared.error());
   session->contender_ = std::move(*prepared);
   return session;
 }

@@ -1,4 +1,5 @@
-// The buffers of one plan as the judge sees them: filled, poisoned and guarded before a run, looked through after it.
+// The buffers of one plan as the judge sees them: filled, poisoned and guarded before a run, looked through
+// after it.
 #pragma once
 
 #include <cstdint>

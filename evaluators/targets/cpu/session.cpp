@@ -127,8 +127,9 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
   auto cell = CellProcess::start(options, sandbox, *job, buffers->arena(), deadline);
   if (!cell) return tl::make_unexpected(cell.error());
   std::unique_ptr<CpuSession> session(new CpuSession(std::move(*buffers), std::move(*cell)));
-  session->cell_.set_explain(
-      [arena = &session->buffers_.arena()](std::uint64_t address) { return arena->describe_address(address); });
+  session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
+    return arena->describe_address(address);
+  });
   // Before candidate code is in the process: nothing can make an empty kernel look slow.
   if (auto measured = session->measure_handshake(deadline); !measured)
     return tl::make_unexpected(measured.error());

@@ -21,9 +21,9 @@ tl::expected<std::unique_ptr<Contender>, Fault> Contender::open(Gpu& gpu, const 
   if (auto unfinished = gpu.wait(deadline_in(kSettleSeconds), library->name() + ": prepare"))
     return tl::make_unexpected(std::move(*unfinished));
   if (!prepared)
-    return tl::make_unexpected(Fault{prepared.error().stage == "unsupported" ? Fault::Kind::unsupported
-                                                                             : Fault::Kind::contender_failed,
-                                     prepared.error().message});
+    return tl::make_unexpected(Fault{
+        prepared.error().stage == "unsupported" ? Fault::Kind::unsupported : Fault::Kind::contender_failed,
+        prepared.error().message});
   contender->prepared_ = std::move(*prepared);
   return contender;
 }

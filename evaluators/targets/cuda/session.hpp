@@ -15,10 +15,10 @@ class CudaSession : public Session {
  public:
   // The Gpu outlives the session.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&);
-  // A contender's library: what it launches nobody has declared, so that only its time is compared with CUPTI's.
-  static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(Gpu&,
-                                                                          const std::filesystem::path& library,
-                                                                          const Task&, const Workload&);
+  // A contender's library: what it launches nobody has declared, so that only its time is compared with
+  // CUPTI's.
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(
+      Gpu&, const std::filesystem::path& library, const Task&, const Workload&);
 
   // The first timed run is preceded by two that do not count: one that makes the driver set up what the code
   // needs, and one whose kernels CUPTI counts and times.
@@ -47,7 +47,7 @@ class CudaSession : public Session {
   Gpu& gpu_;
   Plan plan_;
   bool foreign_ = false;  // a contender's library
-  DeviceMemory memory_;  // all buffers, each between guards
+  DeviceMemory memory_;   // all buffers, each between guards
   std::vector<std::uint64_t> begins_,
       ends_;                        // of each buffer's region, guards included, from memory_'s start
   std::vector<Address> addresses_;  // of the data in this run
