@@ -43,8 +43,7 @@ class WorkerEvaluator : public Evaluator {
     return compiler_.compile(variant, workloads, breadth);
   }
   Compiled contender(const std::string& library) override {
-    const bool file = names_a_library_file(library);
-    return library_contender(file ? std::filesystem::path(library).stem().string() : library,
+    return library_contender(names_a_library_file(library) ? name_of_library(library) : library,
                              find_contender_library(library, "/", programs_, {}), target_);
   }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {

@@ -44,7 +44,7 @@ NamedContender find_contender(const House& house, const Task& task, TargetKind t
       throw InputError(fmt::format("the contender '{}' is for the task {} on {}, and this is {} on {}",
                                    argument, known.task, known.target, task.name, name_of(target)));
   const fs::path library = find_contender_library(argument, fs::current_path(), house.programs, sources);
-  const std::string label = names_a_library_file(argument) ? library.stem().string() : argument;
+  const std::string label = names_a_library_file(argument) ? name_of_library(library) : argument;
   return {label, argument, std::nullopt, library};
 }
 

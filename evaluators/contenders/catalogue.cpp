@@ -50,9 +50,8 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
     all.push_back(std::move(known));
   }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    std::string name = entry.path().stem().string();
-    if (entry.path().extension() != ".so" || !name.starts_with(kPrefix)) continue;
-    name.erase(0, std::string_view(kPrefix).size());
+    if (entry.path().extension() != ".so" || !entry.path().stem().string().starts_with(kPrefix)) continue;
+    const std::string name = name_of_library(entry.path());
     if (std::ranges::none_of(all, [&](const KnownContender& c) { return c.name == name; }))
       all.push_back({name, {}, {}, entry.path(), {}});
   }
@@ -62,6 +61,13 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
 
 bool names_a_library_file(const std::string& text) {
   return fs::path(text).extension() == ".so";
+}
+
+std::string name_of_library(const fs::path& file) {
+  const std::string stem = file.stem().string();
+  for (const std::string_view prefix : {std::string_view(kPrefix), std::string_view("lib")})
+    if (stem.starts_with(prefix) && stem.size() > prefix.size()) return stem.substr(prefix.size());
+  return stem;
 }
 
 fs::path find_contender_library(const std::string& text, const fs::path& base, const fs::path& programs,

@@ -20,6 +20,8 @@ std::vector<KnownContender> known_contenders(const std::filesystem::path& progra
 
 // A file whose name ends in .so is a library, wherever it is; anything else is a name.
 bool names_a_library_file(const std::string&);
+// What such a file is called in tables: libcultivar-contender-NAME.so and libNAME.so are NAME.
+std::string name_of_library(const std::filesystem::path&);
 
 // The library for `text`, a name or a path (relative to `base`). Throws InputError: no such file; absent, and
 // why; or unknown, with all that there is. `sources` are the names that the caller would also have taken.

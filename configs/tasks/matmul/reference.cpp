@@ -2,6 +2,7 @@
 #include "cultivar_reference.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace {
 
@@ -19,6 +20,11 @@ struct Row {
       for (std::int64_t n = 0; n < N; ++n) out[n] += a[k] * b[k * N + n];
   }
 };
+
+double to_bf16(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
+}
 
 }  // namespace
 
@@ -54,9 +60,9 @@ extern "C" void control_reads_b_transposed(const ReferenceArgs& args, std::int64
   }
 }
 
-extern "C" void control_sums_in_dtype(const ReferenceArgs& args, std::int64_t row, double* out) {
+extern "C" void control_sums_in_bf16(const ReferenceArgs& args, std::int64_t row, double* out) {
   const Row r(args, row);
   std::fill(out, out + r.N, 0.0);
   for (std::int64_t k = 0; k < r.K; ++k)
-    for (std::int64_t n = 0; n < r.N; ++n) out[n] = args.round(out[n] + r.a[k] * r.b[k * r.N + n]);
+    for (std::int64_t n = 0; n < r.N; ++n) out[n] = to_bf16(out[n] + r.a[k] * r.b[k * r.N + n]);
 }

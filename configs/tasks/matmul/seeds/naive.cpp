@@ -17,7 +17,8 @@ launch:
 
 #include <cstddef>
 
-extern "C" void matmul(const float* a, const float* b, float* c, int M, int N, int K, int thread, int threads) {
+extern "C" void matmul(const float* a, const float* b, float* c, int M, int N, int K, int thread,
+                       int threads) {
   float sums[ROWS][STRIP];
   for (int first = thread * ROWS; first < M; first += threads * ROWS) {
     const int rows = M - first < ROWS ? M - first : ROWS;
