@@ -34,7 +34,7 @@ std::string listing(const std::vector<KnownContender>& all, const std::vector<st
 }  // namespace
 
 std::vector<KnownContender> known_contenders(const fs::path& programs) {
-  const fs::path folder = programs.parent_path() / "lib";
+  const fs::path folder = (programs / ".." / "lib").lexically_normal();
   std::error_code ignored;
   std::vector<KnownContender> all;
   for (const Shipped& shipped : {Shipped{"cublas", "matmul", "cuda", kCublasAbsent},
