@@ -161,6 +161,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       const Config config = recorded_config(facts.config_yaml, folder, overrides, surface);
       const Task task = load_task(config.task_folder);
       const auto evaluator = evaluator_for(config, config.task_folder, surface);
+      for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
       const json now = environment_of(*evaluator, *devices);

@@ -11,8 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPrepareSeconds = 60.0;  // as the header promises
-constexpr double kDescribeSeconds = 10.0;
+constexpr double kPrepareSeconds = 60.0;  // as the header promises; describe may open large libraries, too
 
 auto bad(const fs::path& path, std::string why) {
   return failure("load contender", fmt::format("{}: {}", path.string(), std::move(why)));
@@ -79,7 +78,7 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   if (!missing.empty())
     return bad(path,
                fmt::format("it is no contender: it does not export {} (see cultivar_contender.h)", missing));
-  watchdog.watch("cultivar_contender_describe", kDescribeSeconds);
+  watchdog.watch("cultivar_contender_describe", kPrepareSeconds);
   const cultivar_contender_description* told = nullptr;
   if (const auto called = guarded("load contender",
                                   [&] {

@@ -156,7 +156,7 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   GateReport report;  // nothing is known: undecided never replaces
   report.decision.verdict = Verdict::undecided;
   report.decision.reason = "the worker was lost";
-  report.trouble.push_back(why.error.message);
+  report.trouble.push_back(fmt::format("while at: {}\n{}", why.last_progress, why.error.message));
   report.challenger_seconds.resize(request.workloads.size());
   report.incumbent_seconds.resize(request.workloads.size());
   report.worker_lost = true;

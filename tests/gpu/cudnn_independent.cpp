@@ -153,7 +153,12 @@ struct Bench {
       if (!sample) throw std::runtime_error(sample.error().reason + "\n" + sample.error().diagnostics);
       return *sample;
     };
-    for (int i = 0; i < kWarmUp; ++i) plain.seconds(), runs.next(), (void)runs.warm(judge);
+    for (int i = 0; i < kWarmUp; ++i) {
+      plain.seconds();
+      runs.next();
+      if (const auto warm = runs.warm(judge); !warm)
+        throw std::runtime_error(warm.error().reason + "\n" + warm.error().diagnostics);
+    }
     // The plain loop's outputs are those that the judge gets from the same inputs; the judge's own are
     // checked against the oracle, one sample after the other.
     std::vector<std::vector<std::byte>> outputs(plain.outputs().size());

@@ -150,6 +150,13 @@ BOOST_AUTO_TEST_CASE(the_gate_takes_a_library_for_a_side_and_checks_it) {
   BOOST_REQUIRE(refused->trouble.size() == 1U);
   BOOST_TEST(has(refused->trouble[0], "incumbent: wrong result on even"), refused->trouble[0]);
   BOOST_TEST((refused->decision.verdict == Verdict::undecided));
+
+  gate.incumbent = gate.control = library("CRASHES");
+  const auto crashed = device.gate(gate);
+  BOOST_REQUIRE_MESSAGE(crashed, words(crashed));
+  BOOST_REQUIRE(crashed->trouble.size() == 1U);
+  BOOST_TEST(has(crashed->trouble[0], "while at: contender libCRASHES: run on even"), crashed->trouble[0]);
+  BOOST_TEST((crashed->decision.verdict == Verdict::undecided));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
