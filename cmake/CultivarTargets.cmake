@@ -16,9 +16,9 @@ endif()
 # A folder's include root: build/include/<folder>/<folder> -> the source folder, so that
 # `#include "population/archive.hpp"` works only for those that link to cultivar_population.
 function(cultivar_library folder)
-  # Relative, because the source may lie below a folder that is itself called `programs` or `cli`.
+  # Relative, because the source may lie below a folder that is itself called so.
   file(GLOB_RECURSE sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "(^|/)(programs|cli)/")
+  list(FILTER sources EXCLUDE REGEX "(^|/)(programs|cli|libraries)/")
   set(view ${CMAKE_BINARY_DIR}/include/${folder})
   file(MAKE_DIRECTORY ${view})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${folder} SYMBOLIC)

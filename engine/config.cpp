@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/registry.hpp"
@@ -160,26 +162,64 @@ std::vector<std::string> sources_in(const fs::path& folder, const std::string& e
 }
 
 // A name is looked up in the task's folder; anything with a slash or an extension is a path.
+fs::path read_source(const YamlNode& item, const fs::path& base, const fs::path& folder,
+                     const std::string& extension) {
+  std::error_code none;
+  const auto known = sources_in(folder, extension);
+  const fs::path text = item.string();
+  const bool is_path = text.native().find('/') != std::string::npos || text.has_extension();
+  const fs::path path = is_path ? absolute_from(base, text) : folder / (text.string() + extension);
+  if (!fs::is_regular_file(path, none))
+    item.fail(is_path         ? "no such file: " + path.string()
+              : known.empty() ? fmt::format("'{}' is not in {}, which has no *{} at all (is `target` right?)",
+                                            text.string(), folder.string(), extension)
+                              : "'" + text.string() + "' is not in " + folder.string() +
+                                    did_you_mean(text.string(), known));
+  return path;
+}
+
 std::vector<fs::path> read_sources(const YamlNode& node, const fs::path& base, const fs::path& folder,
                                    const std::string& extension) {
   std::vector<fs::path> paths;
-  std::error_code none;
-  const auto known = sources_in(folder, extension);
   for (const YamlNode& item : node.items()) {
-    const fs::path text = item.string();
-    const bool is_path = text.native().find('/') != std::string::npos || text.has_extension();
-    const fs::path path = is_path ? absolute_from(base, text) : folder / (text.string() + extension);
-    if (!fs::is_regular_file(path, none))
-      item.fail(is_path ? "no such file: " + path.string()
-                : known.empty()
-                    ? fmt::format("'{}' is not in {}, which has no *{} at all (is `target` right?)",
-                                  text.string(), folder.string(), extension)
-                    : "'" + text.string() + "' is not in " + folder.string() +
-                          did_you_mean(text.string(), known));
-    if (std::ranges::find(paths, path) != paths.end()) item.fail("'" + text.string() + "' is named twice");
-    paths.push_back(path);
+    paths.push_back(read_source(item, base, folder, extension));
+    if (std::ranges::count(paths, paths.back()) > 1) item.fail("'" + item.string() + "' is named twice");
   }
   return paths;
+}
+
+// A source as above; or a library, by path or by a name of the catalogue, which is looked for when the search
+// begins.
+void read_contenders(const YamlNode& node, const fs::path& base, const Installation& installation,
+                     const std::string& extension, Config& c) {
+  const fs::path folder = c.task_folder / "contenders";
+  std::error_code none;
+  for (const YamlNode& item : node.items()) {
+    const std::string text = item.string();
+    std::string library;
+    if (names_a_library_file(text)) {
+      library = absolute_from(base, text).string();
+    } else if (text.find('/') == std::string::npos && !fs::path(text).has_extension() &&
+               !fs::is_regular_file(folder / (text + extension), none)) {
+      const fs::path programs = installation.programs.empty() ? program_folder() : installation.programs;
+      for (const KnownContender& known : known_contenders(programs))
+        if (known.name == text) library = known.task.empty() ? known.library.string() : text;
+      if (library.empty()) try {
+          (void)find_contender_library(text, base, programs, sources_in(folder, extension));
+        } catch (const InputError& e) {
+          item.fail(e.what());
+        }
+    } else {
+      const fs::path path = read_source(item, base, folder, extension);
+      if (std::ranges::find(c.contenders, path) != c.contenders.end())
+        item.fail("'" + text + "' is named twice");
+      c.contenders.push_back(path);
+      continue;
+    }
+    if (std::ranges::find(c.libraries, library) != c.libraries.end())
+      item.fail("'" + text + "' is named twice");
+    c.libraries.push_back(library);
+  }
 }
 
 std::string workload_set(const YamlNode& node, const Task& task) {
@@ -220,7 +260,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
     root.fail("a search needs at least one seed, and " + (c.task_folder / "seeds").string() + " has no *" +
               extension);
   if (auto contenders = map.optional("contenders"))
-    c.contenders = read_sources(*contenders, base, c.task_folder / "contenders", extension);
+    read_contenders(*contenders, base, installation, extension, c);
   if (auto budget = map.optional("budget")) c.budget = read_budget(*budget);
   if (auto population = map.optional("population")) c.population = read_population(*population);
   c.operators = {{"tune", 3.0}, {"crossover_knobs", 1.0}};
@@ -286,7 +326,9 @@ std::string to_yaml(const Config& c) {
                                  quoted(c.task_folder.string()), name_of(c.target), quoted(c.workloads));
   if (!c.holdout.empty()) yaml += fmt::format("holdout: {}\n", quoted(c.holdout));
   yaml += fmt::format("seeds: {}\n", quoted_list(c.seeds));
-  if (!c.contenders.empty()) yaml += fmt::format("contenders: {}\n", quoted_list(c.contenders));
+  std::vector<std::string> contenders(c.contenders.begin(), c.contenders.end());
+  contenders.insert(contenders.end(), c.libraries.begin(), c.libraries.end());
+  if (!contenders.empty()) yaml += fmt::format("contenders: {}\n", quoted_list(contenders));
   if (c.budget.wall_s > 0 || c.budget.evaluations > 0) {
     yaml += "budget:\n";
     if (c.budget.wall_s > 0) yaml += fmt::format("  wall: {}s\n", c.budget.wall_s);

@@ -50,7 +50,8 @@ struct Config {
   TargetKind target = TargetKind::cpu;
   std::string workloads, holdout;  // names of the task's workload sets; no holdout: empty
   std::vector<std::filesystem::path> seeds;
-  std::vector<std::filesystem::path> contenders;
+  std::vector<std::filesystem::path> contenders;  // sources
+  std::vector<std::string> libraries;             // contenders too: the catalogue's names, or absolute paths
   Budget budget;
   IslandOptions population;
   std::vector<OperatorShare> operators;
@@ -64,6 +65,8 @@ struct Config {
 // Where the installation's own tasks are: <tasks>/NAME.
 struct Installation {
   std::filesystem::path tasks;
+  std::filesystem::path programs =
+      {};  // what contender libraries are looked for beside; empty: the program's folder
 };
 
 // `overrides` are "a.b=c", in order. Paths in the file are relative to the file.

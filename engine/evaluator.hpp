@@ -33,6 +33,8 @@ class Evaluator {
   // Thread-safe.
   virtual tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                                      Breadth) = 0;
+  // A contender's library, by the catalogue's name or by path. Throws InputError when it is not there.
+  virtual Compiled contender(const std::string& library) = 0;
   // `device` counts those that answered. One call at a time for each.
   virtual Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) = 0;
   virtual Expected<GateReport> gate(int device, const GateRequest&, const Note&) = 0;

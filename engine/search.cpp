@@ -131,6 +131,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   for (const Workload& workload : workloads) facts.workloads.push_back(workload.name);
 
   const auto evaluator = evaluator_for(own, own.task_folder, surface);
+  for (const std::string& library : own.libraries) (void)evaluator->contender(library);
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
   facts.environment = environment_of(*evaluator, *devices);
@@ -162,6 +163,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       const Config config = recorded_config(facts.config_yaml, folder, overrides, surface);
       const Task task = load_task(config.task_folder);
       const auto evaluator = evaluator_for(config, config.task_folder, surface);
+      for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
       const json now = environment_of(*evaluator, *devices);

@@ -27,6 +27,7 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
   if (const auto seed = journal.record().first_seed())
     first_seed_ = *seed, first_seed_fitness_ = journal.record().individual(*seed)->individual.fitness;
   unit_ = journal.record().facts().unit_of_fitness;
+  for (const std::string& library : config.libraries) libraries_.push_back(evaluator.contender(library));
   for (const auto& file : config.contenders) contenders_.push_back(load_variant(file, breeding.task()));
   if (!config.holdout.empty()) holdout_ = breeding.task().workloads(config.holdout)->workloads;
   if (const IndividualId incumbent = breeding.incumbent())

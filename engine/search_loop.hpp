@@ -86,6 +86,7 @@ class SearchLoop {
   bool exhausted_ = false;         // breeding had nothing new at the last try
   std::vector<Event> untold_;      // recorded in the step that is being written
   std::vector<Variant> contenders_;
+  std::vector<Compiled> libraries_;  // contenders too
   std::vector<Workload> holdout_;
   std::map<std::string, double, std::less<>> incumbent_us_;
   AlphaLedger ledger_;

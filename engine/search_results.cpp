@@ -1,7 +1,9 @@
 // What comes back to the steward: compiled variants, evaluations, verdicts, trouble.
 #include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "engine/search_loop.hpp"
 
@@ -75,6 +77,8 @@ void SearchLoop::compiled(const JobPtr& job) {
                            job->compiled[i].error().reason));
         });
     }
+    for (const Compiled& library : libraries_)
+      job->evaluate->contenders.emplace_back(library.variant.manifest.name, library);
   }
   pipeline_->measure(job);
 }
@@ -140,6 +144,24 @@ void SearchLoop::judged_duel(const JobPtr& job) {
   });
 }
 
+namespace {
+
+// Why a contender has no figure beside this one: a line of the diagnostics, with the detail below it.
+std::vector<std::string> troubles_of_contenders(const Evaluation& evaluation) {
+  std::vector<std::string> all;
+  std::istringstream lines(evaluation.diagnostics);
+  bool detail = false;
+  for (std::string line; std::getline(lines, line);) {
+    const bool begins = line.starts_with("contender ");
+    if (begins) all.push_back(line);
+    if (detail && !begins) all.back() += " (" + line + ")";
+    detail = begins;
+  }
+  return all;
+}
+
+}  // namespace
+
 void SearchLoop::judged_confirmation(const JobPtr& job) {
   const Evaluation& evaluation = *job->evaluation;
   const IndividualId before = breeding_.incumbent();
@@ -165,6 +187,7 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
       tell(step, "refused", job->id,
            fmt::format("failed its confirmation at {}: {}", name_of(evaluation.stage), evaluation.reason));
     }
+    for (const std::string& why : troubles_of_contenders(evaluation)) tell(step, "trouble", job->id, why);
   });
 }
 

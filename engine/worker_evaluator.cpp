@@ -6,7 +6,9 @@
 
 #include "engine/evaluator.hpp"
 #include "engine/search.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
@@ -16,7 +18,9 @@ namespace {
 class WorkerEvaluator : public Evaluator {
  public:
   WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices)
-      : options_(options), numbers_(devices) {
+      : options_(options),
+        programs_(options.programs.empty() ? program_folder() : options.programs),
+        numbers_(devices) {
     for (const int device : devices) {
       ServiceOptions own = options;
       own.device = device;
@@ -66,6 +70,10 @@ class WorkerEvaluator : public Evaluator {
                                              Breadth breadth) override {
     return compiler_->compile(variant, workloads, breadth);
   }
+  Compiled contender(const std::string& library) override {
+    return library_contender(names_a_library_file(library) ? name_of_library(library) : library,
+                             find_contender_library(library, "/", programs_, {}), options_.target);
+  }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
     return devices_.at(static_cast<std::size_t>(device))->evaluate(request, note);
   }
@@ -79,6 +87,7 @@ class WorkerEvaluator : public Evaluator {
 
  private:
   ServiceOptions options_;
+  std::filesystem::path programs_;
   std::vector<int> numbers_;  // as the configuration has them
   std::vector<std::string> left_out_;
   std::unique_ptr<CompileService> compiler_;  // once the devices have said what to compile for

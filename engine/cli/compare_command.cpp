@@ -21,10 +21,11 @@ std::string percent(double log_ratio) {
   return std::isfinite(log_ratio) ? fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio)) : "?";
 }
 
-Compiled checked(Workbench& bench, const Task& task, const NamedSource& source,
+Compiled checked(Workbench& bench, const Task& task, const NamedContender& source,
                  const std::vector<Workload>& workloads) {
   show_step("compiling " + source.label);
   Compiled compiled = bench.contender(source, workloads);
+  if (compiled.is_library()) return compiled;  // the gate checks its outputs
   if (claimed(compiled.variant, task, workloads).size() != workloads.size())
     throw InputError(fmt::format("{} does not claim every workload that is compared", source.origin));
   EvaluateRequest request;
@@ -50,7 +51,9 @@ int compare_command(const Arguments& arguments) {
   Options options(
       "compare",
       "Lets the gate decide whether A is better than B: interleaved, randomised, every output checked. A and "
-      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables.",
+      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables. Either "
+      "may "
+      "be a contender's library, by name (cudnn) or path (.so).",
       "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
@@ -71,8 +74,8 @@ int compare_command(const Arguments& arguments) {
   const House house = find_house();
   const Task task = load_task(find_task(house, task_name));
   const TargetChoice where = parse_target(house, target);
-  const NamedSource challenger = find_source(house, task, a, {"seeds", "contenders"});
-  const NamedSource incumbent = find_source(house, task, b, {"seeds", "contenders"});
+  const NamedContender challenger = find_side(house, task, where.kind, a);
+  const NamedContender incumbent = find_side(house, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
   Workbench bench(house, task, where, true);

@@ -13,6 +13,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 
 namespace cultivar {
@@ -207,6 +208,9 @@ int doctor_command(const Arguments& arguments) {
       lacks("the cuda target", error.what(), false);
     }
   }
+
+  for (const KnownContender& known : known_contenders(house.programs))
+    if (cuda && known.library.empty()) lacks("the contender " + known.name, known.absent, false);
 
   facts["missing"] = missing;
   output.line(missing.empty() ? "\nNothing is missing." : "\nMissing");

@@ -39,7 +39,8 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"machine_code", e.machine_code}};
 }
 
-void print(const std::string& variant, const std::string& id, const Evaluation& e, const Output& output) {
+void print(const std::string& variant, const std::string& id, const Evaluation& e, bool beside,
+           const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), e.reason));
@@ -48,6 +49,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     output.line(fmt::format("{}: passed everything up to {}", head, name_of(e.stage)));
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
+    if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why one of them has no figure
   }
 }
 
@@ -67,7 +69,8 @@ int evaluate_command(const Arguments& arguments) {
   options.option("--target", target, "cpu[:CORES] (2 cores unless told), or cuda[:N]");
   options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
   options.each("--contender", contenders,
-               "timed beside, interleaved: a name below the task's contenders/, or a file");
+               "timed beside, interleaved: a name below the task's contenders/, a library by name (cudnn) or "
+               "path (.so), or a file");
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
@@ -86,18 +89,18 @@ int evaluate_command(const Arguments& arguments) {
   if (!architecture.empty() && (where.kind != TargetKind::cuda || runs))
     throw InputError(
         "--arch is for --target cuda with --stop-after lint, compile or screen: what runs is compiled for "
-        "the "
-        "card that it runs on");
+        "the card that it runs on");
   where.architecture = architecture;
-  std::vector<NamedSource> sources, others;
+  std::vector<NamedSource> sources;
+  std::vector<NamedContender> others;
   for (const std::string& each : variants)
     sources.push_back(find_source(house, task, each, {"seeds", "contenders"}));
   for (const std::string& each : contenders)
-    others.push_back(find_source(house, task, each, {"contenders", "seeds"}));
+    others.push_back(find_contender(house, task, where.kind, each, {"contenders", "seeds"}));
 
   Workbench bench(house, task, where, runs);
   std::vector<std::pair<std::string, Compiled>> beside;
-  for (const NamedSource& each : others) beside.emplace_back(each.label, bench.contender(each, workloads));
+  for (const NamedContender& each : others) beside.emplace_back(each.label, bench.contender(each, workloads));
 
   json all = json::array();
   bool every_one_measured = true;
@@ -145,7 +148,7 @@ int evaluate_command(const Arguments& arguments) {
     clear_step();
     if (interrupted()) return 130;
     all.push_back(facts_of(source.origin, id, evaluation));
-    print(source.origin, id, evaluation, output);
+    print(source.origin, id, evaluation, !beside.empty(), output);
     every_one_measured = every_one_measured && evaluation.measured();
   }
   output.facts(all);

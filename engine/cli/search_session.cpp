@@ -10,7 +10,7 @@ namespace cultivar {
 namespace fs = std::filesystem;
 
 Installation installation_of(const House& house) {
-  return {house.root / "configs" / "tasks"};
+  return {house.root / "configs" / "tasks", house.programs};
 }
 
 Surface surface_of(const House& house) {

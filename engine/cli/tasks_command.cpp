@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/house.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
@@ -27,7 +28,12 @@ std::vector<std::string> sources_in(const fs::path& folder) {
   return names;
 }
 
-json describe(const Task& task) {
+json describe(const House& house, const Task& task) {
+  std::vector<std::string> contenders = sources_in(task.folder / "contenders");
+  for (const TargetKind target : {TargetKind::cpu, TargetKind::cuda})
+    for (const std::string& library : contender_libraries(house, task, target))
+      if (std::find(contenders.begin(), contenders.end(), library) == contenders.end())
+        contenders.push_back(library);
   json sets = json::array(), dims = json::array(), parameters = json::array(), tensors = json::array();
   for (const Dimension& d : task.dimensions)
     dims.push_back(
@@ -54,16 +60,10 @@ json describe(const Task& task) {
   }
   json dtypes = json::array();
   for (const Dtype d : task.dtypes) dtypes.push_back(name_of(d));
-  return {{"name", task.name},
-          {"summary", task.summary},
-          {"folder", task.folder.string()},
-          {"dtypes", dtypes},
-          {"dimensions", dims},
-          {"parameters", parameters},
-          {"tensors", tensors},
-          {"workload_sets", sets},
-          {"seeds", sources_in(task.folder / "seeds")},
-          {"contenders", sources_in(task.folder / "contenders")}};
+  return {{"name", task.name},       {"summary", task.summary}, {"folder", task.folder.string()},
+          {"dtypes", dtypes},        {"dimensions", dims},      {"parameters", parameters},
+          {"tensors", tensors},      {"workload_sets", sets},   {"seeds", sources_in(task.folder / "seeds")},
+          {"contenders", contenders}};
 }
 
 void explain(const Task& task, const json& facts, const Output& output) {
@@ -114,7 +114,7 @@ int tasks_command(const Arguments& arguments) {
   const House house = find_house();
   if (!name.empty()) {
     const Task task = load_task(find_task(house, name));
-    const json facts = describe(task);
+    const json facts = describe(house, task);
     if (as_json) {
       output.facts(facts);
     } else {
@@ -128,7 +128,7 @@ int tasks_command(const Arguments& arguments) {
     const Task task = load_task(find_task(house, each));
     std::vector<std::string> sets;
     for (const WorkloadSet& set : task.workload_sets) sets.push_back(set.name);
-    all.push_back(describe(task));
+    all.push_back(describe(house, task));
     table.row({task.name, task.summary, fmt::format("{}", fmt::join(sets, ", "))});
   }
   output.facts(all);

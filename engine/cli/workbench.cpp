@@ -142,6 +142,11 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
   return std::move(*compiled);
 }
 
+Compiled Workbench::contender(const NamedContender& named, const std::vector<Workload>& workloads) {
+  if (named.source) return contender(*named.source, workloads);
+  return library_contender(named.label, named.library, target_);
+}
+
 void show_step(const std::string& text) {
   if (::isatty(STDERR_FILENO) != 1) return;
   notify("\r\033[K{}", text.substr(0, 100));

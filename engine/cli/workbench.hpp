@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/house.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/variant_argument.hpp"
@@ -42,6 +43,8 @@ class Workbench {
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
   // For what is timed beside: must compile, and must claim one of the workloads at least.
   Compiled contender(const NamedSource&, const std::vector<Workload>&);
+  Compiled contender(const NamedContender&,
+                     const std::vector<Workload>&);  // of a library nothing is known yet
   DeviceService& device() { return device_; }
 
  private:

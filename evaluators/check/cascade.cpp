@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/secret.hpp"
 #include "evaluators/check/stages.hpp"
 #include "evaluators/statistics/location.hpp"
@@ -53,15 +54,24 @@ class Measuring {
     const Workload& workload = request_.workloads[index];
     const auto side = [&](const std::string& name, const Compiled& compiled) {
       return SampledSide{name, [this, &workload, &compiled] {
-                           return open_session(site_.device, Stage::measure, site_.task, compiled, workload,
-                                               workload.name, site_.run_deadline_s);
+                           return open_side(site_, Stage::measure, compiled, workload);
                          }};
     };
     std::vector<SampledSide> sides;
     sides.push_back(side("variant", request_.variant));
-    for (const auto& [name, contender] : request_.contenders)
-      if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
     const std::uint64_t seed = derive_seed(seed_, "measure", index);
+    for (const auto& [name, contender] : request_.contenders) {
+      if (!contender.is_library()) {
+        if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
+        continue;
+      }
+      if (const auto wrong = check_contender(site_, Stage::measure, contender, workload,
+                                             derive_seed(seed, "contender " + name)))
+        evaluation.diagnostics +=
+            fmt::format("contender {}: {}\n{}\n", name, wrong->reason, wrong->diagnostics);
+      else
+        sides.push_back(side(name, contender));
+    }
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()), stock_);
     if (site_.device.apart_from_host()) runs.work_beside_runs();
@@ -74,8 +84,7 @@ class Measuring {
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)
-      if (!s.trouble.empty())
-        evaluation.diagnostics += fmt::format("contender {} on {}: {}\n", s.name, workload.name, s.trouble);
+      if (!s.trouble.empty()) evaluation.diagnostics += fmt::format("contender {}: {}\n", s.name, s.trouble);
     for (const SampledSide& s : sides)
       if (s.discarded > 0)
         evaluation.diagnostics += fmt::format("{} on {}: {} samples did not count, the last because {}\n",

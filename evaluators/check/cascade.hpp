@@ -19,6 +19,8 @@ struct CascadeSite {
   double run_deadline_s = 10.0;
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   std::shared_ptr<TimingStock> stock = {};  // kept from one request to the next; none: made when needed
+  // Progress that must arrive before anything else happens.
+  std::function<void(const std::string&)> announce = [](const std::string&) {};
 };
 
 Evaluation run_cascade(const CascadeSite&, const EvaluateRequest&);

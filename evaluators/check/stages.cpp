@@ -41,6 +41,9 @@ std::string remedy_for(Fault::Kind kind) {
       return "The plan could not be started as the manifest has it.";
     case Fault::Kind::too_short:
       return "The run is too short to be timed honestly: choose a larger workload.";
+    case Fault::Kind::unsupported:
+    case Fault::Kind::contender_failed:
+      return "These are the words of the contender's library.";
   }
   return {};
 }
@@ -242,7 +245,9 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
   for (int attempt = 1;; ++attempt) {
     if (!kept_ || kept_shape_ != workload.name) {
       kept_.reset();
-      auto opened = open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
+      auto opened =
+          open_ ? open_()
+                : open_session(device_, stage, task_, compiled, workload, where, limits_.run_deadline_s);
       if (!opened) return opened.error();
       kept_ = std::move(*opened);
       kept_shape_ = workload.name;

@@ -52,6 +52,10 @@ class Checker {
   Checker(Device& device, const Task& task, const OracleLibrary& oracle, CheckLimits limits)
       : device_(device), task_(task), oracle_(oracle), limits_(limits) {}
 
+  // How sessions are opened from now on: for what is not a variant (see contender_side.hpp).
+  using Open = std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()>;
+  void open_with(Open open) { open_ = std::move(open); }
+
   using Progress = std::function<void(const std::string&)>;
   // nullopt: passed.
   std::optional<Evaluation> run_stage(Stage, const Compiled&, std::uint64_t seed, const Progress&);
@@ -66,6 +70,7 @@ class Checker {
   const Task& task_;
   const OracleLibrary& oracle_;
   CheckLimits limits_;
+  Open open_;  // empty: open_session
   // The stress cases of one shape share a session; a stage starts without.
   std::unique_ptr<Session> kept_;
   std::string kept_shape_;

@@ -24,8 +24,17 @@ std::string_view name_of(Fault::Kind kind) {
       return "launch_failed";
     case Fault::Kind::too_short:
       return "too_short";
+    case Fault::Kind::unsupported:
+      return "unsupported";
+    case Fault::Kind::contender_failed:
+      return "contender_failed";
   }
   return "unknown";
+}
+
+tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const std::filesystem::path&,
+                                                                     const Task&, const Workload&, double) {
+  return tl::make_unexpected(Fault{Fault::Kind::unsupported, "this device takes no contender libraries"});
 }
 
 }  // namespace cultivar

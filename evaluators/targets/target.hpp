@@ -50,7 +50,9 @@ struct Fault {
     idle_activity,
     out_of_memory,
     launch_failed,
-    too_short
+    too_short,
+    unsupported,      // a contender does not take this workload
+    contender_failed  // and says so itself
   } kind = Kind::crashed;
   std::string detail;  // in words, with the signal, the buffer and offset, the system call, ...
 };
@@ -123,6 +125,11 @@ class Device {  // not thread-safe
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
+  // A contender's library on one workload, its tensors placed, guarded and timed as a variant's. It is the
+  // user's own code and runs in this process: where it crashes, the worker does.
+  virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
+                                                                       const Task&, const Workload&,
+                                                                       double deadline_s);
   // False after a fault that nothing in this process recovers from (a GPU's context is lost): the worker
   // answers the request and ends, and its successor starts afresh.
   virtual bool usable() const { return true; }

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/secret.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/timing/sampler.hpp"
@@ -44,11 +45,13 @@ class Duel {
       if (site_.device.apart_from_host()) bout.runs->work_beside_runs();
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;
-        bout.sides[static_cast<std::size_t>(side)] =
-            SampledSide{std::string(name_of(side)), [this, side, &workload] {
-                          return open_session(site_.device, Stage::gate, site_.task, compiled(side), workload,
-                                              workload.name, site_.run_deadline_s);
-                        }};
+        bout.sides[static_cast<std::size_t>(side)] = SampledSide{
+            std::string(name_of(side)),
+            [this, side, &workload] { return open_side(site_, Stage::gate, compiled(side), workload); }};
+        if (compiled(side).is_library() && side != Side::control)
+          if (auto wrong = check_contender(site_, Stage::gate, compiled(side), workload,
+                                           derive_seed(seed_, "contender", w)))
+            return Failed{side, std::move(*wrong)};
         for (int i = 0; i < kWarmUpRuns; ++i)
           if (auto seconds = time(bout, side, i == 0); !seconds) return seconds.error();
       }

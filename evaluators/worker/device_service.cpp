@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/stages.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -27,7 +28,8 @@ struct DeviceService::State {
   explicit State(ServiceOptions given)
       : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {}
 
-  // Twice at most: a worker that was killed from outside says nothing about the candidate.
+  // Twice at most: a worker that was killed from outside says nothing about the candidate. But one that did
+  // not come back from a contender's library says something of that.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress, bool* lost) {
     if (served++ >= options.recycle_after) {
@@ -35,12 +37,22 @@ struct DeviceService::State {
       served = 1;
     }
     auto answer = link.call(request, deadline_s, quiet_s, progress);
-    if (!answer && answer.error().kind == LinkTrouble::Kind::lost) {
+    if (!answer && culprit(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
       answer = link.call(request, deadline_s, quiet_s, progress);
     }
-    if (!answer && answer.error().kind == LinkTrouble::Kind::timed_out) *lost = true;
+    if (!answer && culprit(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
+      *lost = true;
     return answer;
+  }
+
+  // The contender's library that has cost the worker; empty: none has.
+  static std::string culprit(const LinkTrouble& trouble) {
+    using Kind = LinkTrouble::Kind;
+    if (trouble.kind == Kind::lost || trouble.kind == Kind::timed_out)
+      return contender_in_progress(trouble.last_progress);
+    if (trouble.kind == Kind::refused) return contender_in_progress(trouble.error.stage + ": ");
+    return {};
   }
 
   double quiet_seconds() const { return 2 * options.run_deadline_s + kSlackSeconds; }
@@ -85,12 +97,24 @@ Expected<DeviceInfo> DeviceService::info() {
 Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, const Progress& progress) {
   if (request.stop_after == Stage::confirm) state_->link.stop();  // a fresh process
   bool lost = false;
-  const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", protocol::from(request)}};
-  const auto answer =
-      state_->call(message, state_->deadline_of(request), state_->quiet_seconds(), progress, &lost);
+  EvaluateRequest asked = request;
+  std::string left_out;  // contenders that cost a worker, and how
+  tl::expected<nlohmann::json, LinkTrouble> answer;
+  while (true) {
+    const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", protocol::from(asked)}};
+    answer = state_->call(message, state_->deadline_of(asked), state_->quiet_seconds(), progress, &lost);
+    const std::string culprit = answer ? std::string() : State::culprit(answer.error());
+    if (culprit.empty() || std::erase_if(asked.contenders, [&](const auto& contender) {
+                             return contender.second.variant.manifest.name == culprit;
+                           }) == 0)
+      break;
+    left_out += fmt::format("contender {}: it has cost the worker, and is left out\nwhile at: {}\n{}\n",
+                            culprit, answer.error().last_progress, answer.error().error.message);
+  }
   if (answer) {
     try {
       Evaluation evaluation = answer->get<Evaluation>();
+      evaluation.diagnostics = left_out + evaluation.diagnostics;
       evaluation.worker_lost = lost;
       return evaluation;
     } catch (const nlohmann::json::exception& e) {
@@ -132,7 +156,7 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   GateReport report;  // nothing is known: undecided never replaces
   report.decision.verdict = Verdict::undecided;
   report.decision.reason = "the worker was lost";
-  report.trouble.push_back(why.error.message);
+  report.trouble.push_back(fmt::format("while at: {}\n{}", why.last_progress, why.error.message));
   report.challenger_seconds.resize(request.workloads.size());
   report.incumbent_seconds.resize(request.workloads.size());
   report.worker_lost = true;

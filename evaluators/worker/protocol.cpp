@@ -123,12 +123,26 @@ CompileFailure compile_failure(const Json& j) {
 }
 
 Json from(const Compiled& c) {
+  if (c.is_library())
+    return {{"library", c.library.string()},
+            {"name", c.variant.manifest.name},
+            {"target", name_of(c.variant.manifest.target)},
+            {"id", c.variant.id}};
   return {{"variant", from(c.variant)},
           {"binaries", array_of(c.binaries, [](const Binary& b) { return from(b); })},
           {"compile_seconds", c.compile_seconds}};
 }
 
 Compiled compiled(const Json& j, const Task& task) {
+  if (j.contains("library")) {
+    Compiled c;
+    c.library = j.at("library").get<std::string>();
+    c.variant.manifest.name = j.at("name").get<std::string>();
+    c.variant.manifest.target =
+        j.at("target").get<std::string>() == name_of(TargetKind::cuda) ? TargetKind::cuda : TargetKind::cpu;
+    j.at("id").get_to(c.variant.id);
+    return c;
+  }
   Compiled c{variant(j.at("variant"), task), {}, j.at("compile_seconds").get<double>()};
   for (const Json& b : j.at("binaries")) c.binaries.push_back(binary(b));
   return c;

@@ -12,15 +12,23 @@
 
 namespace cultivar {
 
-// A variant with a binary for each of its macro assignments.
+// A variant with a binary for each of its macro assignments; or a contender's library, which needs neither.
 struct Compiled {
   Variant variant;
   std::vector<Binary> binaries;
   double compile_seconds = 0.0;  // wall time, all its binaries together
+  std::filesystem::path library =
+      {};  // cultivar_contender.h; `variant` then has a name, a target and an id alone
+
+  bool is_library() const { return !library.empty(); }
 
   // The one for these macros; nullptr: not compiled.
   const Binary* binary(const std::vector<std::string>& macros) const;
 };
+
+// A contender's library as a side; its id is the hash of the file. Throws InputError when that cannot be
+// read.
+Compiled library_contender(const std::string& name, const std::filesystem::path& library, TargetKind);
 
 // Which of a variant's macro assignments to compile besides those of the workloads asked for.
 enum class Breadth {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "evaluators/check/cascade.hpp"
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/controls.hpp"
 #include "evaluators/check/stages.hpp"
 #include "evaluators/timing/duel.hpp"
@@ -63,6 +64,8 @@ class Worker {
     } catch (const Json::exception& e) {
       return trouble("protocol",
                      fmt::format("{} did not understand a request: {}", parts_.program, e.what()));
+    } catch (const ContenderBrokeDevice& e) {
+      return trouble("contender " + e.contender(), e.what());
     } catch (const MissingError& e) {
       return trouble("missing", e.what());
     } catch (const std::exception& e) {
@@ -130,14 +133,23 @@ class Worker {
   }
 
   CascadeSite site() {
-    return {*device_, *task_, *oracle_, run_deadline_s_, [this](const std::string& text) { progress(text); },
-            stock_};
+    return {*device_,
+            *task_,
+            *oracle_,
+            run_deadline_s_,
+            [this](const std::string& text) { progress(text); },
+            stock_,
+            [this](const std::string& text) { announce(text); }};
   }
 
   void progress(const std::string& text) {
     const Clock::time_point now = Clock::now();
     if (now - last_progress_ < std::chrono::duration<double>(kProgressSeconds)) return;
-    last_progress_ = now;
+    announce(text);
+  }
+
+  void announce(const std::string& text) {
+    last_progress_ = Clock::now();
     // An engine that is gone shows at the next read.
     (void)frames_.write({{"progress", text}}, deadline_in(kWriteSeconds));
   }

@@ -62,6 +62,24 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(again.gate_alpha == 0.05);
 }
 
+BOOST_AUTO_TEST_CASE(contenders_are_sources_or_libraries_by_name_or_path) {
+  const Config c = parse_config(kLeast + "contenders: [./plain.cpp, cudnn, lib/libmine.so]\n", "my.yaml",
+                                path(), {}, kInstallation);
+  BOOST_TEST(c.contenders.size() == 1U);
+  BOOST_TEST(c.contenders.front() == path() / "plain.cpp");
+  BOOST_TEST(c.libraries == (std::vector<std::string>{"cudnn", (path() / "lib/libmine.so").string()}),
+             boost::test_tools::per_element());
+  // A record is read even where the library is gone.
+  const Config again = parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation);
+  BOOST_TEST(to_yaml(again) == to_yaml(c));
+  BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [cudnn, cudnn]\n"), "'cudnn' is named twice"));
+  const std::string unknown = complaint(*this, kLeast + "contenders: [cudn]\n");
+  BOOST_TEST(
+      contains(unknown, "my.yaml:5: contenders[0]: there is no contender 'cudn' (did you mean 'cudnn'?)"),
+      unknown);
+  BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [./none.cpp]\n"), "no such file: "));
+}
+
 BOOST_AUTO_TEST_CASE(unknown_keys_are_errors_with_line_and_nearest_name) {
   const std::string e = complaint(*this, kLeast + "budgit: {wall: 3m}\n");
   BOOST_TEST(contains(e, "my.yaml:5"), e);

@@ -7,16 +7,19 @@ build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
-for name in cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements tests-gpu; do
+for name in cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements \
+  bench-cudnn-independent tests-gpu; do
   program=$build/bin/$name
   strip -o "$out/bin/$name" "$program"
   ldd "$program" | awk '$2 == "=>" { print $3 }'
 done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | while read -r library; do
   cp -L "$library" "$out/lib/"
 done
-for library in "$build"/lib/libcultivar-contender-*.so; do  # those that this build has
-  if [ -e "$library" ]; then strip -o "$out/lib/$(basename "$library")" "$library"; fi
+for contender in "$build"/lib/libcultivar-contender-*.so; do  # their vendors' libraries are on the machine
+  if [ -e "$contender" ]; then strip -o "$out/lib/$(basename "$contender")" "$contender"; fi
 done
+mkdir -p "$out/source/evaluators/contenders"
+cp "$source/evaluators/contenders/cultivar_contender.h" "$out/source/evaluators/contenders/"
 cp -r "$source/configs" "$out/"
 cp -r "$source/configs" "$out/source/"
 cp -r "$source/tests/kernels" "$out/source/tests/"

@@ -4,7 +4,7 @@
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
 # CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
 # `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
-every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify"
+every="doctor session misbehaviour judgements contenders cudnn_independent smoke_failures evaluate search views export verify"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -29,6 +29,15 @@ rm -f "$out/logs.txt" "$out/table.txt"
 ! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,temperature.gpu,power.draw --format=csv,noheader
 echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo absent), cmake $(cmake --version 2>/dev/null | head -n 1 || echo absent)"
 
+# Contenders find their vendors' libraries by name; where those lie elsewhere than toolkits usually do, they are found so.
+vendors=
+for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
+  found=$(find /usr/local /opt /usr/lib -name "$library" -not -path "*/stubs/*" 2>/dev/null | head -n 1)
+  echo "$library: ${found:-not found}"
+  if [ -n "$found" ]; then vendors=$vendors$(dirname "$found"):; fi
+done
+export LD_LIBRARY_PATH="$vendors${LD_LIBRARY_PATH:-}"
+
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
 failed=0
 timed() {  # name, limit in seconds, command...: output to the log
@@ -51,7 +60,7 @@ last() {
   if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
   pattern='^.'
   case $1 in
-    session | misbehaviour) pattern='\*\*\*|error: in|fatal' ;;
+    session | misbehaviour | contenders) pattern='\*\*\*|error: in|fatal' ;;
     judgements | smoke_failures) pattern='^judged' ;;
     doctor) pattern='GFLOPS|unusable' ;;
     evaluate) pattern='TFLOPS|rejected' ;;
@@ -72,6 +81,10 @@ for step in $steps; do
     session) timed session 100 "$bin/tests-gpu" --run_test=cuda_session --log_level=message --color_output=no ;;
     misbehaviour) timed misbehaviour 160 "$bin/tests-gpu" --run_test=cuda_misbehaviour --log_level=message --color_output=no ;;
     judgements) timed judgements 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 "$attention/seeds/cuda_wgmma.cu" ;;
+    contenders)
+      timed contenders 100 "$bin/tests-gpu" --run_test=cuda_contender --log_level=message --color_output=no
+      ;;
+    cudnn_independent) timed cudnn_independent 90 "$bin/bench-cudnn-independent" "$attention" avo_mha 50 ;;
     smoke_failures) timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
       "$source/tests/kernels/cuda/cheats/answers_a_constant.cu" ;;
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
@@ -103,12 +116,13 @@ for step in $steps; do
   esac
 done
 
-for name in doctor session misbehaviour judgements smoke_failures evaluate search status show lineage replay export verify; do
+for name in doctor session misbehaviour judgements contenders cudnn_independent smoke_failures evaluate search status show lineage replay export verify; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
     session | misbehaviour | judgements)
       grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
+    contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
     smoke_failures) tail -n 1 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
     show) head -n 30 "$work/$name.log" ;;

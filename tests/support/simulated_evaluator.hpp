@@ -41,6 +41,11 @@ class SimulatedEvaluator : public Evaluator {
   bool timing_needs_quiet() const override { return simulation_.quiet; }
   int compile_workers() const override { return simulation_.compile_workers; }
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&, Breadth) override;
+  Compiled contender(const std::string& library) override {
+    Compiled made;
+    made.library = made.variant.manifest.name = library;
+    return made;
+  }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) override;
   Expected<GateReport> gate(int device, const GateRequest&, const Note&) override;
   void interrupt() override { interrupted_ = true; }

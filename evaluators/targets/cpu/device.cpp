@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "evaluators/targets/cpu/ceilings.hpp"
+#include "evaluators/targets/cpu/contender_session.hpp"
 #include "evaluators/targets/cpu/device_facts.hpp"
 #include "evaluators/targets/cpu/session.hpp"
 #include "evaluators/worker/cores.hpp"
@@ -73,6 +74,14 @@ tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& bina
                                                               double deadline_s) {
   auto session = CpuSession::open({state_->options.cell, binary.path, state_->options.memory_bytes},
                                   state_->sandbox, plan, state_->cores, deadline_s);
+  if (!session) return tl::make_unexpected(session.error());
+  return std::unique_ptr<Session>(std::move(*session));
+}
+
+tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_contender(const std::filesystem::path& library,
+                                                                        const Task& task,
+                                                                        const Workload& workload, double) {
+  auto session = CpuContenderSession::open(library, task, workload, static_cast<int>(state_->cores.size()));
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

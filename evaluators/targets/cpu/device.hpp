@@ -31,6 +31,8 @@ class CpuDevice : public Device {
   std::string weakness() const override;
   // Faults: launch_failed (the plan asks for what is not there), load_failed (the object does not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;
+  tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path&, const Task&,
+                                                               const Workload&, double deadline_s) override;
 
  private:
   struct State;

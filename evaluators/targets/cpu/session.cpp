@@ -1,7 +1,6 @@
 #include "evaluators/targets/cpu/session.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -19,13 +18,6 @@ Fault fault(Fault::Kind kind, std::string detail) {
 }
 auto failed(std::string detail) {
   return tl::make_unexpected(fault(Fault::Kind::launch_failed, std::move(detail)));
-}
-
-std::uint64_t secret() {
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    throw MissingError("getrandom gives no random bytes");
-  return seed;
 }
 
 template <class T>
@@ -120,23 +112,24 @@ tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& 
 
 }  // namespace
 
-CpuSession::CpuSession(Plan plan, Arena arena, CellProcess cell)
-    : plan_(std::move(plan)), arena_(std::move(arena)), cell_(std::move(cell)) {}
+CpuSession::CpuSession(JudgedBuffers buffers, CellProcess cell)
+    : buffers_(std::move(buffers)), cell_(std::move(cell)) {}
 
 tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOptions& options,
                                                                   const Sandbox& sandbox, const Plan& plan,
                                                                   const std::vector<int>& cores,
                                                                   double deadline_s) {
   const auto deadline = deadline_in(deadline_s);
-  auto arena = Arena::create(plan, secret());
-  if (!arena) return failed(arena.error().message);
-  auto job = job_of(plan, cores, *arena);
+  auto buffers = JudgedBuffers::create(plan);
+  if (!buffers) return failed(buffers.error().message);
+  auto job = job_of(plan, cores, buffers->arena());
   if (!job) return tl::make_unexpected(job.error());
-  auto cell = CellProcess::start(options, sandbox, *job, *arena, deadline);
+  auto cell = CellProcess::start(options, sandbox, *job, buffers->arena(), deadline);
   if (!cell) return tl::make_unexpected(cell.error());
-  std::unique_ptr<CpuSession> session(new CpuSession(plan, std::move(*arena), std::move(*cell)));
-  session->cell_.set_explain(
-      [arena = &session->arena_](std::uint64_t address) { return arena->describe_address(address); });
+  std::unique_ptr<CpuSession> session(new CpuSession(std::move(*buffers), std::move(*cell)));
+  session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
+    return arena->describe_address(address);
+  });
   // Before candidate code is in the process: nothing can make an empty kernel look slow.
   if (auto measured = session->measure_handshake(deadline); !measured)
     return tl::make_unexpected(measured.error());
@@ -158,30 +151,6 @@ tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadli
   return {};
 }
 
-void CpuSession::prepare(const RunInputs& inputs, const RunOptions& options) {
-  // Checks look for writes beyond both ends; timed runs keep the offset within a page, which changes speed,
-  // and move by whole pages.
-  static constexpr Placement checked[] = {Placement::against_end, Placement::start};
-  static constexpr Placement timed[] = {Placement::start, Placement::shifted};
-  arena_.place((options.timed ? timed : checked)[runs_ % 2]);
-  std::size_t next_input = 0;
-  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const auto& buffer = plan_.buffers[i];
-    if (buffer.use == PlannedBuffer::Use::input) {
-      const auto contents = inputs[next_input++].bytes;
-      if (contents.size() != buffer.bytes)
-        throw std::logic_error("an input of the wrong size: " + buffer.name);
-      std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
-    } else if (!buffer.zero) {
-      arena_.poison(i, mixed(options.poison_seed + i));
-    }
-  }
-  arena_.write_canaries();
-  cell_.set_addresses(arena_);
-  if (options.timed) arena_.flush_caches();
-  ++runs_;
-}
-
 tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
                                             std::span<std::vector<std::byte>> outputs,
                                             const RunOptions& options) {
@@ -190,10 +159,12 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
     dead_ = f;
     return tl::make_unexpected(std::move(f));
   };
-  prepare(inputs, options);
+  buffers_.prepare(inputs, options);
+  cell_.set_addresses(buffers_.arena());
+  if (options.timed) buffers_.arena().flush_caches();
   const auto ring = cell_.ring(cell::Command::run, deadline_in(options.deadline_s));
   if (!ring) return die(ring.error());
-  if (auto trouble = inspect(inputs, outputs, options)) return die(*trouble);
+  if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
 
   // Both are added to the time, so that computing ahead, or ending early and going on, gains nothing below
   // the limit either; nor above it, since such a sample does not count. One alone proves nothing: on a busy
@@ -214,27 +185,6 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
                     1e6 * sample.seconds, 1e6 * shortest_in_handshakes * handshake_s_, shortest_in_handshakes,
                     1e6 * handshake_s_)));
   return sample;
-}
-
-std::optional<Fault> CpuSession::inspect(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
-                                         const RunOptions& options) {
-  std::size_t next_input = 0, next_output = 0;
-  unwritten_ = 0;
-  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    if (plan_.buffers[i].use != PlannedBuffer::Use::output) continue;
-    const auto data = arena_.data(i);
-    auto& output = outputs[next_output++];
-    output.assign(data.begin(), data.end());
-    unwritten_ += arena_.still_poisoned(output, mixed(options.poison_seed + i));
-  }
-  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
-    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].bytes.data(), plan_.buffers[i].bytes) != 0)
-      return fault(Fault::Kind::input_changed,
-                   fmt::format("it changed the input '{}'", plan_.buffers[i].name));
-  }
-  if (auto broken = arena_.broken_canary()) return fault(Fault::Kind::guard_overwritten, "it " + *broken);
-  return std::nullopt;
 }
 
 }  // namespace cultivar

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "evaluators/targets/cpu/cell_process.hpp"
+#include "evaluators/targets/cpu/judged_buffers.hpp"
 #include "evaluators/targets/target.hpp"
 
 namespace cultivar {
@@ -23,23 +24,17 @@ class CpuSession : public Session {
   // warm code and warm private memory, every time the same.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;
-  std::size_t unwritten_elements() const override { return unwritten_; }
+  std::size_t unwritten_elements() const override { return buffers_.unwritten_elements(); }
 
   double handshake_s() const { return handshake_s_; }
 
  private:
-  CpuSession(Plan, Arena, CellProcess);
+  CpuSession(JudgedBuffers, CellProcess);
   tl::expected<void, Fault> measure_handshake(Clock::time_point deadline);
-  void prepare(const RunInputs&, const RunOptions&);
-  std::optional<Fault> inspect(const RunInputs&, std::span<std::vector<std::byte>> outputs,
-                               const RunOptions&);
 
-  Plan plan_;
-  Arena arena_;
+  JudgedBuffers buffers_;
   CellProcess cell_;
   double handshake_s_ = 0.0;
-  std::uint64_t runs_ = 0;
-  std::size_t unwritten_ = 0;
   std::optional<Fault> dead_;
 };
 

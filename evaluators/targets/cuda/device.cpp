@@ -58,6 +58,14 @@ class CudaDevice : public Device {
     return std::unique_ptr<Session>(std::move(*session));
   }
 
+  tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
+                                                               const Task& task, const Workload& workload,
+                                                               double) override {
+    auto session = CudaSession::open_contender(gpu_, library, task, workload);
+    if (!session) return tl::make_unexpected(session.error());
+    return std::unique_ptr<Session>(std::move(*session));
+  }
+
   bool usable() const override { return !gpu_.lost(); }
   bool apart_from_host() const override { return true; }
 

@@ -167,7 +167,7 @@ std::optional<Fault> Program::place(std::span<const Address> buffers) {
   return std::nullopt;
 }
 
-std::optional<Fault> Program::launch() {
+std::optional<Fault> Program::launch(double) {
   const Driver& driver = gpu_.driver();
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlannedBuffer& buffer = plan_.buffers[i];

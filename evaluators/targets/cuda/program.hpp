@@ -11,17 +11,27 @@
 
 namespace cultivar::cuda {
 
-class Program {  // not thread-safe; the Gpu outlives it
+// What a session launches. Not thread-safe; the Gpu outlives it.
+class Launchable {
+ public:
+  virtual ~Launchable() = default;
+  // Where the plan's buffers are from now on.
+  virtual std::optional<Fault> place(std::span<const Address> buffers) = 0;
+  // Queues all of it on the Gpu's stream.
+  virtual std::optional<Fault> launch(double deadline_s) = 0;
+};
+
+class Program : public Launchable {
  public:
   static tl::expected<std::unique_ptr<Program>, Fault> load(Gpu&, const std::filesystem::path& cubin,
                                                             const Plan&);
-  ~Program();
+  ~Program() override;
   Program(const Program&) = delete;
 
-  // Where the plan's buffers are from now on: every pointer and every tensor map follows.
-  std::optional<Fault> place(std::span<const Address> buffers);
-  // Queues the plan: zeroes what must be zero, then the kernels in order.
-  std::optional<Fault> launch();
+  // Every pointer and every tensor map follows.
+  std::optional<Fault> place(std::span<const Address> buffers) override;
+  // Zeroes what must be zero, then the kernels in order; waits for nothing.
+  std::optional<Fault> launch(double deadline_s) override;
 
  private:
   struct Kernel {

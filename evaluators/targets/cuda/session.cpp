@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "evaluators/check/secret.hpp"
+#include "evaluators/targets/cuda/contender.hpp"
 
 namespace cultivar::cuda {
 namespace {
@@ -47,20 +48,38 @@ class Steps {
 
 }  // namespace
 
-tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, const Binary& binary,
-                                                                    const Plan& plan) {
+tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Plan plan) {
   if (gpu.lost())
     return tl::make_unexpected(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
   if (2 * plan.buffers.size() > max_regions)
     return tl::make_unexpected(fault(
         Fault::Kind::launch_failed,
         fmt::format("{} tensors and workspaces; {} are possible", plan.buffers.size(), max_regions / 2)));
-  std::unique_ptr<CudaSession> session(new CudaSession(gpu, plan));
+  std::unique_ptr<CudaSession> session(new CudaSession(gpu, std::move(plan)));
   session->secret_ = secret_seed();
+  if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
+  return session;
+}
+
+tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, const Binary& binary,
+                                                                    const Plan& plan) {
+  auto session = make(gpu, plan);
+  if (!session) return session;
   auto program = Program::load(gpu, binary.path, plan);
   if (!program) return tl::make_unexpected(program.error());
-  session->program_ = std::move(*program);
-  if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
+  (*session)->program_ = std::move(*program);
+  return session;
+}
+
+tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
+    Gpu& gpu, const std::filesystem::path& library, const Task& task, const Workload& workload) {
+  auto session = make(gpu, contender_plan(task, workload));
+  if (!session) return session;
+  (*session)->foreign_ = true;
+  (*session)->choose_places(0);
+  auto contender = Contender::open(gpu, library, task, workload, (*session)->addresses_);
+  if (!contender) return tl::make_unexpected(contender.error());
+  (*session)->program_ = std::move(*contender);
   return session;
 }
 
@@ -192,7 +211,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
           << own.stamp(tools.stamps.device);
   steps << driver.EventRecord(tools.begin, gpu_.stream());
   std::optional<Fault> refused;
-  if (steps.result() == result::success) refused = program_->launch();
+  if (steps.result() == result::success) refused = program_->launch(deadline_s);
   steps << driver.EventRecord(tools.end, gpu_.stream());
   if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
   const Clock::time_point released = Clock::now();
@@ -205,6 +224,11 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   if (unfinished) return give_back(*unfinished);
   if (steps.result() != result::success)
     return give_back(gpu_.fault_of(steps.result(), "launching its kernels"));
+
+  if (foreign_ && blocked && flag[1].load() == token)
+    return give_back(fault(Fault::Kind::contender_failed,
+                           "its launch waited for the device; it must only queue work on the stream, and "
+                           "allocate and wait in prepare"));
 
   float milliseconds = 0.0f;
   if (const Result told = driver.EventElapsedTime(&milliseconds, tools.begin, tools.end);
@@ -277,7 +301,8 @@ std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>&
   }
   std::sort(wanted.begin(), wanted.end());
   std::sort(found.begin(), found.end());
-  if (wanted != found) {
+  if (foreign_ && first) return std::nullopt;  // copies alone
+  if (wanted != found && !foreign_) {
     std::string names;
     for (const std::string& name : found)
       if (name != "cultivar_wait" && name != "cultivar_stamp") names += " " + name;

@@ -15,6 +15,10 @@ class CudaSession : public Session {
  public:
   // The Gpu outlives the session.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&);
+  // A contender's library: what it launches nobody has declared, so that only its time is compared with
+  // CUPTI's.
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(
+      Gpu&, const std::filesystem::path& library, const Task&, const Workload&);
 
   // The first timed run is preceded by two that do not count: one that makes the driver set up what the code
   // needs, and one whose kernels CUPTI counts and times.
@@ -24,7 +28,8 @@ class CudaSession : public Session {
 
  private:
   enum class Mode { plain, traced, timed };
-  CudaSession(Gpu& gpu, const Plan& plan) : gpu_(gpu), plan_(plan) {}
+  CudaSession(Gpu& gpu, Plan plan) : gpu_(gpu), plan_(std::move(plan)) {}
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> make(Gpu&, Plan);
   std::optional<Fault> allocate();
   void choose_places(std::uint64_t seed);
   tl::expected<Sample, Fault> once(Mode, const RunInputs&, const RunOptions&);
@@ -41,8 +46,8 @@ class CudaSession : public Session {
 
   Gpu& gpu_;
   Plan plan_;
-  std::unique_ptr<Program> program_;
-  DeviceMemory memory_;  // all buffers, each between guards
+  bool foreign_ = false;  // a contender's library
+  DeviceMemory memory_;   // all buffers, each between guards
   std::vector<std::uint64_t> begins_,
       ends_;                        // of each buffer's region, guards included, from memory_'s start
   std::vector<Address> addresses_;  // of the data in this run
@@ -51,6 +56,7 @@ class CudaSession : public Session {
   DeviceMemory index_, gathered_;
   std::vector<std::uint64_t> sums_;  // of the inputs, before the run
   bool proven_ = false;              // the runs before the first timed one are done
+  std::unique_ptr<Launchable> program_;
   std::size_t unwritten_ = 0;
   std::optional<Fault> dead_;
 };

@@ -171,8 +171,8 @@ BOOST_AUTO_TEST_CASE(a_folder_without_its_files_is_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(both_tasks_of_the_house_load) {
-  for (const char* name : {"attention_forward", "softmax"}) {
+BOOST_AUTO_TEST_CASE(the_tasks_of_the_house_load) {
+  for (const char* name : {"attention_forward", "softmax", "matmul"}) {
     const Task task = cultivar::load_task(tasks / name);
     BOOST_TEST(task.name == name);
     BOOST_TEST(!task.controls.empty());

@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_rounded_attention_differs_from_the_exact_one_in_low_preci
 }
 
 BOOST_AUTO_TEST_CASE(every_control_is_far_from_the_oracle_where_it_claims_to_be_wrong) {
-  for (const char* name : {"attention_forward", "softmax"}) {
+  for (const char* name : {"attention_forward", "softmax", "matmul"}) {
     const Reference reference(name);
     for (const Control& control : reference.task.controls) {
       double worst = 0.0, legal = 0.0;
@@ -197,8 +197,9 @@ BOOST_AUTO_TEST_CASE(every_control_is_far_from_the_oracle_where_it_claims_to_be_
         if (control.when && control.when->evaluate(reference.task.bindings(f32)).value() == 0.0) continue;
         ++shapes;
         const Case c(reference.task, f32, 5);
-        const auto elements =
-            static_cast<std::size_t>(f32.values.contains("D") ? f32.values.at("D") + 1 : f32.values.at("C"));
+        const auto elements = static_cast<std::size_t>(f32.values.contains("D")   ? f32.values.at("D") + 1
+                                                       : f32.values.contains("C") ? f32.values.at("C")
+                                                                                  : f32.values.at("N"));
         std::vector<double> exact(elements), wrong(elements), rounded(elements);
         double here = 0.0;
         for (std::int64_t row = 0; row < reference.task.row_count(f32); row += 7) {

@@ -1,0 +1,57 @@
+// What the contenders of this folder share: a workload's names looked up, and exceptions as the ABI's
+// answers.
+#pragma once
+
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "evaluators/contenders/cultivar_contender.h"
+
+namespace cultivar::contender {
+
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline std::int64_t integer(const cultivar_contender_workload& w, const char* name) {
+  for (std::uint32_t i = 0; i < w.value_count; ++i)
+    if (std::strcmp(w.values[i].name, name) == 0) return static_cast<std::int64_t>(w.values[i].value);
+  throw std::runtime_error(std::string("the task has no ") + name);
+}
+
+inline double number(const cultivar_contender_workload& w, const char* name) {
+  for (std::uint32_t i = 0; i < w.value_count; ++i)
+    if (std::strcmp(w.values[i].name, name) == 0) return w.values[i].value;
+  throw std::runtime_error(std::string("the task has no ") + name);
+}
+
+// The place of a tensor in launch's `data`.
+inline std::size_t place(const cultivar_contender_workload& w, const char* name) {
+  for (std::uint32_t i = 0; i < w.tensor_count; ++i)
+    if (std::strcmp(w.tensors[i].name, name) == 0) return i;
+  throw std::runtime_error(std::string("the task has no tensor ") + name);
+}
+
+inline std::string& last_error() {
+  static std::string text;
+  return text;
+}
+
+template <class Work>
+std::int32_t answer(const Work& work) {
+  try {
+    work();
+    return CULTIVAR_CONTENDER_OK;
+  } catch (const Unsupported& e) {
+    last_error() = e.what();
+    return CULTIVAR_CONTENDER_UNSUPPORTED;
+  } catch (const std::exception& e) {
+    last_error() = e.what();
+    return CULTIVAR_CONTENDER_FAILED;
+  }
+}
+
+}  // namespace cultivar::contender

@@ -1,0 +1,169 @@
+#include "evaluators/contenders/library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "evaluators/contenders/watchdog.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPrepareSeconds = 60.0;  // as the header promises; describe may open large libraries, too
+
+auto bad(const fs::path& path, std::string why) {
+  return failure("load contender", fmt::format("{}: {}", path.string(), std::move(why)));
+}
+
+std::string text_of(const char* text) {
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+// Calls code of others'; what it throws is its answer.
+template <class Call>
+Expected<std::int32_t> guarded(const char* stage, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& e) {
+    return failure(stage, fmt::format("it threw an exception across the C interface: {}", e.what()));
+  } catch (...) {
+    return failure(stage, "it threw an exception across the C interface");
+  }
+}
+
+std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& extents) {
+  std::vector<std::int64_t> strides(extents.size());
+  std::int64_t step = 1;
+  for (std::size_t i = extents.size(); i-- > 0; step *= extents[i]) strides[i] = step;
+  return strides;
+}
+
+}  // namespace
+
+Plan contender_plan(const Task& task, const Workload& workload) {
+  Plan plan;
+  for (const TensorSpec& tensor : task.tensors) {
+    PlannedBuffer buffer;
+    buffer.name = tensor.name;
+    buffer.bytes = task.bytes_of(tensor, workload);
+    buffer.use = tensor.role == Role::input ? PlannedBuffer::Use::input : PlannedBuffer::Use::output;
+    buffer.element_bytes = size_of(task.dtype(tensor, workload));
+    plan.buffers.push_back(std::move(buffer));
+  }
+  return plan;
+}
+
+Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Task& task, TargetKind target) {
+  std::error_code ignored;
+  const fs::path whole = fs::absolute(path, ignored);  // a plain name would be looked for elsewhere
+  Watchdog watchdog(path.filename().string());
+  watchdog.watch("being loaded", kPrepareSeconds);
+  // Never unloaded: libraries of device vendors leave threads and exit handlers behind.
+  void* handle = ::dlopen(whole.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) return bad(path, fmt::format("it does not load: {}", text_of(::dlerror())));
+  ContenderLibrary library;
+  decltype(&cultivar_contender_describe) describe = nullptr;
+  std::string missing;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(handle, name));
+    if (function == nullptr) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name);
+  };
+  find(describe, "cultivar_contender_describe");
+  find(library.prepare_, "cultivar_contender_prepare");
+  find(library.launch_, "cultivar_contender_launch");
+  find(library.release_, "cultivar_contender_release");
+  find(library.last_error_, "cultivar_contender_last_error");
+  if (!missing.empty())
+    return bad(path,
+               fmt::format("it is no contender: it does not export {} (see cultivar_contender.h)", missing));
+  watchdog.watch("cultivar_contender_describe", kPrepareSeconds);
+  const cultivar_contender_description* told = nullptr;
+  if (const auto called = guarded("load contender",
+                                  [&] {
+                                    told = describe();
+                                    return 0;
+                                  });
+      !called)
+    return bad(path, "cultivar_contender_describe: " + called.error().message);
+  if (told == nullptr) return bad(path, "cultivar_contender_describe gave nothing");
+  if (told->abi != CULTIVAR_CONTENDER_ABI)
+    return bad(path,
+               fmt::format("it was built with version {} of cultivar_contender.h, and this is version {}: "
+                           "build it again with the header of this Cultivar",
+                           told->abi, CULTIVAR_CONTENDER_ABI));
+  library.name_ = text_of(told->name);
+  library.version_ = text_of(told->version);
+  if (library.name_.empty()) return bad(path, "it gives itself no name");
+  if (text_of(told->task) != task.name)
+    return bad(path, fmt::format("{} computes the task '{}', and this is '{}'", library.name_,
+                                 text_of(told->task), task.name));
+  if (text_of(told->target) != name_of(target))
+    return bad(path, fmt::format("{} is for the target '{}', and this is '{}'", library.name_,
+                                 text_of(told->target), name_of(target)));
+  return library;
+}
+
+Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const ContenderLibrary& library,
+                                                                        const ContenderSite& site) {
+  const Workload& workload = site.workload;
+  std::vector<std::vector<std::int64_t>> extents, strides;
+  for (const TensorSpec& tensor : site.task.tensors) {
+    extents.push_back(site.task.shape(tensor, workload));
+    strides.push_back(strides_of(extents.back()));
+  }
+  std::vector<cultivar_contender_tensor> tensors;
+  for (std::size_t i = 0; i < site.task.tensors.size(); ++i) {
+    const TensorSpec& spec = site.task.tensors[i];
+    tensors.push_back({spec.name.c_str(), spec.role == Role::output ? 1 : 0,
+                       static_cast<std::int32_t>(extents[i].size()),
+                       name_of(site.task.dtype(spec, workload)).data(), extents[i].data(), strides[i].data(),
+                       site.tensors[i]});
+  }
+  std::vector<cultivar_contender_value> values;
+  for (const auto& [name, value] : workload.values) values.push_back({name.c_str(), value});
+  const cultivar_contender_workload asked = {workload.name.c_str(),
+                                             name_of(workload.dtype).data(),
+                                             values.data(),
+                                             tensors.data(),
+                                             static_cast<std::uint32_t>(values.size()),
+                                             static_cast<std::uint32_t>(tensors.size()),
+                                             static_cast<std::uint32_t>(site.threads),
+                                             0};
+  std::unique_ptr<PreparedContender> prepared(new PreparedContender(library));
+  prepared->watchdog_.watch("cultivar_contender_prepare", kPrepareSeconds);
+  const auto answer = guarded("prepare", [&] { return library.prepare_(&asked, &prepared->handle_); });
+  prepared->watchdog_.done();
+  prepared->abandoned_ = !answer || *answer != CULTIVAR_CONTENDER_OK;
+  if (!answer) return tl::make_unexpected(answer.error());
+  if (*answer == CULTIVAR_CONTENDER_OK) return prepared;
+  std::string why = text_of(library.last_error_());
+  if (why.empty()) why = fmt::format("it gives no reason (cultivar_contender_prepare returned {})", *answer);
+  return failure(*answer == CULTIVAR_CONTENDER_UNSUPPORTED ? "unsupported" : "prepare", why);
+}
+
+PreparedContender::PreparedContender(ContenderLibrary library)
+    : library_(std::move(library)), watchdog_("the contender " + library_.name()) {}
+
+PreparedContender::~PreparedContender() {
+  if (abandoned_) return;
+  watchdog_.watch("cultivar_contender_release", kPrepareSeconds);
+  (void)guarded("release", [&] {
+    library_.release_(handle_);
+    return 0;
+  });
+}
+
+Expected<void> PreparedContender::launch(std::span<void* const> tensors, void* stream, double deadline_s) {
+  watchdog_.watch("cultivar_contender_launch", deadline_s);
+  const auto answer = guarded("launch", [&] { return library_.launch_(handle_, tensors.data(), stream); });
+  watchdog_.done();
+  if (!answer) return tl::make_unexpected(answer.error());
+  if (*answer == CULTIVAR_CONTENDER_OK) return {};
+  std::string why = text_of(library_.last_error_());
+  if (why.empty()) why = fmt::format("it gives no reason (cultivar_contender_launch returned {})", *answer);
+  return failure("launch", why);
+}
+
+}  // namespace cultivar

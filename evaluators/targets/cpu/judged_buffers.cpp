@@ -1,0 +1,69 @@
+#include "evaluators/targets/cpu/judged_buffers.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <cstring>
+
+namespace cultivar {
+namespace {
+
+std::uint64_t secret() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    throw MissingError("getrandom gives no random bytes");
+  return seed;
+}
+
+}  // namespace
+
+Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan) {
+  auto arena = Arena::create(plan, secret());
+  if (!arena) return tl::make_unexpected(arena.error());
+  return JudgedBuffers(plan, std::move(*arena));
+}
+
+void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) {
+  // Checks look for writes beyond both ends; timed runs keep the offset within a page, which changes speed,
+  // and move by whole pages.
+  static constexpr Placement checked[] = {Placement::against_end, Placement::start};
+  static constexpr Placement timed[] = {Placement::start, Placement::shifted};
+  arena_.place((options.timed ? timed : checked)[runs_++ % 2]);
+  std::size_t next_input = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const auto& buffer = plan_.buffers[i];
+    if (buffer.use == PlannedBuffer::Use::input) {
+      const auto contents = inputs[next_input++].bytes;
+      if (contents.size() != buffer.bytes)
+        throw std::logic_error("an input of the wrong size: " + buffer.name);
+      std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
+    } else if (!buffer.zero) {
+      arena_.poison(i, mixed(options.poison_seed + i));
+    }
+  }
+  arena_.write_canaries();
+}
+
+std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
+                                            std::span<std::vector<std::byte>> outputs,
+                                            const RunOptions& options) {
+  std::size_t next_input = 0, next_output = 0;
+  unwritten_ = 0;
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (plan_.buffers[i].use != PlannedBuffer::Use::output) continue;
+    const auto data = arena_.data(i);
+    auto& output = outputs[next_output++];
+    output.assign(data.begin(), data.end());
+    unwritten_ += arena_.still_poisoned(output, mixed(options.poison_seed + i));
+  }
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
+    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].bytes.data(), plan_.buffers[i].bytes) != 0)
+      return Fault{Fault::Kind::input_changed,
+                   fmt::format("it changed the input '{}'", plan_.buffers[i].name)};
+  }
+  if (auto broken = arena_.broken_canary()) return Fault{Fault::Kind::guard_overwritten, "it " + *broken};
+  return std::nullopt;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,36 @@
+// The buffers of one plan as the judge sees them: filled, poisoned and guarded before a run, looked through
+// after it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "evaluators/targets/cpu/arena.hpp"
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+class JudgedBuffers {  // not thread-safe
+ public:
+  static Expected<JudgedBuffers> create(const Plan&);  // addresses and canaries are secret
+
+  const Arena& arena() const { return arena_; }
+  std::size_t size() const { return plan_.buffers.size(); }
+  // Places every buffer anew, copies the inputs in, poisons the rest, writes the canaries.
+  void prepare(const RunInputs&, const RunOptions&);
+  // Copies the outputs out. A Fault: an input was changed, or something was written outside of a buffer.
+  std::optional<Fault> inspect(const RunInputs&, std::span<std::vector<std::byte>> outputs,
+                               const RunOptions&);
+  std::size_t unwritten_elements() const { return unwritten_; }  // of the outputs last inspected
+
+ private:
+  JudgedBuffers(const Plan& plan, Arena arena) : plan_(plan), arena_(std::move(arena)) {}
+  Plan plan_;
+  Arena arena_;
+  std::uint64_t runs_ = 0;
+  std::size_t unwritten_ = 0;
+};
+
+}  // namespace cultivar

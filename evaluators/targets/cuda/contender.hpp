@@ -1,0 +1,32 @@
+// A contender's library as something to launch: its calls, with the addresses and the stream of this device.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "evaluators/contenders/library.hpp"
+#include "evaluators/targets/cuda/program.hpp"
+
+namespace cultivar::cuda {
+
+class Contender : public Launchable {
+ public:
+  // Loads and prepares it, with the tensors at these addresses.
+  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const std::filesystem::path& library,
+                                                              const Task&, const Workload&,
+                                                              std::span<const Address> tensors);
+  ~Contender() override;
+
+  std::optional<Fault> place(std::span<const Address> tensors) override;
+  std::optional<Fault> launch(double deadline_s) override;
+
+ private:
+  explicit Contender(Gpu& gpu) : gpu_(gpu) {}
+  Gpu& gpu_;
+  std::vector<void*> tensors_;
+  std::unique_ptr<PreparedContender> prepared_;
+};
+
+}  // namespace cultivar::cuda

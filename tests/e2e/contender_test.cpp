@@ -1,0 +1,119 @@
+// runs alone
+// Contenders on the command line and in a configuration: a user's own library, built from the public header,
+// beside a kernel; and what is said when there is none.
+#include <boost/test/unit_test.hpp>
+
+#include "support/contenders.hpp"
+#include "support/own_task.hpp"
+
+using namespace cultivar::testing;
+
+namespace {
+
+// The task softmax of the user's own, with shapes that take a moment.
+struct Desk {
+  TemporaryFolder folder;
+  Desk() {
+    const std::filesystem::path task = folder / "softmax";
+    std::filesystem::copy(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax", task,
+                          std::filesystem::copy_options::recursive);
+    std::string text = read_text(task / "task.yaml");
+    const std::string from = "      - {R: 8192, C: 2048}\n", to = "      - {R: 8192, C: 4096}\n";
+    const std::size_t begin = text.find(from), end = text.find(to) + to.size();
+    BOOST_REQUIRE(begin < end);
+    text.replace(begin, end - begin, "      - {R: 2048, C: 1024}\n      - {R: 1500, C: 1111}\n");
+    write_text(task / "task.yaml", text);
+  }
+  CommandResult run(std::vector<std::string> arguments) {
+    return cultivar_in(folder.path(), std::move(arguments));
+  }
+  std::string library(const std::string& macro) {
+    return contender_library(folder.path(), macro).filename().string();
+  }
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(contender, Desk)
+
+BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those_that_fail) {
+  const auto result = run({"evaluate", "./softmax", "vectorised", "--contender", library(""), "--contender",
+                           library("WRONG"), "--contender", library("CRASHES"), "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  const auto one = facts(result)[0];
+  BOOST_TEST(one["verdict"] == "measured");
+  for (const auto& w : one["workloads"]) {
+    BOOST_TEST(w["ratios"].size() == 1u);
+    BOOST_TEST(w["ratios"]["plain"].get<double>() > 0.0);
+  }
+  const std::string told = one["diagnostics"];
+  BOOST_TEST(has(told, "contender WRONG: wrong result on "), told);
+  BOOST_TEST(has(told, "contender CRASHES: it has cost the worker, and is left out"), told);
+
+  const auto words = run({"evaluate", "./softmax", "vectorised", "--contender", library("REFUSES")});
+  BOOST_TEST(words.exit == 0);
+  BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R2048_C1024_f32"), words.out);
+  BOOST_TEST(has(words.out, "1000 columns alone, and this is 1024"), words.out);
+}
+
+BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
+  const auto result =
+      run({"compare", "./softmax", "vectorised", library(""), "--max-seconds", "3", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  const auto told = facts(result);
+  BOOST_TEST(told["verdict"] != "worse");
+  BOOST_TEST(told["ratio"].get<double>() > 1.0);
+  BOOST_TEST(told["b_id"].get<std::string>().size() == 64u);
+  const auto wrong = run({"compare", "./softmax", "vectorised", library("WRONG")});
+  BOOST_TEST(wrong.exit == 1);
+  BOOST_TEST(has(wrong.out, "incumbent: wrong result on "), wrong.out);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_or_absent_contender_is_bad_usage_and_says_what_there_is) {
+  const auto unknown = run({"evaluate", "attention_forward", "tiled", "--contender", "eigenn"});
+  BOOST_TEST(unknown.exit == 2);
+  for (const char* part : {"did you mean 'eigen'?", "eigen: a source of the task", "cublas", "cudnn"})
+    BOOST_TEST(has(unknown.err, part), unknown.err);
+  const auto elsewhere = run({"evaluate", "softmax", "naive", "--contender", "cudnn"});
+  BOOST_TEST(elsewhere.exit == 2);
+  BOOST_TEST(has(elsewhere.err, "is for the task attention_forward on cuda, and this is softmax on cpu"),
+             elsewhere.err);
+  const auto nowhere = run({"evaluate", "softmax", "naive", "--contender", "libnone.so"});
+  BOOST_TEST(nowhere.exit == 2);
+  BOOST_TEST(has(nowhere.err, "no such file: "), nowhere.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
+  const auto configuration = [&](const std::string& contenders) {
+    write_text(
+        folder / "search.yaml",
+        "name: own\ntask: ./softmax\nworkloads: cpu_quick\nseeds: [vectorised]\ncontenders: " + contenders +
+            "\nbudget: {evaluations: 1, wall: 3m}\nevaluation: {screening_samples: 5, max_samples: 8, "
+            "max_seconds: 1s}\n");
+  };
+  configuration("[nosuch]");
+  const auto refused = run({"run", "search.yaml"});
+  BOOST_TEST(refused.exit == 2);
+  BOOST_TEST(has(refused.err, "search.yaml:5: contenders[0]: there is no contender 'nosuch'. There are:"),
+             refused.err);
+  configuration("[./libnone.so]");
+  BOOST_TEST(run({"run", "search.yaml"}).exit == 2);
+
+  library("REFUSES");
+  configuration("[" + library("") + ", ./libREFUSES.so]");
+  const auto result = run({"run", "search.yaml", "--run-dir", "run", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  const auto told = facts(run({"status", "run", "--json"}));
+  BOOST_TEST(told["best"]["ratios"]["plain"].get<double>() > 0.0);
+  BOOST_TEST(!told["best"]["ratios"].contains("REFUSES"));
+  BOOST_TEST(has(result.err, "contender REFUSES: unsupported on R2048_C1024_f32"), result.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

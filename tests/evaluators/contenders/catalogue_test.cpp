@@ -1,0 +1,74 @@
+#include "evaluators/contenders/catalogue.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/error.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+using cultivar::testing::TemporaryFolder;
+
+namespace {
+
+std::string refused(const std::string& name, const std::filesystem::path& programs,
+                    const std::vector<std::string>& sources = {}) {
+  try {
+    return "found " + find_contender_library(name, programs, programs, sources).string();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(catalogue)
+
+BOOST_AUTO_TEST_CASE(what_was_not_built_is_absent_with_a_reason) {
+  const TemporaryFolder house;
+  std::filesystem::create_directories(house / "bin");
+  for (const KnownContender& known : known_contenders(house / "bin")) {
+    BOOST_TEST(known.library.empty());
+    BOOST_TEST(known.absent != "");
+    BOOST_TEST(has(refused(known.name, house / "bin"), "the contender '" + known.name + "' is not there: "));
+  }
+  BOOST_TEST(known_contenders(house / "bin").size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_name) {
+  const TemporaryFolder house;
+  std::filesystem::create_directories(house / "bin");
+  std::filesystem::create_directories(house / "lib");
+  testing::write_text(house / "lib/libcultivar-contender-mine.so", "");
+  testing::write_text(house / "lib/libcultivar-contender-cudnn.so", "");
+  testing::write_text(house / "lib/libsomething.so", "");
+  BOOST_TEST(refused("mine", house / "bin") ==
+             "found " + (house / "lib/libcultivar-contender-mine.so").string());
+  BOOST_TEST(refused("cudnn", house / "bin") ==
+             "found " + (house / "lib/libcultivar-contender-cudnn.so").string());
+  BOOST_TEST(known_contenders(house / "bin").size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
+  const TemporaryFolder house;
+  std::filesystem::create_directories(house / "bin");
+  const std::string answer = refused("eigne", house / "bin", {"eigen"});
+  for (const char* part :
+       {"there is no contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
+        "cublas (absent): ", "cudnn (absent): ", "a library (.so)"})
+    BOOST_TEST(has(answer, part), answer);
+}
+
+BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
+  const TemporaryFolder house;
+  BOOST_TEST(names_a_library_file("here/libmine.so"));
+  BOOST_TEST(!names_a_library_file("mine"));
+  BOOST_TEST(refused("libmine.so", house.path()) == "no such file: " + (house / "libmine.so").string());
+  testing::write_text(house / "libmine.so", "");
+  BOOST_TEST(refused("libmine.so", house.path()) == "found " + (house / "libmine.so").string());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,162 @@
+// Contender libraries beside a variant, through real worker processes: what is right gets a figure, what is
+// wrong is left out with the reason, and what takes the worker down with it costs nobody else anything. runs
+// alone
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/worker/services.hpp"
+#include "support/contenders.hpp"
+#include "support/words.hpp"
+
+using namespace cultivar;
+using cultivar::testing::TemporaryFolder;
+using cultivar::testing::words;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSource = CULTIVAR_SOURCE_DIR;
+
+ServiceOptions options() {
+  ServiceOptions o;
+  o.programs = CULTIVAR_BIN_DIR;
+  o.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+  o.task_folder = kSource / "configs/tasks/softmax";
+  o.run_deadline_s = 3.0;
+  return o;
+}
+
+Workload shape(const std::string& name, double rows, double columns) {
+  Workload w;
+  w.name = name;
+  w.dtype = Dtype::f32;
+  w.values = {{"R", rows}, {"C", columns}};
+  return w;
+}
+
+struct Services {
+  TemporaryFolder folder;
+  Task task = load_task(kSource / "configs/tasks/softmax");
+  CompileService compiler{options()};
+  DeviceService device{options()};
+
+  Compiled library(const std::string& macro) {
+    const fs::path file = testing::contender_library(folder.path(), macro);
+    return library_contender(file.stem().string(), file, TargetKind::cpu);
+  }
+  EvaluateRequest request(const std::vector<std::string>& macros) {
+    EvaluateRequest r;
+    r.workloads = {shape("even", 2048, 1000), shape("odd", 1500, 1111)};
+    auto compiled =
+        compiler.compile(load_variant(kSource / "tests/kernels/honest_softmax.cpp", task), r.workloads);
+    BOOST_REQUIRE_MESSAGE(compiled, words(compiled));
+    r.variant = *compiled;
+    r.sampling.max_samples = 6;
+    r.seed = 1;
+    for (const std::string& macro : macros) {
+      Compiled made = library(macro);
+      r.contenders.emplace_back(made.variant.manifest.name, std::move(made));
+    }
+    return r;
+  }
+  Evaluation judged(const std::vector<std::string>& macros) {
+    const auto e = device.evaluate(request(macros));
+    BOOST_REQUIRE_MESSAGE(e, words(e));
+    BOOST_TEST(e->measured(), e->reason << "\n" << e->diagnostics);
+    BOOST_REQUIRE(e->workloads.size() == 2U);
+    for (const WorkloadResult& w : e->workloads) BOOST_TEST(w.samples.size() >= 5U);
+    return *e;
+  }
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(contenders, Services)
+
+BOOST_AUTO_TEST_CASE(a_right_one_is_timed_in_turn_on_every_workload) {
+  const Evaluation e = judged({""});
+  for (const WorkloadResult& w : e.workloads) {
+    BOOST_REQUIRE(w.ratios.count("libplain") == 1U);
+    BOOST_TEST(w.ratios.at("libplain") > 0.1);
+    BOOST_TEST(w.ratios.at("libplain") < 100.0);
+  }
+  BOOST_TEST(!has(e.diagnostics, "contender"), e.diagnostics);
+  BOOST_TEST(!e.worker_lost);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_one_is_left_out_with_the_reason_and_others_are_timed) {
+  const Evaluation e = judged({"WRONG", "", "LEAVES_SOME"});
+  for (const WorkloadResult& w : e.workloads) {
+    BOOST_TEST(w.ratios.size() == 1U);
+    BOOST_TEST(w.ratios.count("libplain") == 1U);
+  }
+  BOOST_TEST(has(e.diagnostics, "contender libWRONG: wrong result on even: "), e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "contender libLEAVES_SOME: "), e.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_refuses_a_workload_is_timed_on_the_others) {
+  const Evaluation e = judged({"REFUSES"});
+  BOOST_TEST(e.workloads[0].ratios.count("libREFUSES") == 1U);
+  BOOST_TEST(e.workloads[1].ratios.count("libREFUSES") == 0U);
+  BOOST_TEST(has(e.diagnostics, "contender libREFUSES: unsupported on odd\nodd: 1000 columns alone"),
+             e.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_crashes_is_named_and_the_run_goes_on_without_it) {
+  const Evaluation e = judged({"CRASHES", ""});
+  for (const WorkloadResult& w : e.workloads) {
+    BOOST_TEST(w.ratios.count("libCRASHES") == 0U);
+    BOOST_TEST(w.ratios.count("libplain") == 1U);
+  }
+  BOOST_TEST(has(e.diagnostics, "contender libCRASHES: it has cost the worker, and is left out"),
+             e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "run on even"), e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "SIGSEGV"), e.diagnostics);
+  BOOST_TEST(!e.worker_lost);  // nothing to be said of the variant
+}
+
+BOOST_AUTO_TEST_CASE(one_that_hangs_is_named_and_the_run_goes_on_without_it) {
+  const Evaluation e = judged({"HANGS"});
+  BOOST_TEST(
+      has(e.diagnostics, "the contender plain did not return from cultivar_contender_launch within 3 s"),
+      e.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_contender_is_told_and_the_run_goes_on) {
+  const Evaluation e = judged({"OLD_ABI"});
+  BOOST_TEST(has(e.diagnostics, "contender libOLD_ABI: load failed on even"), e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "built with version 0"), e.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(the_gate_takes_a_library_for_a_side_and_checks_it) {
+  GateRequest gate;
+  const EvaluateRequest r = request({});
+  gate.challenger = r.variant;
+  gate.incumbent = gate.control = library("");
+  gate.workloads = {r.workloads[0]};
+  gate.options.max_device_seconds = 1.0;
+  const auto report = device.gate(gate);
+  BOOST_REQUIRE_MESSAGE(report, words(report));
+  BOOST_TEST(report->trouble.empty());
+  BOOST_TEST(report->decision.blocks > 0);
+  BOOST_TEST(report->incumbent_seconds[0] > 0.0);
+
+  gate.incumbent = gate.control = library("WRONG");
+  const auto refused = device.gate(gate);
+  BOOST_REQUIRE_MESSAGE(refused, words(refused));
+  BOOST_REQUIRE(refused->trouble.size() == 1U);
+  BOOST_TEST(has(refused->trouble[0], "incumbent: wrong result on even"), refused->trouble[0]);
+  BOOST_TEST((refused->decision.verdict == Verdict::undecided));
+
+  gate.incumbent = gate.control = library("CRASHES");
+  const auto crashed = device.gate(gate);
+  BOOST_REQUIRE_MESSAGE(crashed, words(crashed));
+  BOOST_REQUIRE(crashed->trouble.size() == 1U);
+  BOOST_TEST(has(crashed->trouble[0], "while at: contender libCRASHES: run on even"), crashed->trouble[0]);
+  BOOST_TEST((crashed->decision.verdict == Verdict::undecided));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,27 @@
+// Real contender libraries, built for a test from tests/kernels/contenders by the C compiler, with nothing
+// but the public header.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "support/command.hpp"
+
+namespace cultivar::testing {
+
+// folder/libNAME.so of softmax.c with this macro ("": as it should be).
+inline std::filesystem::path contender_library(const std::filesystem::path& folder,
+                                               const std::string& macro) {
+  const std::string source = CULTIVAR_SOURCE_DIR;
+  const std::filesystem::path made =
+      folder / ("lib" + (macro.empty() ? std::string("plain") : macro) + ".so");
+  const auto compiled = run_command(
+      {"cc", "-std=c99", "-pedantic", "-Wall", "-Werror", "-Wno-unused", "-O2", "-shared", "-fPIC",
+       "-I" + source + "/evaluators/contenders", macro.empty() ? "-DPLAIN" : "-D" + macro,
+       source + "/tests/kernels/contenders/softmax.c", "-o", made.string(), "-lm"});
+  if (compiled.exit != 0) throw std::runtime_error(compiled.out + compiled.err);
+  return made;
+}
+
+}  // namespace cultivar::testing
