@@ -11,6 +11,7 @@
 #include "evaluators/check/cascade.hpp"
 #include "evaluators/check/controls.hpp"
 #include "evaluators/check/stages.hpp"
+#include "evaluators/profile/profiling.hpp"
 #include "evaluators/timing/duel.hpp"
 #include "evaluators/worker/cores.hpp"
 #include "evaluators/worker/frame.hpp"
@@ -81,6 +82,9 @@ class Worker {
     if (kind == "gate" && measures_)
       return {
           {"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
+    if (kind == "profile" && measures_)
+      return {{"answer", protocol::from(
+                             run_profile(site(), protocol::profile_request(request.at("profile"), *task_)))}};
     return trouble("protocol", fmt::format("{} {} knows no request '{}'", parts_.program,
                                            measures_ ? "measure" : "compile", kind));
   }

@@ -23,9 +23,12 @@ timed misbehaviour 160 "$bin/tests-gpu" --run_test=cuda_misbehaviour --log_level
 timed judgements 90 "$bin/bench-gpu-judgements" "$source/configs/tasks/attention_forward" avo_mha 40 "$seeds"/cuda_wgmma.cu
 timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
   "$source/tests/kernels/cuda/cheats/answers_a_constant.cu"
+timed profile 150 "$bin/tests-gpu" --run_test=cuda_profile --log_level=message --color_output=no
 
 grep -hE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$out"/session.log "$out"/misbehaviour.log \
   "$out"/judgements.log | cut -c1-220
 tail -n 1 "$out"/smoke_failures.log
+echo "--- profiles"
+cut -c1-200 "$out"/profile.log
 echo "--- step, exit code, seconds"
 cat "$out/table"
