@@ -7,6 +7,8 @@
 #include <map>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/targets/cuda/driver.hpp"
+#include "evaluators/worker/process.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 
@@ -159,10 +161,10 @@ BOOST_AUTO_TEST_CASE(occupancy_by_the_rules_is_what_the_driver_says) {
   std::ifstream file(binary->path, std::ios::binary);
   const std::string code(std::istreambuf_iterator<char>(file), {});
   (void)device();  // its context is current
-  cuda::Module module = nullptr;
-  BOOST_REQUIRE((*driver)->ModuleLoadData(&module, code.data()) == cuda::result::success);
+  cuda::Module loaded = nullptr;
+  BOOST_REQUIRE((*driver)->ModuleLoadData(&loaded, code.data()) == cuda::result::success);
   cuda::Function function = nullptr;
-  BOOST_REQUIRE((*driver)->ModuleGetFunction(&function, module, "k") == cuda::result::success);
+  BOOST_REQUIRE((*driver)->ModuleGetFunction(&function, loaded, "k") == cuda::result::success);
   int registers = 0;
   (*driver)->FuncGetAttribute(&registers, cuda::function_attribute::registers, function);
   const auto most = static_cast<int>(device().facts().at("smem_max"));
@@ -176,7 +178,7 @@ BOOST_AUTO_TEST_CASE(occupancy_by_the_rules_is_what_the_driver_says) {
                                                            static_cast<std::size_t>(shared));
       BOOST_TEST(occupancy({threads, registers, shared}, limits).blocks == blocks, threads << " " << shared);
     }
-  (*driver)->ModuleUnload(module);
+  (*driver)->ModuleUnload(loaded);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
