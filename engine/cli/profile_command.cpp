@@ -82,24 +82,7 @@ Workload choose_workload(const Task& task, const Variant& variant, const std::st
                                        variant.manifest.name)
                          : fmt::format("task {} has no workload '{}' that {} claims{}", task.name, name,
                                        variant.manifest.name, did_you_mean(name, known)));
-  return *std::max_element(fitting.begin(), fitting.end(), [&](const Workload& a, const Workload& b) {
-    return task.flops(a) < task.flops(b);
-  });
-}
-
-Profile profile_of(Workbench& bench, const NamedSource& source, const Workload& workload, bool full) {
-  show_step("compiling " + source.label);
-  ProfileRequest request;
-  request.variant = bench.contender(source, {workload});
-  request.workload = workload;
-  request.full = full;
-  const ProfilePartial found = must(bench.device().profile(
-      request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
-  clear_step();
-  if (found.rejection)
-    throw std::runtime_error(fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
-                                         found.rejection->diagnostics));
-  return found.profile;
+  return most_expensive(task, fitting);
 }
 
 // A run that is being searched belongs to its search: then the profile is shown and not kept.
@@ -164,10 +147,10 @@ int profile_command(const Arguments& arguments) {
   }
 
   Workbench bench(house, task, where);
-  const Profile profile = profile_of(bench, subject.source, workload, full);
+  const Profile profile = bench.profile(subject.source, workload, full);
   if (interrupted()) return 130;
   std::optional<Profile> parent;
-  if (other) parent = profile_of(bench, *other, workload, full);
+  if (other) parent = bench.profile(*other, workload, full);
   if (interrupted()) return 130;
   output.facts(report_json(profile, parent ? &*parent : nullptr));
   output.line(report_text(profile, parent ? &*parent : nullptr));

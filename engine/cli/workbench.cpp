@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <thread>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/trouble.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -79,6 +81,12 @@ std::vector<Workload> claimed(const Variant& variant, const Task& task,
   return result;
 }
 
+Workload most_expensive(const Task& task, const std::vector<Workload>& workloads) {
+  return *std::max_element(workloads.begin(), workloads.end(), [&](const Workload& a, const Workload& b) {
+    return task.flops(a) < task.flops(b);
+  });
+}
+
 Workbench::Workbench(const House& house, const Task& task, TargetChoice target)
     : task_(task),
       target_(target.kind),
@@ -130,6 +138,21 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
                                          name_of(compiled.error().stage), compiled.error().reason,
                                          compiled.error().diagnostics));
   return std::move(*compiled);
+}
+
+Profile Workbench::profile(const NamedSource& source, const Workload& workload, bool full) {
+  show_step("compiling " + source.label);
+  ProfileRequest request;
+  request.variant = contender(source, {workload});
+  request.workload = workload;
+  request.full = full;
+  const ProfilePartial found =
+      must(device_.profile(request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
+  clear_step();
+  if (found.rejection)
+    throw std::runtime_error(fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
+                                         found.rejection->diagnostics));
+  return found.profile;
 }
 
 void show_step(const std::string& text) {
