@@ -186,18 +186,19 @@ void SearchLoop::profiled(const JobPtr& job) {
     return record(
         [&](Step& step) { tell(step, "trouble", job->id, "no profile: " + found.rejection->reason); });
   const Report report = explain(found.profile);
-  const bool forbidden =
-      std::any_of(found.profile.missing.begin(), found.profile.missing.end(), [](const std::string& why) {
-        return why.find("ERR_NVGPUCTRPERM") != why.npos || why.find("CUPTI (") != why.npos;
-      });
+  // Then the next ones will find no more, and cost as much.
+  const bool fruitless =
+      found.profile.target == "cuda" && !found.profile.missing.empty() &&
+      std::none_of(found.profile.kernels.begin(), found.profile.kernels.end(),
+                   [](const KernelProfile& k) { return !k.counters.empty() || k.samples > 0; });
   record([&](Step& step) {
     step.profile(job->id, found.profile);
     tell(step, "profiled", job->id,
          report.findings.empty() ? report.headline : report.headline + "; " + report.findings.front().words);
-    if (forbidden && no_profiles_.empty())
+    if (fruitless)
       tell(step, "trouble", job->id, "profiles hold less than they could: " + found.profile.missing.front());
   });
-  if (forbidden) no_profiles_ = found.profile.missing.front();
+  if (fruitless) no_profiles_ = found.profile.missing.front();
 }
 
 void SearchLoop::had_trouble(const JobPtr& job) {

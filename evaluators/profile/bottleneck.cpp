@@ -193,6 +193,9 @@ std::string report_text(const Profile& profile, const Profile* parent) {
     text += fmt::format("  {}. {} [{}]\n", ++number, finding.words, finding.kind);
   if (report.findings.empty()) text += "  Nothing stands out in what is known.\n";
   for (const std::string& why : profile.missing) text += fmt::format("  not known: {}\n", why);
+  if (profile.passes > 0)
+    text += fmt::format("  counted in {} pass{} ({})\n", profile.passes, profile.passes == 1 ? "" : "es",
+                        profile.replay);
   for (const KernelProfile& kernel : profile.kernels) text += kernel_words(kernel, profile);
   if (!profile.resources.empty()) {
     text += "  machine code:";

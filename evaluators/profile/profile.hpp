@@ -54,6 +54,7 @@ struct Profile {
   std::map<std::string, double> resources;                          // of the machine code
   std::vector<KernelProfile> kernels;                               // cuda: in the order of the plan
   int passes = 0;
+  std::string replay;  // how several passes were made, and why not the usual way
   std::uint64_t dropped_samples = 0;
   std::vector<std::string> missing;  // what could not be found out, why, and what would help
 

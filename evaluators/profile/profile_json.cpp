@@ -102,13 +102,28 @@ KernelProfile kernel_from(const json& j) {
 void to_json(json& j, const Profile& p) {
   json kernels = json::array();
   for (const KernelProfile& kernel : p.kernels) kernels.push_back(from(kernel));
-  j = {{"target", p.target},       {"device", p.device},       {"variant", p.variant},
-       {"name", p.kernel_name},    {"workload", p.workload},   {"set", p.set},
-       {"median_us", p.median_us}, {"clock_mhz", p.clock_mhz}, {"temperature_c", p.temperature_c},
-       {"power_w", p.power_w},     {"throttle", p.throttle},   {"value", p.value},
-       {"unit", p.unit},           {"flops", p.flops},         {"bytes", p.bytes},
-       {"flops_us", p.flops_us},   {"bytes_us", p.bytes_us},   {"resources", json(p.resources)},
-       {"kernels", kernels},       {"passes", p.passes},       {"dropped_samples", p.dropped_samples},
+  j = {{"target", p.target},
+       {"device", p.device},
+       {"variant", p.variant},
+       {"name", p.kernel_name},
+       {"workload", p.workload},
+       {"set", p.set},
+       {"median_us", p.median_us},
+       {"clock_mhz", p.clock_mhz},
+       {"temperature_c", p.temperature_c},
+       {"power_w", p.power_w},
+       {"throttle", p.throttle},
+       {"value", p.value},
+       {"unit", p.unit},
+       {"flops", p.flops},
+       {"bytes", p.bytes},
+       {"flops_us", p.flops_us},
+       {"bytes_us", p.bytes_us},
+       {"resources", json(p.resources)},
+       {"kernels", kernels},
+       {"passes", p.passes},
+       {"replay", p.replay},
+       {"dropped_samples", p.dropped_samples},
        {"missing", p.missing}};
 }
 
@@ -134,6 +149,7 @@ void from_json(const json& j, Profile& p) {
   p.kernels.clear();
   for (const json& kernel : j.at("kernels")) p.kernels.push_back(kernel_from(kernel));
   j.at("passes").get_to(p.passes);
+  j.at("replay").get_to(p.replay);
   j.at("dropped_samples").get_to(p.dropped_samples);
   j.at("missing").get_to(p.missing);
 }
@@ -150,6 +166,7 @@ void merge(Profile& into, const Profile& part) {
     ours.lines = theirs.lines;
   }
   into.passes = std::max(into.passes, part.passes);
+  if (!part.replay.empty()) into.replay = part.replay;
   into.dropped_samples += part.dropped_samples;
   for (const std::string& why : part.missing)
     if (std::find(into.missing.begin(), into.missing.end(), why) == into.missing.end())

@@ -9,6 +9,7 @@
 
 #include "evaluators/check/secret.hpp"
 #include "evaluators/check/stages.hpp"
+#include "evaluators/profile/disassembly.hpp"
 #include "evaluators/targets/cuda/cubin.hpp"
 #include "evaluators/targets/cuda/sensors.hpp"
 #include "evaluators/timing/roofline.hpp"
@@ -89,7 +90,19 @@ class Profiling {
       return;
     }
     plan_ = std::move(*plan);
-    if (variant.manifest.target == TargetKind::cuda) describe_kernels();
+    if (variant.manifest.target == TargetKind::cuda)
+      describe_kernels();
+    else
+      describe_machine_code();
+  }
+
+  void describe_machine_code() {
+    if (binary_ == nullptr) return;
+    const auto use = vector_use_of(binary_->path);
+    if (!use) profile().missing.push_back(fmt::format("vector widths: {}", use.error().message));
+    if (use) profile().resources.insert(use->begin(), use->end());
+    profile().missing.push_back(
+        "counters and stall reasons: the cpu target reads none; what its code and its time tell is told");
   }
 
   void describe_kernels() {

@@ -233,6 +233,23 @@ Found clocks(const Profile& p) {
   return Finding{"clock", 0.1, words + ". Less work, or less movement of data, gives clock back"};
 }
 
+// Of a cpu variant, by its machine code alone.
+Found narrow_vectors(const Profile& p) {
+  const auto resource = [&](const char* name) {
+    const auto found = p.resources.find(name);
+    return found == p.resources.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto bits = resource("widest_vector_bits"), all = resource("instructions"),
+             wide = resource("vector_instructions");
+  if (!bits || !all || !wide || *all <= 0.0) return std::nullopt;
+  if (*bits == 0.0) return Finding{"narrow_vectors", 0.4, "its machine code uses no vector registers at all"};
+  if (*wide / *all >= 0.1) return std::nullopt;
+  return Finding{
+      "narrow_vectors", 0.2,
+      fmt::format("only {:.0f} of its {:.0f} instructions work on {:.0f}-bit registers, the widest it uses",
+                  *wide, *all, *bits)};
+}
+
 Found near_the_roof(const Profile& p) {
   if (p.floor_us() <= 0.0 || p.median_us <= 0.0 || p.floor_us() / p.median_us < 0.85) return std::nullopt;
   return Finding{
@@ -256,6 +273,7 @@ constexpr Rule all_rules[] = {
     {"local_memory", spills},
     {"several_kernels", several_kernels},
     {"clock", clocks},
+    {"narrow_vectors", narrow_vectors},
 };
 
 }  // namespace

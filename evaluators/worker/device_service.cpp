@@ -169,6 +169,12 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
   ProfileRequest one = request;
   one.part = ProfilePart::timing;
   auto timed = part(one);
+  if (!timed &&
+      (timed.error().kind == LinkTrouble::Kind::timed_out || timed.error().kind == LinkTrouble::Kind::lost)) {
+    ProfilePartial failed;
+    failed.rejection = rejection(Stage::profile, "the worker was lost with it", timed.error().error.message);
+    return failed;
+  }
   if (!timed) return tl::make_unexpected(timed.error().error);
   if (timed->rejection || state_->options.target != TargetKind::cuda) return std::move(*timed);
   ProfilePartial whole = std::move(*timed);
@@ -196,10 +202,17 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
   if (auto sampled = instrumented("stall reasons by source line"); !sampled)
     return tl::make_unexpected(sampled.error());
   one.part = ProfilePart::counters;
+  const std::vector<std::string> known = whole.profile.missing;
   auto counted = instrumented("counters");
+  if (counted) whole.profile.replay = "each kernel's launch repeated";
   if (counted && *counted) {
+    const std::string first = whole.profile.missing.empty() ? "" : whole.profile.missing.back();
     one.replay = Instruments::Replay::by_run;
     counted = instrumented("counters, whole runs repeated");
+    if (counted && !*counted) {
+      whole.profile.missing = known;
+      whole.profile.replay = "whole runs repeated, because repeating launches failed: " + first;
+    }
   }
   if (!counted) return tl::make_unexpected(counted.error());
   return whole;

@@ -67,10 +67,10 @@ const Profiled& profiled(const std::string& seed) {
   BOOST_REQUIRE_MESSAGE(
       !partial->rejection,
       (partial->rejection ? partial->rejection->reason + "\n" + partial->rejection->diagnostics : ""));
-  BOOST_TEST_MESSAGE("profile of " << seed << " took "
-                                   << std::chrono::duration<double>(Clock::now() - start).count() << " s, "
-                                   << partial->profile.passes << " passes\n"
-                                   << report_text(partial->profile));
+  BOOST_TEST_MESSAGE(
+      "profile of " << seed << " took " << std::chrono::duration<double>(Clock::now() - start).count()
+                    << " s, " << partial->profile.passes << " passes (" << partial->profile.replay << ")\n"
+                    << report_text(partial->profile));
   Profiled result{partial->profile,
                   1 + static_cast<int>(std::count(variant.source.begin(), variant.source.end(), '\n'))};
   return known[seed] = std::move(result);

@@ -258,6 +258,7 @@ BOOST_AUTO_TEST_CASE(profiles_and_reports_are_whole_as_json) {
   p.throttle = "power";
   p.missing = {"this", "that"};
   p.passes = 8;
+  p.replay = "launches repeated";
   p.kernels[0].counters["stall_barrier"] = 1.25;
   const Profile back = nlohmann::json::parse(nlohmann::json(p).dump()).get<Profile>();
   BOOST_TEST(nlohmann::json(back).dump() == nlohmann::json(p).dump());
