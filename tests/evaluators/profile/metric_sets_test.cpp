@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_quick_set_takes_one_pass_and_the_full_one_a_few, *needs
       BOOST_REQUIRE_MESSAGE(chosen, (chosen ? "" : chip + ": " + chosen.error().message));
       BOOST_TEST(!plan.image().empty());
       if (full)
-        BOOST_TEST(plan.passes() <= 8u, chip);
+        BOOST_TEST(plan.passes() <= 6u, chip);
       else
         BOOST_TEST(plan.passes() == 1u, chip);
       BOOST_TEST_MESSAGE(chip << (full ? " full: " : " quick: ") << plan.metrics().size() << " metrics, "
