@@ -69,9 +69,16 @@ std::vector<OperatorShare> read_operators(const YamlNode& node) {
   return shares;
 }
 
-EvaluationConfig read_evaluation(const YamlNode& node) {
-  YamlMap map = node.map();
+// On a GPU a profile tells what a kernel runs into; on a cpu it knows little more than the time.
+EvaluationConfig evaluation_defaults(TargetKind target) {
   EvaluationConfig e;
+  if (target == TargetKind::cuda) e.profile = EvaluationConfig::Profiles::elites;
+  return e;
+}
+
+EvaluationConfig read_evaluation(const YamlNode& node, TargetKind target) {
+  YamlMap map = node.map();
+  EvaluationConfig e = evaluation_defaults(target);
   if (auto n = map.optional("depth")) e.depth = static_cast<int>(n->integer(1, 1024));
   if (auto n = map.optional("compile_workers")) e.compile_workers = static_cast<int>(n->integer(0, 256));
   if (auto list = map.optional("devices")) {
@@ -90,6 +97,9 @@ EvaluationConfig read_evaluation(const YamlNode& node) {
   if (auto d = map.optional("screening_seconds")) e.screening_seconds = read_duration(*d);
   if (auto d = map.optional("max_seconds")) e.max_seconds = read_duration(*d);
   if (auto n = map.optional("oracle_rows")) e.oracle_rows = static_cast<int>(n->integer(1, 1'000'000));
+  if (auto which = map.optional("profile"))
+    e.profile = which->one_of({"off", "elites"}) == "elites" ? EvaluationConfig::Profiles::elites
+                                                             : EvaluationConfig::Profiles::off;
   map.finish();
   if (e.max_samples < e.screening_samples) node.fail("max_samples must not be below screening_samples");
   for (const auto& [name, value] :
@@ -265,7 +275,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto population = map.optional("population")) c.population = read_population(*population);
   c.operators = {{"tune", 3.0}, {"crossover_knobs", 1.0}};
   if (auto operators = map.optional("operators")) c.operators = read_operators(*operators);
-  if (auto evaluation = map.optional("evaluation")) c.evaluation = read_evaluation(*evaluation);
+  c.evaluation = evaluation_defaults(c.target);
+  if (auto evaluation = map.optional("evaluation")) c.evaluation = read_evaluation(*evaluation, c.target);
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
   if (auto checkpoint = map.optional("checkpoint")) c.checkpoint = read_checkpoint(*checkpoint);
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
@@ -348,10 +359,11 @@ std::string to_yaml(const Config& c) {
       "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  "
       "screening_seconds: {}s\n  max_seconds: "
       "{}s\n"
-      "  oracle_rows: {}\n",
+      "  oracle_rows: {}\n  profile: {}\n",
       e.depth, e.compile_workers, fmt::join(e.devices, ", "), e.cores, quoted_list(e.launcher),
       e.compile_deadline_s, e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples,
-      e.screening_seconds, e.max_seconds, e.oracle_rows);
+      e.screening_seconds, e.max_seconds, e.oracle_rows,
+      e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format(
       "gate:\n  min_gain: {}\n  max_workload_loss: {}\n  alpha: {}\n  futility: {}\n  guard: {}\n  "
       "min_blocks: {}\n"

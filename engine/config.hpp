@@ -37,6 +37,7 @@ struct EvaluationConfig {
   double screening_seconds = 1.5;  // wall time for one workload
   double max_seconds = 20.0;       // of timed work for one workload
   int oracle_rows = 24;
+  enum class Profiles { off, elites } profile = Profiles::off;  // elites: whatever is promoted
 };
 
 struct CheckpointConfig {

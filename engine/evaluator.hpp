@@ -38,6 +38,7 @@ class Evaluator {
   // `device` counts those that answered. One call at a time for each.
   virtual Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) = 0;
   virtual Expected<GateReport> gate(int device, const GateRequest&, const Note&) = 0;
+  virtual Expected<ProfilePartial> profile(int device, const ProfileRequest&, const Note&) = 0;
   // From any thread: calls in flight, and all later ones, come back soon, as Errors or rejections that mean
   // nothing.
   virtual void interrupt() = 0;

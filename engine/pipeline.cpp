@@ -99,6 +99,11 @@ bool is_urgent(const Job& job) {
   return job.kind != Job::Kind::evaluate;
 }
 
+// What has been measured must still be compared; everything else is work that nobody waits for.
+bool may_be_abandoned(const Job& job) {
+  return job.kind == Job::Kind::evaluate || job.kind == Job::Kind::profile;
+}
+
 }  // namespace
 
 void WorkBoard::put(IndividualId id, std::string doing) {
@@ -208,7 +213,7 @@ void Pipeline::wait() {
 void Pipeline::compile_now(Job& job) {
   lease_.begin_compile();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
-  if (abandoning_ && !is_urgent(job)) {
+  if (abandoning_ && may_be_abandoned(job)) {
     job.abandoned = true;
     return;
   }
@@ -221,12 +226,19 @@ void Pipeline::measure_now(Job& job, int device) {
   if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
   lease_.begin_measure();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
-  if (abandoning_ && !is_urgent(job)) {
+  if (abandoning_ && may_be_abandoned(job)) {
     job.abandoned = true;
     return;
   }
   const auto note = [this](const std::string& text) { board_.note(text); };
-  if (job.duel) {
+  if (job.profiling) {
+    board_.put(job.id, "profile");
+    auto profile = evaluator_.profile(device, *job.profiling, note);
+    if (profile)
+      job.profile = std::move(*profile);
+    else
+      job.trouble = profile.error();
+  } else if (job.duel) {
     board_.put(job.id, "duel");
     auto report = evaluator_.gate(device, *job.duel, note);
     if (report)

@@ -16,7 +16,7 @@
 namespace cultivar {
 
 struct Job {
-  enum class Kind { evaluate, duel, confirm } kind = Kind::evaluate;
+  enum class Kind { evaluate, duel, confirm, profile } kind = Kind::evaluate;
   IndividualId id = 0;
 
   // To be compiled: the individual itself, and then the others that the job needs.
@@ -27,11 +27,13 @@ struct Job {
   // To be measured, one of them; the steward makes it from what was compiled.
   std::optional<EvaluateRequest> evaluate;
   std::optional<GateRequest> duel;
+  std::optional<ProfileRequest> profiling;
 
   // What came back.
   std::vector<tl::expected<Compiled, Evaluation>> compiled;
   std::optional<Evaluation> evaluation;
   std::optional<GateReport> report;
+  std::optional<ProfilePartial> profile;
   std::optional<Error> trouble;              // no worker could be had, whatever the candidate is
   std::vector<std::string> device_troubles;  // of devices that it was tried on before, in words
   bool abandoned = false;                    // not worked on, because the search is about to stop
@@ -63,7 +65,7 @@ class Pipeline {
 
   // Only from within the steward.
   void compile(JobPtr);
-  void measure(JobPtr);  // duels and confirmations before evaluations
+  void measure(JobPtr);  // duels, confirmations and profiles before evaluations
   // Cores for the steward's own heavy work; false: not now, something is being timed. The work must be ended.
   bool begin_thinking() { return lease_.try_begin(); }
   void end_thinking() { lease_.end_compile(); }

@@ -121,12 +121,14 @@ void SearchLoop::leave(const Job& job) {
   pipeline_->board().remove(job.id);
   if (job.kind == Job::Kind::evaluate)
     --evaluating_;
+  else if (job.kind == Job::Kind::profile)
+    profiling_ = false;
   else
     comparing_ = false;
 }
 
 void SearchLoop::came_back(const JobPtr& job) {
-  const bool measured = job->evaluation || job->report;
+  const bool measured = job->evaluation || job->report || job->profile;
   if (!job->device_troubles.empty()) {
     record([&](Step& step) {
       for (const std::string& what : job->device_troubles) tell(step, "trouble", job->id, what);
@@ -135,6 +137,11 @@ void SearchLoop::came_back(const JobPtr& job) {
   }
   // It stays proposed in the record, and a resumed search evaluates it.
   if (phase_ == Phase::leaving || job->abandoned) return leave(*job);
+  if (job->trouble && job->kind == Job::Kind::profile) {  // the search does not need it
+    leave(*job);
+    no_profiles_ = job->trouble->message;
+    return record([&](Step& step) { tell(step, "trouble", job->id, "no profile: " + no_profiles_); });
+  }
   if (job->trouble) return had_trouble(job);
   if (!measured) return compiled(job);
   troubles_ = 0;
@@ -146,6 +153,8 @@ void SearchLoop::came_back(const JobPtr& job) {
       return judged_duel(job);
     case Job::Kind::confirm:
       return judged_confirmation(job);
+    case Job::Kind::profile:
+      return profiled(job);
   }
 }
 

@@ -47,6 +47,7 @@ class SearchLoop {
   void judge(IndividualId, const Evaluation&, const std::string& machine_code, IndividualId duplicate_of);
   void judged_duel(const JobPtr&);
   void judged_confirmation(const JobPtr&);
+  void profiled(const JobPtr&);
   void had_trouble(const JobPtr&);
   static Sampling sampling_of(const EvaluationConfig&);
 
@@ -61,6 +62,7 @@ class SearchLoop {
   void reevaluate(IndividualId);
   void start_comparison();
   JobPtr comparison_job(Job::Kind, IndividualId) const;
+  void start_profile();
   bool breed_one();
   std::optional<Variant> variant_of(IndividualId) const;
   std::optional<Evaluation> lint(const Variant&) const;
@@ -82,6 +84,9 @@ class SearchLoop {
   std::deque<IndividualId> owed_;  // recorded, to be evaluated: seeds, submissions, what a kill interrupted
   int evaluating_ = 0;             // jobs of kind evaluate in the pipeline
   bool comparing_ = false;         // a duel or a confirmation is in the pipeline
+  bool profiling_ = false;         // a profile is
+  IndividualId to_profile_ = 0;    // promoted, and not profiled yet; only the newest counts
+  std::string no_profiles_;        // why there are none, once that is known
   int troubles_ = 0;               // in a row
   bool exhausted_ = false;         // breeding had nothing new at the last try
   std::vector<Event> untold_;      // recorded in the step that is being written

@@ -1,11 +1,12 @@
 // What comes back to the steward: compiled variants, evaluations, verdicts, trouble.
 #include <fmt/format.h>
-
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "engine/search_loop.hpp"
+#include "evaluators/profile/bottleneck.hpp"
 
 namespace cultivar {
 
@@ -36,6 +37,15 @@ void SearchLoop::compiled(const JobPtr& job) {
     job->evaluate->workloads = breeding_.workloads();
     job->evaluate->sampling = sampling_of(e);
     job->evaluate->incumbent_us = incumbent_us_;
+    return pipeline_->measure(job);
+  }
+
+  if (job->kind == Job::Kind::profile) {
+    if (!job->compiled[0]) return leave(*job);  // it was compiled before: what is wrong shows elsewhere
+    job->profiling = ProfileRequest{};
+    job->profiling->variant = std::move(*job->compiled[0]);
+    job->profiling->workload = job->workloads.front();
+    job->profiling->sampling = sampling_of(config_.evaluation);
     return pipeline_->measure(job);
   }
 
@@ -168,6 +178,7 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
   const double fitness = breeding_.archive().fitness(job->id);
   if (evaluation.measured()) {
     breeding_.promote(job->id);
+    if (config_.evaluation.profile == EvaluationConfig::Profiles::elites) to_profile_ = job->id;
     const auto searched = journal_.record().evaluation(job->id);
     incumbent_us_.clear();
     for (const WorkloadResult& workload : searched->workloads)
@@ -189,6 +200,27 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
     }
     for (const std::string& why : troubles_of_contenders(evaluation)) tell(step, "trouble", job->id, why);
   });
+}
+
+void SearchLoop::profiled(const JobPtr& job) {
+  const ProfilePartial& found = *job->profile;
+  if (found.rejection)
+    return record(
+        [&](Step& step) { tell(step, "trouble", job->id, "no profile: " + found.rejection->reason); });
+  const Report report = explain(found.profile);
+  // Then the next ones will find no more, and cost as much.
+  const bool fruitless =
+      found.profile.target == "cuda" && !found.profile.missing.empty() &&
+      std::none_of(found.profile.kernels.begin(), found.profile.kernels.end(),
+                   [](const KernelProfile& k) { return !k.counters.empty() || k.samples > 0; });
+  record([&](Step& step) {
+    step.profile(job->id, found.profile);
+    tell(step, "profiled", job->id,
+         report.findings.empty() ? report.headline : report.headline + "; " + report.findings.front().words);
+    if (fruitless)
+      tell(step, "trouble", job->id, "profiles hold less than they could: " + found.profile.missing.front());
+  });
+  if (fruitless) no_profiles_ = found.profile.missing.front();
 }
 
 void SearchLoop::had_trouble(const JobPtr& job) {

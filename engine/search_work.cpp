@@ -35,6 +35,7 @@ void SearchLoop::propose_seeds() {
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
   start_comparison();
+  start_profile();
   if (phase_ != Phase::running || outcome_) return;
   const int depth = config_.evaluation.depth;
   while (evaluating_ < depth && !owed_.empty()) {
@@ -166,6 +167,25 @@ void SearchLoop::start_comparison() {
   pipeline_->compile(std::move(job));
 }
 
+void SearchLoop::start_profile() {
+  if (profiling_ || to_profile_ == 0 || phase_ != Phase::running || outcome_) return;
+  const IndividualId id = std::exchange(to_profile_, 0);
+  if (!no_profiles_.empty()) return;
+  const auto variant = variant_of(id);
+  if (!variant) return;
+  auto job = std::make_shared<Job>();
+  job->kind = Job::Kind::profile;
+  job->id = id;
+  job->variants = {*variant};
+  // The one with most arithmetic: the others differ from it in length mostly.
+  const auto& all = breeding_.workloads();
+  job->workloads = {*std::max_element(all.begin(), all.end(), [&](const Workload& a, const Workload& b) {
+    return breeding_.task().flops(a) < breeding_.task().flops(b);
+  })};
+  profiling_ = true;
+  pipeline_->compile(std::move(job));
+}
+
 void SearchLoop::watch_budgets() {
   const double limit = config_.budget.wall_s;
   if (limit <= 0 || phase_ == Phase::leaving) return;
@@ -237,7 +257,7 @@ void SearchLoop::take_checkpoint(bool last) {
 }
 
 void SearchLoop::finish_if_idle() {
-  if (evaluating_ > 0 || comparing_) return;
+  if (evaluating_ > 0 || comparing_ || profiling_) return;
   if (phase_ == Phase::running && !outcome_) {
     const bool comparison_due = breeding_.winner() != 0 || breeding_.challenger().has_value();
     if (!owed_.empty() || comparison_due) return;

@@ -80,6 +80,9 @@ class WorkerEvaluator : public Evaluator {
   Expected<GateReport> gate(int device, const GateRequest& request, const Note& note) override {
     return devices_.at(static_cast<std::size_t>(device))->gate(request, note);
   }
+  Expected<ProfilePartial> profile(int device, const ProfileRequest& request, const Note& note) override {
+    return devices_.at(static_cast<std::size_t>(device))->profile(request, note);
+  }
   void interrupt() override {
     if (compiler_) compiler_->interrupt();
     for (const auto& device : devices_) device->interrupt();

@@ -22,6 +22,7 @@ constexpr Command table[] = {
     {"export", "the best kernel as a ready-to-use project", export_command},
     {"evaluate", "check and time variants outside a search", evaluate_command},
     {"compare", "let the gate decide between two variants", compare_command},
+    {"profile", "what a variant runs into, and where", profile_command},
     {"tasks", "what can be searched for", tasks_command},
     {"replay", "make every decision of a run again from its record", replay_command},
     {"doctor", "what this machine offers, and what is missing", doctor_command},

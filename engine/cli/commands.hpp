@@ -27,6 +27,7 @@ int lineage_command(const Arguments&);
 int submit_command(const Arguments&);
 int evaluate_command(const Arguments&);
 int compare_command(const Arguments&);
+int profile_command(const Arguments&);
 int tasks_command(const Arguments&);
 int replay_command(const Arguments&);
 int doctor_command(const Arguments&);

@@ -5,6 +5,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -23,7 +24,7 @@ Stage parse_stage(const std::string& text) {
   throw InputError(fmt::format("cannot stop after '{}'{}", text, did_you_mean(text, known)));
 }
 
-json facts_of(const std::string& variant, const std::string& id, const Evaluation& e) {
+json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
   return {{"variant", variant},
           {"id", id},
           {"verdict", e.measured() ? "measured" : "rejected"},
@@ -34,7 +35,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"fitness", e.fitness},
           {"unit", e.unit},
           {"workloads", workload_facts(e)},
-          {"profile", nullptr},
+          {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
 }
@@ -58,7 +59,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
 int evaluate_command(const Arguments& arguments) {
   std::string task_name, target = "cpu", set, stop_after = "measure", architecture;
   std::vector<std::string> variants, contenders;
-  bool as_json = false;
+  bool as_json = false, profiled = false;
   Options options(
       "evaluate",
       "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, a seed of the task "
@@ -76,6 +77,8 @@ int evaluate_command(const Arguments& arguments) {
                  "determinism, edge, measure, confirm");
   options.option("--arch", architecture,
                  "cuda, when nothing is run: what to compile for, as sm_100a (otherwise sm_90a)");
+  options.flag("--profile", profiled,
+               "then profile what was measured, on its most expensive workload (see `cultivar profile`)");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -106,6 +109,7 @@ int evaluate_command(const Arguments& arguments) {
   bool every_one_measured = true;
   for (const NamedSource& source : sources) {
     std::string id;
+    json report;
     const Evaluation evaluation = [&]() -> Evaluation {
       const auto variant = bench.lint(source);
       if (!variant) return variant.error();
@@ -147,8 +151,17 @@ int evaluate_command(const Arguments& arguments) {
     }();
     clear_step();
     if (interrupted()) return 130;
-    all.push_back(facts_of(source.origin, id, evaluation));
     print(source.origin, id, evaluation, !beside.empty(), output);
+    json report;
+    if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
+      const Variant variant = *bench.lint(source);
+      const Profile profile =
+          bench.profile(source, most_expensive(task, claimed(variant, task, workloads)), false);
+      if (interrupted()) return 130;
+      report = report_json(profile);
+      output.line(report_text(profile));
+    }
+    all.push_back(facts_of(source.origin, id, evaluation, report));
     every_one_measured = every_one_measured && evaluation.measured();
   }
   output.facts(all);

@@ -1,6 +1,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "evaluators/profile/bottleneck.hpp"
 
 namespace cultivar {
 namespace {
@@ -19,6 +20,15 @@ void print_evaluation(const Evaluation& e, const Output& output) {
   if (!resources.empty()) output.line("Resources: " + resources);
   output.line(fmt::format("Took {} to compile, {} to check, {} to measure", duration(e.compile_seconds),
                           duration(e.check_seconds), duration(e.measure_seconds)));
+}
+
+// The nearest ancestor that was profiled on the same workload: what the profile is compared with.
+std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, const Profile& profile) {
+  const auto lineage = record.lineage(id);
+  for (auto ancestor = lineage.rbegin(); ancestor != lineage.rend(); ++ancestor)
+    if (ancestor->individual.id != id)
+      if (auto found = record.profile(ancestor->individual.id, profile.workload)) return found;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -44,8 +54,11 @@ int show_command(const Arguments& arguments) {
   }
   const IndividualRow row = record.individual(id).value();
   const auto evaluation = record.evaluation(id), confirmation = record.confirmation(id);
+  const auto profile = record.profile(id);
+  const auto before = profile ? profiled_ancestor(record, id, *profile) : std::nullopt;
   if (as_json) {
     json facts = facts_of(row);
+    facts["profile"] = profile ? report_json(*profile, before ? &*before : nullptr) : json();
     facts["evaluation"] = evaluation ? json(*evaluation) : json();
     facts["confirmation"] = confirmation ? json(*confirmation) : json();
     facts["children"] = record.descendants(id);
@@ -71,6 +84,7 @@ int show_command(const Arguments& arguments) {
     output.line("\nConfirmed in a fresh process, with new inputs:");
     print_evaluation(*confirmation, output);
   }
+  if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));
   output.line("\nDescent");
   for (const IndividualRow& ancestor : record.lineage(id))
     output.line(fmt::format(

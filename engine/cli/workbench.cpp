@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <thread>
@@ -89,6 +90,12 @@ std::vector<Workload> claimed(const Variant& variant, const Task& task,
   return result;
 }
 
+Workload most_expensive(const Task& task, const std::vector<Workload>& workloads) {
+  return *std::max_element(workloads.begin(), workloads.end(), [&](const Workload& a, const Workload& b) {
+    return task.flops(a) < task.flops(b);
+  });
+}
+
 Workbench::Workbench(const House& house, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
@@ -145,6 +152,21 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
 Compiled Workbench::contender(const NamedContender& named, const std::vector<Workload>& workloads) {
   if (named.source) return contender(*named.source, workloads);
   return library_contender(named.label, named.library, target_);
+}
+
+Profile Workbench::profile(const NamedSource& source, const Workload& workload, bool full) {
+  show_step("compiling " + source.label);
+  ProfileRequest request;
+  request.variant = contender(source, {workload});
+  request.workload = workload;
+  request.full = full;
+  const ProfilePartial found =
+      must(device_.profile(request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
+  clear_step();
+  if (found.rejection)
+    throw std::runtime_error(fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
+                                         found.rejection->diagnostics));
+  return found.profile;
 }
 
 void show_step(const std::string& text) {

@@ -28,6 +28,8 @@ TargetChoice parse_target(const House&,
 // The set that the user names, or the one that a target is usually tried on. Throws InputError.
 const WorkloadSet& choose_workloads(const Task&, const std::string& set, TargetKind);
 std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Workload>&);
+// The one with most arithmetic; not of none.
+Workload most_expensive(const Task&, const std::vector<Workload>&);
 
 // Compiles and judges outside a search. Ctrl-C kills what is under way.
 class Workbench {
@@ -45,6 +47,8 @@ class Workbench {
   Compiled contender(const NamedSource&, const std::vector<Workload>&);
   Compiled contender(const NamedContender&,
                      const std::vector<Workload>&);  // of a library nothing is known yet
+  // Stage 10, apart from all timing. Throws when the variant fails where nothing but timing is done to it.
+  Profile profile(const NamedSource&, const Workload&, bool full);
   DeviceService& device() { return device_; }
 
  private:

@@ -271,6 +271,16 @@ void Step::confirm(IndividualId id, const Evaluation& result) {
   decide("confirm", id, "", result.measured() ? "measured" : "rejected");
 }
 
+void Step::profile(IndividualId id, const Profile& profile) {
+  auto& q = journal_.statement(
+      "INSERT INTO evaluations (individual, kind, body, samples, at) VALUES (?, 'profile', ?, ?, ?)");
+  q.bind(1, id);
+  q.bind(2, dumped(profile));
+  q.bind(3, "", 0);
+  q.bind(4, now());
+  q.exec();
+}
+
 void Step::promote(IndividualId id, double fitness) {
   set("best", std::to_string(id));
   count("promotions");

@@ -12,6 +12,7 @@
 #include "engine/store/run_lock.hpp"
 #include "evaluators/error.hpp"
 #include "evaluators/evaluation.hpp"
+#include "evaluators/profile/profile.hpp"
 #include "population/islands.hpp"
 
 namespace SQLite {
@@ -34,6 +35,8 @@ class Step {
   void duel(IndividualId challenger, IndividualId incumbent, const std::string& verdict, double alpha,
             const nlohmann::json& report);
   void confirm(IndividualId, const Evaluation&);
+  // No decision rests on it: a profile explains, it does not judge.
+  void profile(IndividualId, const Profile&);
   void promote(IndividualId, double fitness);
   void expel(IndividualId);
   void migrate(const Migration&);

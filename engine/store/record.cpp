@@ -265,6 +265,18 @@ std::optional<Evaluation> Record::confirmation(IndividualId id) const {
   return evaluation_of(*database_, id, "confirm");
 }
 
+std::optional<Profile> Record::profile(IndividualId id, const std::string& workload) const {
+  SQLite::Statement q(
+      *database_,
+      "SELECT body FROM evaluations WHERE individual = ? AND kind = 'profile' ORDER BY number DESC");
+  q.bind(1, id);
+  while (q.executeStep()) {
+    Profile profile = json::parse(q.getColumn(0).getString()).get<Profile>();
+    if (workload.empty() || profile.workload == workload) return profile;
+  }
+  return std::nullopt;
+}
+
 std::optional<IndividualId> Record::best() const {
   const std::string id = meta(*database_, "best");
   if (id.empty()) return std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "evaluators/error.hpp"
 #include "evaluators/evaluation.hpp"
+#include "evaluators/profile/profile.hpp"
 #include "population/individual.hpp"
 
 namespace SQLite {
@@ -122,6 +123,8 @@ class Record {
   std::string source_named(const std::string& source_id) const;
   std::optional<Evaluation> evaluation(IndividualId) const;    // the search's own, with raw samples
   std::optional<Evaluation> confirmation(IndividualId) const;  // fresh process, holdout shapes, contenders
+  // The newest of that workload; empty name: the newest of any.
+  std::optional<Profile> profile(IndividualId, const std::string& workload = {}) const;
 
   std::optional<IndividualId> best() const;
   std::optional<IndividualId> first_seed() const;                 // the first seed that was measured

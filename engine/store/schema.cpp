@@ -31,7 +31,8 @@ CREATE INDEX individuals_by_variant ON individuals(variant_id);
 CREATE INDEX individuals_by_fitness ON individuals(fitness) WHERE state = 1;
 CREATE INDEX individuals_in_flight ON individuals(id) WHERE state = 0;
 
--- kind: 'search' or 'confirm'. body: the evaluation as JSON without its samples, which samples holds (samples.hpp).
+-- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples, which samples holds (samples.hpp).
+-- kind 'profile': body is the profile as JSON, samples are empty; each one that was made of an individual is kept.
 CREATE TABLE evaluations (
   number INTEGER PRIMARY KEY, individual INTEGER NOT NULL REFERENCES individuals(id), kind TEXT NOT NULL,
   body TEXT NOT NULL, samples BLOB NOT NULL, at REAL NOT NULL

@@ -112,6 +112,8 @@ struct Ceilings {
   double handshake_s = 0.0;  // an empty kernel
 };
 
+class Instruments;  // instruments.hpp
+
 class Device {  // not thread-safe
  public:
   virtual ~Device() = default;
@@ -135,6 +137,8 @@ class Device {  // not thread-safe
   virtual bool usable() const { return true; }
   // True where runs leave the host's cores free: the judge may compute beside them.
   virtual bool apart_from_host() const { return false; }
+  // Counters and samples; nullptr: this target has none. Lives as long as the device.
+  virtual Instruments* instruments() { return nullptr; }
 };
 
 }  // namespace cultivar

@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kInfoSeconds = 300.0;  // ceilings are measured when they are new
 constexpr double kSlackSeconds = 60.0;  // oracle, inputs, opening sessions
+constexpr double kProfileSeconds =
+    120.0;  // of one part: the profiler's own work, which saves and restores memory
+constexpr double kMostPasses = 20.0;
 
 using Progress = std::function<void(const std::string&)>;
 
@@ -20,6 +23,13 @@ using Progress = std::function<void(const std::string&)>;
 Stage stage_of(const std::string& progress, Stage otherwise) {
   const auto stage = stage_named(progress.substr(0, progress.find_first_of(" :")));
   return stage.value_or(otherwise);
+}
+
+// Of a part that failed: only why.
+void last_words_of(const Profile& failed, Profile& into) {
+  Profile words;
+  words.missing = failed.missing;
+  merge(into, words);
 }
 
 }  // namespace
@@ -161,6 +171,75 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   report.incumbent_seconds.resize(request.workloads.size());
   report.worker_lost = true;
   return report;
+}
+
+Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, const Progress& progress) {
+  const double deadline = kSlackSeconds + kProfileSeconds + kMostPasses * state_->options.run_deadline_s;
+  const auto part = [&](const ProfileRequest& one) -> tl::expected<ProfilePartial, LinkTrouble> {
+    bool lost = false;
+    const nlohmann::json message = {{"request", "profile"}, {"profile", protocol::from(one)}};
+    const auto answer =
+        state_->call(message, deadline, state_->quiet_seconds() + kProfileSeconds, progress, &lost);
+    if (!answer) return tl::make_unexpected(answer.error());
+    try {
+      return protocol::profile_partial(*answer);
+    } catch (const nlohmann::json::exception& e) {
+      return tl::make_unexpected(
+          LinkTrouble{LinkTrouble::Kind::refused,
+                      {"protocol", fmt::format("the worker's profile makes no sense: {}", e.what())},
+                      {}});
+    }
+  };
+  ProfileRequest one = request;
+  one.part = ProfilePart::timing;
+  auto timed = part(one);
+  if (!timed &&
+      (timed.error().kind == LinkTrouble::Kind::timed_out || timed.error().kind == LinkTrouble::Kind::lost)) {
+    ProfilePartial failed;
+    failed.rejection = rejection(Stage::profile, "the worker was lost with it", timed.error().error.message);
+    return failed;
+  }
+  if (!timed) return tl::make_unexpected(timed.error().error);
+  if (timed->rejection || state_->options.target != TargetKind::cuda) return std::move(*timed);
+  ProfilePartial whole = std::move(*timed);
+  one.median_us = whole.profile.median_us;
+
+  // Not a fault of the variant: the search and the user go on with what is known.
+  const auto instrumented = [&](const char* what) -> Expected<bool> {
+    state_->link.stop();
+    auto found = part(one);
+    state_->link.stop();
+    if (found && !found->rejection) {
+      if (!found->again)
+        merge(whole.profile, found->profile);
+      else
+        last_words_of(found->profile, whole.profile);
+      return found->again;
+    }
+    if (!found && found.error().kind == LinkTrouble::Kind::interrupted)
+      return tl::make_unexpected(found.error().error);
+    whole.profile.missing.push_back(
+        fmt::format("{}: {}", what, found ? found->rejection->reason : found.error().error.message));
+    return true;
+  };
+  one.part = ProfilePart::stalls;
+  if (auto sampled = instrumented("stall reasons by source line"); !sampled)
+    return tl::make_unexpected(sampled.error());
+  one.part = ProfilePart::counters;
+  const std::vector<std::string> known = whole.profile.missing;
+  auto counted = instrumented("counters");
+  if (counted) whole.profile.replay = "each kernel's launch repeated";
+  if (counted && *counted) {
+    const std::string first = whole.profile.missing.empty() ? "" : whole.profile.missing.back();
+    one.replay = Instruments::Replay::by_run;
+    counted = instrumented("counters, whole runs repeated");
+    if (counted && !*counted) {
+      whole.profile.missing = known;
+      whole.profile.replay = "whole runs repeated, because repeating launches failed: " + first;
+    }
+  }
+  if (!counted) return tl::make_unexpected(counted.error());
+  return whole;
 }
 
 void DeviceService::interrupt() {

@@ -148,6 +148,26 @@ Compiled compiled(const Json& j, const Task& task) {
   return c;
 }
 
+static Json from(const Sampling& s) {
+  return {{"screening_samples", s.screening_samples},
+          {"min_samples", s.min_samples},
+          {"screening_seconds", s.screening_seconds},
+          {"max_samples", s.max_samples},
+          {"max_seconds", s.max_seconds},
+          {"oracle_rows", s.oracle_rows}};
+}
+
+static Sampling sampling(const Json& j) {
+  Sampling s;
+  j.at("screening_samples").get_to(s.screening_samples);
+  j.at("min_samples").get_to(s.min_samples);
+  j.at("screening_seconds").get_to(s.screening_seconds);
+  j.at("max_samples").get_to(s.max_samples);
+  j.at("max_seconds").get_to(s.max_seconds);
+  j.at("oracle_rows").get_to(s.oracle_rows);
+  return s;
+}
+
 Json from(const EvaluateRequest& r) {
   Json contenders = Json::array();
   for (const auto& [name, contender] : r.contenders)
@@ -155,20 +175,13 @@ Json from(const EvaluateRequest& r) {
   Json incumbent = Json::object();
   for (const auto& [name, us] : r.incumbent_us) incumbent[name] = us;
   const auto convert = [](const Workload& w) { return from(w); };
-  const Sampling& s = r.sampling;
   return {{"variant", from(r.variant)},
           {"workloads", array_of(r.workloads, convert)},
           {"stop_after", name_of(r.stop_after)},
           {"holdout", array_of(r.holdout, convert)},
           {"contenders", contenders},
           {"every_row", r.every_row},
-          {"sampling",
-           {{"screening_samples", s.screening_samples},
-            {"min_samples", s.min_samples},
-            {"screening_seconds", s.screening_seconds},
-            {"max_samples", s.max_samples},
-            {"max_seconds", s.max_seconds},
-            {"oracle_rows", s.oracle_rows}}},
+          {"sampling", from(r.sampling)},
           {"seed", r.seed},
           {"incumbent_us", incumbent},
           {"give_up", r.give_up}};
@@ -183,13 +196,7 @@ EvaluateRequest evaluate_request(const Json& j, const Task& task) {
   for (const Json& c : j.at("contenders"))
     r.contenders.emplace_back(c.at("name").get<std::string>(), compiled(c.at("compiled"), task));
   j.at("every_row").get_to(r.every_row);
-  const Json& s = j.at("sampling");
-  s.at("screening_samples").get_to(r.sampling.screening_samples);
-  s.at("min_samples").get_to(r.sampling.min_samples);
-  s.at("screening_seconds").get_to(r.sampling.screening_seconds);
-  s.at("max_samples").get_to(r.sampling.max_samples);
-  s.at("max_seconds").get_to(r.sampling.max_seconds);
-  s.at("oracle_rows").get_to(r.sampling.oracle_rows);
+  r.sampling = sampling(j.at("sampling"));
   j.at("seed").get_to(r.seed);
   for (const auto& [name, us] : j.at("incumbent_us").items()) r.incumbent_us[name] = us.get<double>();
   j.at("give_up").get_to(r.give_up);
@@ -236,6 +243,43 @@ GateReport gate_report(const Json& j) {
   j.at("seconds").get_to(r.seconds);
   j.at("input_seed").get_to(r.input_seed);
   return r;
+}
+
+Json from(const ProfileRequest& r) {
+  return {{"variant", from(r.variant)},
+          {"workload", from(r.workload)},
+          {"full", r.full},
+          {"sampling", from(r.sampling)},
+          {"seed", r.seed},
+          {"part", static_cast<int>(r.part)},
+          {"replay_runs", r.replay == Instruments::Replay::by_run},
+          {"median_us", r.median_us}};
+}
+
+ProfileRequest profile_request(const Json& j, const Task& task) {
+  ProfileRequest r;
+  r.variant = compiled(j.at("variant"), task);
+  r.workload = workload(j.at("workload"));
+  j.at("full").get_to(r.full);
+  r.sampling = sampling(j.at("sampling"));
+  j.at("seed").get_to(r.seed);
+  r.part = static_cast<ProfilePart>(j.at("part").get<int>());
+  r.replay = j.at("replay_runs").get<bool>() ? Instruments::Replay::by_run : Instruments::Replay::by_kernel;
+  j.at("median_us").get_to(r.median_us);
+  return r;
+}
+
+Json from(const ProfilePartial& p) {
+  return {
+      {"profile", p.profile}, {"rejection", p.rejection ? Json(*p.rejection) : Json()}, {"again", p.again}};
+}
+
+ProfilePartial profile_partial(const Json& j) {
+  ProfilePartial p;
+  j.at("profile").get_to(p.profile);
+  if (!j.at("rejection").is_null()) p.rejection = j.at("rejection").get<Evaluation>();
+  j.at("again").get_to(p.again);
+  return p;
 }
 
 Json from(const DeviceInfo& d) {

@@ -8,9 +8,10 @@
 // With "last": true beside it the worker has lost its device: it ends, and the next request wants a new
 // worker.
 //
-// Requests: configure, info, compile, evaluate, gate, shutdown. A variant travels as its source and its
-// tunable values: the worker reads and checks it itself. Every function here throws nlohmann::json::exception
-// on a message that is not what it should be, and InputError on a variant that does not parse.
+// Requests: configure, info, compile, evaluate, gate, profile, shutdown. A variant travels as its source and
+// its tunable values: the worker reads and checks it itself. Every function here throws
+// nlohmann::json::exception on a message that is not what it should be, and InputError on a variant that does
+// not parse.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,6 +36,10 @@ nlohmann::json from(const GateRequest&);
 GateRequest gate_request(const nlohmann::json&, const Task&);
 nlohmann::json from(const GateReport&);
 GateReport gate_report(const nlohmann::json&);
+nlohmann::json from(const ProfileRequest&);
+ProfileRequest profile_request(const nlohmann::json&, const Task&);
+nlohmann::json from(const ProfilePartial&);
+ProfilePartial profile_partial(const nlohmann::json&);
 nlohmann::json from(const DeviceInfo&);
 DeviceInfo device_info(const nlohmann::json&);
 

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "evaluators/evaluation.hpp"
 #include "evaluators/gate.hpp"
+#include "evaluators/profile/profile.hpp"
+#include "evaluators/targets/instruments.hpp"
 #include "evaluators/targets/target.hpp"
 
 namespace cultivar {
@@ -82,6 +85,26 @@ struct GateReport {
   double seconds = 0.0;
   std::uint64_t input_seed = 0;  // of inputs and rows: always fresh
   bool worker_lost = false;
+};
+
+// Each part but the first by a process of its own (see instruments.hpp).
+enum class ProfilePart { timing, stalls, counters };
+struct ProfileRequest {
+  Compiled variant;
+  Workload workload;
+  bool full = false;  // or the quick set
+  Sampling sampling;
+  std::uint64_t seed = 0;  // of inputs and rows; 0 = fresh and secret
+  // Of one part; DeviceService sees to these.
+  ProfilePart part = ProfilePart::timing;
+  Instruments::Replay replay = Instruments::Replay::by_kernel;
+  double median_us = 0.0;  // as the timing found it; 0: not known
+};
+
+struct ProfilePartial {
+  Profile profile;
+  std::optional<Evaluation> rejection;  // the variant failed; the profile means nothing
+  bool again = false;                   // it failed in a way that another try may not
 };
 
 struct DeviceInfo {

@@ -12,6 +12,7 @@
 #include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/controls.hpp"
 #include "evaluators/check/stages.hpp"
+#include "evaluators/profile/profiling.hpp"
 #include "evaluators/timing/duel.hpp"
 #include "evaluators/worker/cores.hpp"
 #include "evaluators/worker/frame.hpp"
@@ -84,6 +85,9 @@ class Worker {
     if (kind == "gate" && measures_)
       return {
           {"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
+    if (kind == "profile" && measures_)
+      return {{"answer", protocol::from(
+                             run_profile(site(), protocol::profile_request(request.at("profile"), *task_)))}};
     return trouble("protocol", fmt::format("{} {} knows no request '{}'", parts_.program,
                                            measures_ ? "measure" : "compile", kind));
   }

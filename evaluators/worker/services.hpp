@@ -60,6 +60,10 @@ class DeviceService {
   Expected<Evaluation> evaluate(const EvaluateRequest&,
                                 const std::function<void(const std::string&)>& progress = {});
   Expected<GateReport> gate(const GateRequest&, const std::function<void(const std::string&)>& progress = {});
+  // All parts of a profile, those with instruments in processes of their own, so that nothing is timed in a
+  // process that has profiled. What failed stands in `missing`.
+  Expected<ProfilePartial> profile(const ProfileRequest&,
+                                   const std::function<void(const std::string&)>& progress = {});
   // From any thread: kills the worker. The call in flight, and all later ones, return an Error whose stage is
   // "interrupted".
   void interrupt();

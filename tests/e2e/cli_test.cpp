@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(help_lists_every_command_and_each_has_an_example) {
   const auto help = run({"--help"});
   BOOST_TEST(help.exit == 0);
   for (const std::string command : {"run", "resume", "status", "show", "lineage", "submit", "export",
-                                    "evaluate", "compare", "tasks", "replay", "doctor"}) {
+                                    "evaluate", "compare", "profile", "tasks", "replay", "doctor"}) {
     BOOST_TEST(contains(help.out, "\n  " + command + " "));
     const auto own = run({command, "--help"});
     BOOST_TEST(own.exit == 0);
@@ -180,6 +180,17 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
   BOOST_TEST(illegal.exit == 1);
   BOOST_TEST(contains(illegal.out, "rejected at lint: launch[0].grid[1]"), illegal.out);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {
+  BOOST_TEST(contains(run({"profile", "no_such_kernel"}).err, "no file, run or seed"));
+  BOOST_TEST(run({"profile", "vectorised", "--task", "softmax", "--target", "cuda"}).exit != 0);
+  const auto workload = run({"profile", "vectorised", "--task", "softmax", "--workload", "nothing"});
+  BOOST_TEST(workload.exit == 2);
+  BOOST_TEST(contains(workload.err, "has no workload 'nothing'"), workload.err);
+  const auto orphan = run({"profile", "vectorised", "--task", "softmax", "--against", "parent"});
+  BOOST_TEST(orphan.exit == 2);
+  BOOST_TEST(contains(orphan.err, "has a parent"), orphan.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_a_missing_device) {

@@ -48,6 +48,29 @@ BOOST_AUTO_TEST_CASE(a_measured_variant_has_every_promised_field) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_profile_tells_the_roofline_and_the_machine_code_and_what_differs) {
+  const auto result =
+      run({"profile", "blocked@LANES=16", "--task", "rms_norm", "--against", "plain", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST_REQUIRE(result.exit == 0);
+  const auto all = facts(result);
+  const auto& profile = all["profile"];
+  BOOST_TEST(profile["target"] == "cpu");
+  BOOST_TEST(profile["median_us"].get<double>() > 0.0);
+  BOOST_TEST(profile["bytes_us"].get<double>() > 0.0);
+  BOOST_TEST(profile["resources"]["text_bytes"].get<double>() > 0.0);
+  BOOST_TEST(profile["kernels"].empty());  // nothing is said that was not found out
+  BOOST_TEST(all["report"]["headline"].get<std::string>().find("of the most this device was seen to do") !=
+             std::string::npos);
+  BOOST_TEST(all["against"]["changes"][0]["what"] == "median_us");
+  BOOST_TEST(result.err.find("machine code:") != std::string::npos);  // in words beside the JSON
+  const auto evaluated =
+      run({"evaluate", "rms_norm", "plain", "--workloads", "small", "--profile", "--json"});
+  BOOST_TEST_INFO(evaluated.err);
+  BOOST_TEST_REQUIRE(evaluated.exit == 0);
+  BOOST_TEST(facts(evaluated)[0]["profile"]["profile"]["median_us"].get<double>() > 0.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_rejected_variant_says_where_and_why_and_ends_with_1) {
   const std::string kernels = CULTIVAR_SOURCE_DIR "/tests/kernels/";
   const auto result =

@@ -50,10 +50,11 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
       "operators: {tune: 1.5}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
-      "max_samples: 99}\n"
+      "max_samples: 99, profile: elites}\n"
       "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
   const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
   BOOST_TEST(c.budget.wall_s == 5400.0);
+  BOOST_TEST((c.evaluation.profile == EvaluationConfig::Profiles::elites));
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
   const std::string written = to_yaml(c);
   const Config again = parse_config(written, "record", "/nowhere", {}, kInstallation);

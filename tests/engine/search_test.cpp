@@ -200,6 +200,43 @@ BOOST_AUTO_TEST_CASE(a_search_in_which_no_seed_works_fails_and_says_so) {
   BOOST_TEST(record_of(scratch).summary().rejected.at("edge") == 2);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_promoted_is_profiled_where_the_configuration_asks_for_it) {
+  ScratchFolder scratch, without;
+  run_search(scratch, {"budget.evaluations=60", "evaluation.profile=elites"});
+  const Record record = record_of(scratch);
+  const auto promotions = record.promotions();
+  BOOST_REQUIRE(!promotions.empty());
+  const auto profile = record.profile(promotions.back().individual);  // older ones may have been overtaken
+  BOOST_REQUIRE(profile);
+  BOOST_TEST(profile->set == "quick");
+  BOOST_TEST(profile->variant == record.individual(promotions.back().individual)->individual.variant_id);
+  bool told = false;
+  for (const EventRow& event : record.events(10'000)) told = told || event.kind == "profiled";
+  BOOST_TEST(told);
+  require_replay_agrees(scratch);
+  run_search(without, {"budget.evaluations=30"});  // a cpu search does not, unless asked
+  for (const PromotionRow& promotion : record_of(without).promotions())
+    BOOST_TEST(!record_of(without).profile(promotion.individual));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_without_permission_to_profile_says_so_once_and_goes_on) {
+  ScratchFolder scratch;
+  Simulation simulation;
+  simulation.profile_instead = [](const Variant&) -> Expected<ProfilePartial> {
+    return failure("profile", "the worker was lost twice");
+  };
+  const Outcome outcome =
+      run_search(scratch, {"budget.evaluations=60", "evaluation.profile=elites"}, simulation);
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  const Record record = record_of(scratch);
+  int told = 0;
+  for (const EventRow& event : record.events(10'000))
+    told +=
+        event.kind == "trouble" && event.text.find("no profile: the worker was lost") != std::string::npos;
+  BOOST_TEST(told == 1);
+  BOOST_TEST(record.promotions().size() >= 2u);
+}
+
 BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_never_promoted) {
   ScratchFolder scratch;
   Simulation simulation;

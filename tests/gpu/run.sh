@@ -4,7 +4,7 @@
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
 # CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
 # `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
-every="doctor session misbehaviour judgements contenders cudnn_independent smoke_failures evaluate search views export verify"
+every="doctor session misbehaviour judgements contenders cudnn_independent profile smoke_failures evaluate search views export verify"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -60,7 +60,7 @@ last() {
   if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
   pattern='^.'
   case $1 in
-    session | misbehaviour | contenders) pattern='\*\*\*|error: in|fatal' ;;
+    session | misbehaviour | contenders | profile) pattern='\*\*\*|error: in|fatal' ;;
     judgements | smoke_failures) pattern='^judged' ;;
     doctor) pattern='GFLOPS|unusable' ;;
     evaluate) pattern='TFLOPS|rejected' ;;
@@ -85,6 +85,7 @@ for step in $steps; do
       timed contenders 100 "$bin/tests-gpu" --run_test=cuda_contender --log_level=message --color_output=no
       ;;
     cudnn_independent) timed cudnn_independent 90 "$bin/bench-cudnn-independent" "$attention" avo_mha 50 ;;
+    profile) timed profile 150 "$bin/tests-gpu" --run_test=cuda_profile --log_level=message --color_output=no ;;
     smoke_failures) timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
       "$source/tests/kernels/cuda/cheats/answers_a_constant.cu" ;;
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
@@ -116,13 +117,14 @@ for step in $steps; do
   esac
 done
 
-for name in doctor session misbehaviour judgements contenders cudnn_independent smoke_failures evaluate search status show lineage replay export verify; do
+for name in doctor session misbehaviour judgements contenders cudnn_independent profile smoke_failures evaluate search status show lineage replay export verify; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
     session | misbehaviour | judgements)
       grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
+    profile) cat "$work/$name.log" ;;
     smoke_failures) tail -n 1 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
     show) head -n 30 "$work/$name.log" ;;

@@ -158,6 +158,22 @@ extern "C" void softmax(const float*, float*, int, int, int, int) {{}}
                      name);
 }
 
+Expected<ProfilePartial> SimulatedEvaluator::profile(int, const ProfileRequest& request, const Note&) {
+  if (simulation_.profile_instead) return simulation_.profile_instead(request.variant.variant);
+  ProfilePartial made;
+  Profile& p = made.profile;
+  p.target = "cpu";
+  p.variant = request.variant.variant.id;
+  p.kernel_name = request.variant.variant.manifest.name;
+  p.workload = request.workload.name;
+  p.set = request.full ? "full" : "quick";
+  p.median_us = 1e3 / true_fitness(request.variant.variant);
+  p.value = true_fitness(request.variant.variant);
+  p.unit = "GFLOPS";
+  p.flops_us = 0.5 * p.median_us;
+  return made;
+}
+
 ScratchFolder::ScratchFolder() {
   std::string pattern = (fs::temp_directory_path() / "cultivar-test-XXXXXX").string();
   if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");

@@ -24,7 +24,8 @@ struct Simulation {
   std::function<void(const Variant&)> on_evaluate;
   std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // when it is set
   bool refuse_confirmation = false;
-  std::function<bool(int device)> has_no_worker;  // when it is set
+  std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // when it is set
+  std::function<bool(int device)> has_no_worker;                            // when it is set
   Facts facts = {
       {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
 };
@@ -48,6 +49,7 @@ class SimulatedEvaluator : public Evaluator {
   }
   Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) override;
   Expected<GateReport> gate(int device, const GateRequest&, const Note&) override;
+  Expected<ProfilePartial> profile(int device, const ProfileRequest&, const Note&) override;
   void interrupt() override { interrupted_ = true; }
 
  private:

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "evaluators/targets/cuda/ceilings.hpp"
+#include "evaluators/targets/cuda/instruments.hpp"
 #include "evaluators/targets/cuda/session.hpp"
 #include "evaluators/targets/cuda/visible_gpu.hpp"
 
@@ -69,10 +70,16 @@ class CudaDevice : public Device {
   bool usable() const override { return !gpu_.lost(); }
   bool apart_from_host() const override { return true; }
 
+  Instruments* instruments() override {
+    if (!instruments_) instruments_ = make_instruments(gpu_);
+    return instruments_.get();
+  }
+
  private:
   std::filesystem::path cache_;
   Gpu gpu_;
   std::optional<Ceilings> ceilings_;
+  std::unique_ptr<Instruments> instruments_;
 };
 
 }  // namespace

@@ -61,6 +61,15 @@ struct Tools {
   std::uint32_t token = 0;  // of the last blocked launch
 };
 
+// Told of the launches of runs that are not timed: `before` the plan is queued, on an idle device, and
+// `after` it has ended.
+class LaunchWatch {
+ public:
+  virtual ~LaunchWatch() = default;
+  virtual void before() = 0;
+  virtual void after() = 0;
+};
+
 class Gpu {
  public:
   // Throws MissingError when there is no such device, or it does not answer. `program`: cultivar-nvrtc.
@@ -69,6 +78,8 @@ class Gpu {
 
   const Driver& driver() const { return *driver_; }
   Stream stream() const { return stream_; }
+  Context context() const { return context_; }
+  int index() const { return handle_; }
   const OwnKernels& kernels() const { return *kernels_; }
   const Sensors& sensors() const { return *sensors_; }
   KernelTrace& trace() { return trace_; }
@@ -95,6 +106,9 @@ class Gpu {
   Address resident(std::uint64_t stretch, std::span<const std::byte> whole);
 
   Tools& tools() { return tools_; }
+  // Lives until it is replaced; nullptr: nobody.
+  void set_watch(LaunchWatch* watch) { watch_ = watch; }
+  LaunchWatch* watch() const { return watch_; }
   // Twice the L2 cache, for flushing it.
   const DeviceMemory& flush_memory();
 
@@ -111,6 +125,7 @@ class Gpu {
   Event done_ = nullptr;
   bool lost_ = false;
   Facts facts_;
+  LaunchWatch* watch_ = nullptr;
   KernelTrace trace_;
   std::unique_ptr<Sensors> sensors_;
   std::unique_ptr<OwnKernels> kernels_;

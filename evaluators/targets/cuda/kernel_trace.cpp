@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "evaluators/targets/cuda/driver.hpp"
+#include "evaluators/targets/cuda/cupti.hpp"
 
 namespace cultivar::cuda {
 namespace {
@@ -59,12 +59,8 @@ struct KernelTrace::Library {
 };
 
 KernelTrace::KernelTrace() {
-  void* const handle =
-      open_library({"libcupti.so.13", "libcupti.so.12", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so",
-                    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"},
-                   &obstacle_);
+  void* const handle = open_cupti(&obstacle_);
   if (handle == nullptr) return;
-  obstacle_.clear();
   auto library = std::make_unique<Library>();
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));

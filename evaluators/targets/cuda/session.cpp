@@ -188,13 +188,14 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   const Driver& driver = gpu_.driver();
   Tools& tools = gpu_.tools();
   const bool blocked = mode != Mode::plain;
+  LaunchWatch* const watch = blocked ? nullptr : gpu_.watch();
   const std::uint64_t stamp_bytes =
       2 * sizeof(std::uint64_t) * static_cast<std::uint64_t>(gpu_.attribute(attribute::multiprocessors));
   auto* const flag = static_cast<std::atomic<std::uint32_t>*>(tools.flag.host);
   const auto give_back = [](Fault why) { return tl::make_unexpected(std::move(why)); };
 
   Steps steps;
-  if (blocked) {
+  if (blocked || watch != nullptr) {  // what is watched begins as what is timed does
     const DeviceMemory& flush = gpu_.flush_memory();
     steps << driver.MemsetD8Async(flush.address(), static_cast<unsigned char>(tools.token), flush.size(),
                                   gpu_.stream())
@@ -211,6 +212,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
           << own.stamp(tools.stamps.device);
   steps << driver.EventRecord(tools.begin, gpu_.stream());
   std::optional<Fault> refused;
+  if (watch != nullptr) watch->before();
   if (steps.result() == result::success) refused = program_->launch(deadline_s);
   steps << driver.EventRecord(tools.end, gpu_.stream());
   if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
@@ -218,6 +220,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   flag[0].store(token, std::memory_order_seq_cst);
   const std::optional<Fault> unfinished = gpu_.wait(deadline_in(deadline_s), "its run");
   const double host_seconds = std::chrono::duration<double>(Clock::now() - released).count();
+  if (watch != nullptr && !gpu_.lost()) watch->after();
   std::vector<TracedKernel> seen;
   if (traced && !gpu_.lost()) seen = gpu_.trace().end();
   if (refused) return give_back(*refused);

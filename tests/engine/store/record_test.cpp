@@ -122,6 +122,31 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_TEST(record->facts().unit_of_fitness == "GFLOPS");
 }
 
+BOOST_AUTO_TEST_CASE(profiles_are_kept_beside_evaluations_and_the_newest_counts) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 3);
+  {
+    auto journal = Journal::open(folder);
+    BOOST_REQUIRE(journal);
+    for (const double median : {10.0, 20.0, 30.0}) {
+      Profile profile;
+      profile.workload = median == 30.0 ? "large" : "small";
+      profile.median_us = median;
+      profile.missing = {"counters: none here"};
+      BOOST_REQUIRE(journal->step(9.0, [&](Step& step) { step.profile(2, profile); }));
+    }
+  }
+  const auto record = Record::open(folder.path());
+  BOOST_REQUIRE(record);
+  BOOST_TEST(record->profile(2)->median_us == 30.0);
+  BOOST_TEST(record->profile(2, "small")->median_us == 20.0);
+  BOOST_TEST(record->profile(2, "small")->missing.front() == "counters: none here");
+  BOOST_TEST(!record->profile(2, "huge"));
+  BOOST_TEST(!record->profile(1));
+  BOOST_TEST(record->evaluation(2)->fitness == 2.0);
+  BOOST_TEST(record->summary().evaluations == 3);
+}
+
 BOOST_AUTO_TEST_CASE(samples_come_back_bit_for_bit) {
   const RunFolder folder(path() / "run");
   write_run(folder, 1);

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/cli/workbench.hpp"
+#include "engine/store/journal.hpp"
+#include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// What is to be profiled, where it comes from, and the task that it is about.
+struct Subject {
+  NamedSource source;
+  fs::path task_folder;
+  fs::path run;  // empty: a file or a seed
+  IndividualId id = 0;
+  std::vector<std::string> workloads;  // of the run
+};
+
+Subject subject_of(const House& house, const std::string& argument, const std::string& task_name) {
+  Subject subject;
+  const std::string name = split_variant_argument(argument).name;
+  std::error_code ignored;
+  const std::size_t colon = name.rfind(':');
+  if (!fs::is_regular_file(name, ignored) && !fs::is_regular_file(house.root / name, ignored) &&
+      colon != std::string::npos && colon > 0) {
+    const Record record = open_run(house, name.substr(0, colon));
+    const RunFacts facts = record.facts();
+    subject.run = record.folder();
+    subject.id = find_individual(record, name.substr(colon + 1));
+    subject.task_folder = fs::exists(facts.task_folder, ignored) ? fs::path(facts.task_folder)
+                                                                 : find_task(house, facts.task_name);
+    subject.workloads = facts.workloads;
+    subject.source = find_source(house, load_task(subject.task_folder), argument, {});
+    return subject;
+  }
+  if (!task_name.empty()) {
+    subject.task_folder = find_task(house, task_name);
+    subject.source = find_source(house, load_task(subject.task_folder), argument, {"seeds", "contenders"});
+    return subject;
+  }
+  for (const fs::path& file : {fs::path(name), house.root / name})
+    if (fs::is_regular_file(file, ignored)) {
+      const auto manifest = parse_manifest(read_source(file));
+      if (!manifest) throw InputError(fmt::format("{}: {}", file.string(), manifest.error().text()));
+      return subject_of(house, argument, manifest->task);
+    }
+  for (const std::string& task : task_names(house))
+    for (const auto& entry : fs::directory_iterator(find_task(house, task) / "seeds", ignored))
+      if (entry.path().stem() == name) return subject_of(house, argument, task);
+  throw InputError(
+      fmt::format("there is no file, run or seed '{}'; RUN:ID names an individual of a run", argument));
+}
+
+// By name, wherever the task has it; otherwise the most expensive of the run's, or of the usual set.
+Workload choose_workload(const Task& task, const Variant& variant, const std::string& name,
+                         const std::vector<std::string>& of_run) {
+  std::vector<Workload> fitting;
+  std::vector<std::string> known;
+  const auto wanted = [&](const Workload& w) {
+    if (!name.empty()) return w.name == name;
+    return std::find(of_run.begin(), of_run.end(), w.name) != of_run.end();
+  };
+  for (const WorkloadSet& set : task.workload_sets)
+    for (const Workload& w : set.workloads) {
+      known.push_back(w.name);
+      if (wanted(w) && claims(variant, task, w)) fitting.push_back(w);
+    }
+  if (fitting.empty() && name.empty())
+    fitting = claimed(variant, task, choose_workloads(task, "", variant.manifest.target).workloads);
+  if (fitting.empty())
+    throw InputError(name.empty()
+                         ? fmt::format("{} claims none of the usual workloads: name one with --workload",
+                                       variant.manifest.name)
+                         : fmt::format("task {} has no workload '{}' that {} claims{}", task.name, name,
+                                       variant.manifest.name, did_you_mean(name, known)));
+  return most_expensive(task, fitting);
+}
+
+// A run that is being searched belongs to its search: then the profile is shown and not kept.
+std::string keep(const Subject& subject, const Profile& profile) {
+  auto journal = Journal::open(RunFolder(subject.run));
+  if (!journal) return fmt::format("Not kept in the record: {}", journal.error().message);
+  const double elapsed = journal->record().summary().elapsed_s;
+  const auto kept = journal->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
+  if (!kept) return fmt::format("Not kept in the record: {}", kept.error().message);
+  return fmt::format("Kept in the record; `{} show {} {}` shows it.", called_as(), subject.run.string(),
+                     subject.id);
+}
+
+}  // namespace
+
+int profile_command(const Arguments& arguments) {
+  std::string variant_text, against, workload_name, target, task_name;
+  bool full = false, as_json = false;
+  Options options(
+      "profile",
+      "What a variant runs into, on one workload: where on the roofline it is, which unit limits it, "
+      "what its warps wait for and in which source lines, occupancy and its limit. Profiling happens "
+      "apart from all timing. VARIANT is a file, a seed by name, or RUN:ID; @NAME=VALUE,... behind it "
+      "sets tunables. Counters and lines need a GPU and CUPTI; of a cpu variant the roofline and the "
+      "machine code are told.",
+      "cultivar profile runs/attention-h100:best --full --against runs/attention-h100:seed\n  "
+      "cultivar profile cuda_wgmma --workload B4_H16_Sq8192_D128_bf16\n  "
+      "cultivar profile my_kernel.cu@STAGES=3 --json");
+  options.argument("VARIANT", variant_text, "what to profile");
+  options.flag("--full", full, "every counter, in several passes; otherwise those of one pass");
+  options.option("--against", against,
+                 "another variant, named likewise, or `parent` of RUN:ID: what differs");
+  options.option("--workload", workload_name,
+                 "by name; otherwise the most expensive of the run's or usual set");
+  options.option("--task", task_name, "a task's name or folder; otherwise as the manifest says");
+  options.option("--target", target, "cpu:CORES or cuda:N; otherwise the variant's own, the first of them");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const House house = find_house();
+  const Subject subject = subject_of(house, variant_text, task_name);
+  const Task task = load_task(subject.task_folder);
+  const auto variant = make_variant(subject.source.source, task, subject.source.configuration);
+  if (!variant) throw InputError(fmt::format("{}: {}", subject.source.origin, variant.error().text()));
+  const TargetKind kind = variant->manifest.target;
+  const TargetChoice where = parse_target(house, target.empty() ? std::string(name_of(kind)) : target);
+  if (where.kind != kind)
+    throw InputError(fmt::format("{} is a variant for {}: it cannot run on {}", subject.source.origin,
+                                 name_of(kind), target));
+  const Workload workload = choose_workload(task, *variant, workload_name, subject.workloads);
+
+  std::optional<NamedSource> other;
+  if (against == "parent") {
+    if (subject.id == 0) throw InputError("only an individual of a run, RUN:ID, has a parent");
+    const Record record = open_run(house, subject.run.string());
+    const auto parents = record.individual(subject.id).value().individual.descent.parents;
+    if (parents.empty()) throw InputError(fmt::format("#{} is a seed: it has no parent", subject.id));
+    other = find_source(house, task, fmt::format("{}:{}", subject.run.string(), parents.front()), {});
+  } else if (!against.empty()) {
+    other = subject_of(house, against, fs::absolute(subject.task_folder).string()).source;
+  }
+
+  Workbench bench(house, task, where);
+  const Profile profile = bench.profile(subject.source, workload, full);
+  if (interrupted()) return 130;
+  std::optional<Profile> parent;
+  if (other) parent = bench.profile(*other, workload, full);
+  if (interrupted()) return 130;
+  output.facts(report_json(profile, parent ? &*parent : nullptr));
+  output.line(report_text(profile, parent ? &*parent : nullptr));
+  if (subject.id != 0) output.line(keep(subject, profile));
+  return 0;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,213 @@
+#include "evaluators/profile/bottleneck.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+constexpr double least_points = 2.0, least_share = 0.1;  // of a change that is told
+constexpr std::size_t most_lines = 10;
+
+std::string time_words(double us) {
+  return us >= 1000.0 ? fmt::format("{:.3g} ms", us / 1000.0) : fmt::format("{:.3g} us", us);
+}
+
+std::string headline_of(const Profile& p) {
+  if (p.median_us <= 0.0) return fmt::format("{} on {}: not timed", p.kernel_name, p.workload);
+  std::string text = fmt::format("{} on {}: {}, {:.4g} {}", p.kernel_name, p.workload,
+                                 time_words(p.median_us), p.value, p.unit);
+  if (p.floor_us() <= 0.0) return text;
+  text += fmt::format("; {:.0f} % of the most this device was seen to do (its {} would take {}",
+                      100.0 * p.floor_us() / p.median_us, p.flops_us >= p.bytes_us ? "arithmetic" : "bytes",
+                      time_words(p.floor_us()));
+  if (p.flops_us > 0.0 && p.bytes_us > 0.0)
+    text += fmt::format(", its {} {}", p.flops_us >= p.bytes_us ? "bytes" : "arithmetic",
+                        time_words(std::min(p.flops_us, p.bytes_us)));
+  return text + ")";
+}
+
+json facts_of(const Report& report) {
+  json findings = json::array();
+  for (const Finding& finding : report.findings)
+    findings.push_back({{"kind", finding.kind}, {"weight", finding.weight}, {"words", finding.words}});
+  return {{"headline", report.headline}, {"limited_by", report.limited_by}, {"findings", findings}};
+}
+
+std::string stalls_words(const LineStalls& line) {
+  std::vector<std::pair<std::uint64_t, std::string>> reasons;
+  for (const auto& [reason, count] : line.stalls)
+    if (reason != "selected") reasons.emplace_back(std::max(count.samples, count.exposed), reason);
+  std::sort(reasons.rbegin(), reasons.rend());
+  std::string text;
+  double all = 0.0;
+  for (const auto& [samples, reason] : reasons) all += static_cast<double>(samples);
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, reasons.size()); ++i)
+    text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", reasons[i].second,
+                        100.0 * static_cast<double>(reasons[i].first) / std::max(all, 1.0));
+  return text;
+}
+
+std::string kernel_words(const KernelProfile& k, const Profile& p) {
+  std::string text = fmt::format("  kernel {}: grid {}x{}x{}, block {}x{}x{}", k.name, k.grid[0], k.grid[1],
+                                 k.grid[2], k.block[0], k.block[1], k.block[2]);
+  if (k.cluster[0] * k.cluster[1] * k.cluster[2] > 1)
+    text += fmt::format(", cluster {}x{}x{}", k.cluster[0], k.cluster[1], k.cluster[2]);
+  text += fmt::format("\n    {} registers, {} bytes of stack, {} + {} bytes of shared memory\n", k.registers,
+                      k.stack_bytes, k.static_shared_bytes, k.dynamic_shared_bytes);
+  const Occupancy& o = k.occupancy;
+  text += fmt::format(
+      "    occupancy: {} blocks a multiprocessor, {} warps ({:.0f} %), limited by {}; {:.2f} waves\n",
+      o.blocks, o.warps, 100.0 * o.share, words_of(o.limit), k.waves);
+  if (!k.counters.empty()) {
+    for (const Counter& known : counters()) {
+      const auto found = k.counters.find(known.key);
+      if (found == k.counters.end() || known.key.starts_with("stall_")) continue;
+      text += fmt::format("    {:<18} {:>12.6g}  {}\n", known.key, found->second, known.about);
+    }
+  }
+  if (const auto shares = stall_shares(k); !shares.empty()) {
+    text +=
+        fmt::format("    warps wait ({}):",
+                    shares.front().exposed ? "exposed: nothing else could be issued" : "all, hidden or not");
+    for (const StallShare& share : shares)
+      if (share.share >= 0.02) text += fmt::format(" {} {:.0f} %", share.reason, 100.0 * share.share);
+    text += "\n";
+  }
+  if (!k.lines.empty()) {
+    text += fmt::format("    the source lines with most of {} samples{}:\n", k.samples,
+                        p.dropped_samples == 0 ? "" : fmt::format(" ({} dropped)", p.dropped_samples));
+    for (std::size_t i = 0; i < std::min(most_lines, k.lines.size()); ++i) {
+      const LineStalls& line = k.lines[i];
+      text += fmt::format("    {:>6} {:>5.1f} %  {:<44} {}\n",
+                          line.line == 0 ? std::string("other") : fmt::format("{}", line.line),
+                          100.0 * static_cast<double>(line.samples) /
+                              static_cast<double>(std::max<std::uint64_t>(1, k.samples)),
+                          stalls_words(line), line.text);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Report explain(const Profile& profile) {
+  Report report;
+  report.headline = headline_of(profile);
+  for (const Rule& rule : rules())
+    if (auto found = rule.apply(profile)) report.findings.push_back(std::move(*found));
+  std::stable_sort(report.findings.begin(), report.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.weight > b.weight; });
+  if (!report.findings.empty()) report.limited_by = report.findings.front().kind;
+  return report;
+}
+
+std::vector<Change> differences(const Profile& parent, const Profile& child) {
+  std::vector<Change> changes;
+  if (parent.median_us > 0.0 && child.median_us > 0.0) {
+    const double ratio = parent.median_us / child.median_us;
+    changes.push_back({"median_us", parent.median_us, child.median_us,
+                       fmt::format("{} became {}: {:.1f} % {} (timed once each, not side by side)",
+                                   time_words(parent.median_us), time_words(child.median_us),
+                                   100.0 * std::abs(ratio - 1.0), ratio >= 1.0 ? "faster" : "slower")});
+  }
+  const KernelProfile *before = main_kernel(parent), *after = main_kernel(child);
+  if (before == nullptr || after == nullptr) return changes;
+  const auto tell = [&](std::string what, double was, double is, std::string words) {
+    changes.push_back({std::move(what), was, is, std::move(words)});
+  };
+  for (const Counter& known : counters()) {
+    const auto was = before->counters.find(known.key), is = after->counters.find(known.key);
+    if (was == before->counters.end() || is == after->counters.end() || known.key.starts_with("stall_") ||
+        known.key == "duration_ns" || known.key.starts_with("cycles"))
+      continue;
+    const bool share = known.key.ends_with("_pct");
+    const double larger = std::max(std::abs(was->second), std::abs(is->second));
+    const bool matters = share ? std::abs(is->second - was->second) >= least_points
+                               : std::abs(is->second - was->second) > least_share * larger;
+    if (matters)
+      tell(std::string(known.key), was->second, is->second,
+           fmt::format("{}: {:.4g} became {:.4g} ({})", known.key, was->second, is->second, known.about));
+  }
+  const auto shares_before = stall_shares(*before), shares_after = stall_shares(*after);
+  const auto share_of = [](const std::vector<StallShare>& shares, const std::string& reason) {
+    for (const StallShare& share : shares)
+      if (share.reason == reason) return share.share;
+    return 0.0;
+  };
+  if (!shares_before.empty() && !shares_after.empty()) {
+    std::vector<std::string> reasons;
+    for (const auto* shares : {&shares_before, &shares_after})
+      for (const StallShare& share : *shares)
+        if (std::find(reasons.begin(), reasons.end(), share.reason) == reasons.end())
+          reasons.push_back(share.reason);
+    for (const std::string& reason : reasons) {
+      const double was = share_of(shares_before, reason), is = share_of(shares_after, reason);
+      if (std::abs(is - was) >= 0.03)
+        tell("stall_" + reason, was, is,
+             fmt::format("waiting for {} ({}): {:.0f} % became {:.0f} % of the waiting",
+                         words_of_stall(reason).about, reason, 100.0 * was, 100.0 * is));
+    }
+  }
+  const auto number = [&](const char* what, double was, double is, const char* words) {
+    if (was != is) tell(what, was, is, fmt::format("{}: {:.6g} became {:.6g}", words, was, is));
+  };
+  number("registers", before->registers, after->registers, "registers of a thread");
+  number("stack_bytes", before->stack_bytes, after->stack_bytes, "bytes of stack");
+  number("shared_bytes", before->static_shared_bytes + before->dynamic_shared_bytes,
+         after->static_shared_bytes + after->dynamic_shared_bytes, "bytes of shared memory of a block");
+  number("occupancy_warps", before->occupancy.warps, after->occupancy.warps,
+         "warps that fit on a multiprocessor");
+  if (before->occupancy.limit != after->occupancy.limit)
+    tell("occupancy_limit", static_cast<double>(before->occupancy.limit),
+         static_cast<double>(after->occupancy.limit),
+         fmt::format("occupancy was limited by {}, and is by {}", words_of(before->occupancy.limit),
+                     words_of(after->occupancy.limit)));
+  return changes;
+}
+
+json report_json(const Profile& profile, const Profile* parent) {
+  json all = {{"profile", profile}, {"report", facts_of(explain(profile))}, {"against", nullptr}};
+  if (parent == nullptr) return all;
+  json changes = json::array();
+  for (const Change& change : differences(*parent, profile))
+    changes.push_back(
+        {{"what", change.what}, {"before", change.before}, {"after", change.after}, {"words", change.words}});
+  all["against"] = {{"variant", parent->variant},
+                    {"median_us", parent->median_us},
+                    {"limited_by", explain(*parent).limited_by},
+                    {"changes", changes}};
+  return all;
+}
+
+std::string report_text(const Profile& profile, const Profile* parent) {
+  const Report report = explain(profile);
+  std::string text = report.headline + "\n";
+  std::size_t number = 0;
+  for (const Finding& finding : report.findings)
+    text += fmt::format("  {}. {} [{}]\n", ++number, finding.words, finding.kind);
+  if (report.findings.empty()) text += "  Nothing stands out in what is known.\n";
+  for (const std::string& why : profile.missing) text += fmt::format("  not known: {}\n", why);
+  if (profile.passes > 0)
+    text += fmt::format("  counted in {} pass{} ({})\n", profile.passes, profile.passes == 1 ? "" : "es",
+                        profile.replay);
+  for (const KernelProfile& kernel : profile.kernels) text += kernel_words(kernel, profile);
+  if (!profile.resources.empty()) {
+    text += "  machine code:";
+    for (const auto& [name, value] : profile.resources) text += fmt::format(" {} {:.6g}", name, value);
+    text += "\n";
+  }
+  if (parent == nullptr) return text;
+  text += fmt::format("  against {} ({}):\n", parent->kernel_name, parent->variant.substr(0, 12));
+  const auto changes = differences(*parent, profile);
+  for (const Change& change : changes) text += fmt::format("    {}\n", change.words);
+  if (changes.empty()) text += "    nothing differs that was measured in both\n";
+  return text;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,122 @@
+#include "evaluators/profile/metric_sets.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace cultivar {
+namespace {
+
+// Chosen so that the quick set takes one pass on every chip since Ampere (tests/evaluators/profile).
+constexpr Counter all[] = {
+    {"tensor_pct", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", true, true,
+     "% of all cycles in which the tensor pipe works"},
+    {"warps_active_pct", "sm__warps_active.avg.pct_of_peak_sustained_active", true, true,
+     "% of the warps that a multiprocessor can hold, while it has any"},
+    {"issue_pct", "smsp__issue_active.avg.pct_of_peak_sustained_active", true, true,
+     "% of a scheduler's cycles in which it issues an instruction"},
+    {"dram_pct", "dram__throughput.avg.pct_of_peak_sustained_elapsed", true, true,
+     "% of the memory's peak throughput"},
+    {"xu_pct", "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", true, true,
+     "% of the peak of special functions and conversions (exp2, rcp)"},
+    {"l2_pct", "lts__t_sectors.avg.pct_of_peak_sustained_elapsed", true, true, "% of L2's peak of sectors"},
+    {"shared_pct", "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", true, true,
+     "% of the peak of L1 and shared memory's data pipe, conflicts included"},
+    {"duration_ns", "gpu__time_duration.sum", true, true, "ns, slower than when it is timed"},
+    {"cycles", "sm__cycles_elapsed.max", true, true, "cycles of the slowest multiprocessor"},
+    {"cycles_active", "sm__cycles_active.avg", true, true,
+     "cycles with a warp, of the average multiprocessor"},
+    {"dram_read_bytes", "dram__bytes_read.sum", true, false, "bytes from memory"},
+    {"dram_write_bytes", "dram__bytes_write.sum", true, false, "bytes to memory"},
+    {"fma_pct", "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active", false, true,
+     "% of the peak of multiply-adds"},
+    {"alu_pct", "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active", false, true,
+     "% of the peak of integer and logic instructions"},
+    {"l2_hit_pct", "lts__t_sector_hit_rate.pct", false, true, "% of L2's sectors that were there"},
+    {"bank_conflicts", "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", false, true,
+     "extra passes over shared memory because of its banks"},
+    {"shared_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", false, true,
+     "passes over shared memory, conflicts included"},
+    {"instructions", "smsp__inst_executed.sum", false, true, "instructions of warps"},
+    {"local_loads", "smsp__inst_executed_op_local_ld.sum", false, true, "loads of local memory (spills)"},
+    {"local_stores", "smsp__inst_executed_op_local_st.sum", false, true, "stores to local memory (spills)"},
+    {"stall_gmma", "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio", false, false,
+     "warps that wait so, for each instruction issued"},
+    {"stall_barrier", "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", false, true, ""},
+    {"stall_long_scoreboard", "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+     false, true, ""},
+    {"stall_short_scoreboard", "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio",
+     false, true, ""},
+    {"stall_wait", "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", false, true, ""},
+    {"stall_math_pipe_throttle",
+     "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio", false, true, ""},
+    {"stall_mio_throttle", "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio", false,
+     true, ""},
+    {"stall_membar", "smsp__average_warps_issue_stalled_membar_per_issue_active.ratio", false, true, ""},
+    {"stall_no_instruction", "smsp__average_warps_issue_stalled_no_instruction_per_issue_active.ratio", false,
+     true, ""},
+    {"stall_not_selected", "smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio", false,
+     true, ""},
+};
+
+constexpr StallReasonWords reasons[] = {
+    {"gmma", "wgmma results or its registers",
+     "more wgmma in flight, or softmax of one tile beside the product of another"},
+    {"barrier", "other warps at a block-wide barrier",
+     "narrower barriers (named, or mbarrier), evener work among warps"},
+    {"long_scoreboard", "global or local memory",
+     "load earlier (more stages, TMA or cp.async), more loads in flight, fewer bytes"},
+    {"short_scoreboard", "shared memory, special functions or other variable-latency units",
+     "fewer or wider accesses to shared memory, no bank conflicts, fewer exp2 and conversions"},
+    {"wait", "the fixed latency of its last instruction", "more independent instructions in each warp"},
+    {"math_pipe_throttle", "a busy arithmetic pipe", "move work to another pipe, or do less of it"},
+    {"mio_throttle", "the queue of shared memory and special functions",
+     "fewer or wider shared-memory instructions"},
+    {"lg_throttle", "the queue of global and local memory", "wider loads, fewer local accesses, TMA"},
+    {"membar", "a memory fence", "fewer or narrower fences"},
+    {"no_instruction", "its instructions to be fetched",
+     "a shorter loop body: less unrolling, fewer copies of the code"},
+    {"no_instructions", "its instructions to be fetched",
+     "a shorter loop body: less unrolling, fewer copies of the code"},
+    {"not_selected", "other warps, which were issued first", "nothing: there are enough warps"},
+    {"selected", "nothing: it was issued", "nothing"},
+    {"sleeping", "the end of nanosleep", "shorter sleeps, or try_wait of an mbarrier"},
+    {"branch_resolving", "a branch's target", "fewer branches in the inner loop"},
+    {"branch_resolve", "a branch's target", "fewer branches in the inner loop"},
+    {"dispatch_stall", "the dispatcher", "fewer conflicts of registers and pipes"},
+    {"drain", "its last stores before it ends", "coalesced, wider or earlier stores (TMA)"},
+    {"imc_miss", "constants that are not cached", "fewer different constants, or registers"},
+    {"tex_throttle", "the texture queue", "fewer texture and surface instructions"},
+    {"misc", "something else", ""},
+};
+
+}  // namespace
+
+std::span<const Counter> counters() {
+  return all;
+}
+
+std::vector<std::string> metric_names(bool full) {
+  std::vector<std::string> names;
+  for (const Counter& counter : all)
+    if (full || counter.quick) names.emplace_back(counter.metric);
+  return names;
+}
+
+StallReasonWords words_of_stall(std::string_view reason) {
+  const auto* const found =
+      std::find_if(std::begin(reasons), std::end(reasons),
+                   [&](const StallReasonWords& known) { return known.reason == reason; });
+  return found == std::end(reasons) ? StallReasonWords{reason, reason, ""} : *found;
+}
+
+CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values) {
+  CounterValues result;
+  for (const Counter& counter : all)
+    for (std::size_t i = 0; i < std::min(metrics.size(), values.size()); ++i)
+      if (metrics[i] == counter.metric && std::isfinite(values[i]))
+        result[std::string(counter.key)] = values[i];
+  return result;
+}
+
+}  // namespace cultivar

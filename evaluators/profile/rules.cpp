@@ -1,0 +1,327 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluators/profile/bottleneck.hpp"
+
+namespace cultivar {
+namespace {
+
+// A unit that is busier than this for most of the time is what limits a kernel; below the second it is not.
+constexpr double busy_pct = 60.0, idle_pct = 20.0;
+constexpr double noted = 0.03;  // the least share of the time that is worth a finding
+
+using Found = std::optional<Finding>;
+
+std::optional<double> counter(const Profile& p, std::string_view key) {
+  const KernelProfile* kernel = main_kernel(p);
+  if (kernel == nullptr) return std::nullopt;
+  const auto found = kernel->counters.find(key);
+  return found == kernel->counters.end() ? std::nullopt : std::optional(found->second);
+}
+
+Found busy(const Profile& p, std::string_view kind, std::string_view key, std::string_view form) {
+  const auto value = counter(p, key);
+  if (!value || *value < busy_pct) return std::nullopt;
+  return Finding{std::string(kind), *value / 100.0, fmt::format(fmt::runtime(form), *value)};
+}
+
+Found tensor_pipe(const Profile& p) {
+  if (auto found =
+          busy(p, "tensor_pipe", "tensor_pct",
+               "the tensor pipe works in {:.0f} % of all cycles: it is the limit. What is left are idle "
+               "cycles between products, and less arithmetic"))
+    return found;
+  const auto value = counter(p, "tensor_pct");
+  const bool arithmetic = p.flops_us > p.bytes_us && p.flops_us > 0.0;
+  if (!value || !arithmetic || *value >= idle_pct) return std::nullopt;
+  // The ceilings are those of the tensor pipe.
+  return Finding{"tensor_pipe_idle", 0.5 * (1.0 - *value / 100.0),
+                 *value < 0.5
+                     ? "the tensor pipe is not used at all: all products go through slower pipes (use "
+                       "mma.sync, or wgmma on Hopper)"
+                     : fmt::format("the tensor pipe works in {:.1f} % of all cycles only, on a workload "
+                                   "that is mostly products",
+                                   *value)};
+}
+
+Found dram(const Profile& p) {
+  auto found = busy(p, "dram", "dram_pct", "memory is at {:.0f} % of its peak throughput: it is the limit");
+  const auto read = counter(p, "dram_read_bytes"), written = counter(p, "dram_write_bytes");
+  if (!read || !written || p.bytes <= 0.0) return found;
+  const double times = (*read + *written) / p.bytes;
+  if (found)
+    found->words += fmt::format("; it moves {:.2f} times the bytes that the workload must", times);
+  else if (times > 2.0 && counter(p, "dram_pct").value_or(0.0) > idle_pct)
+    return Finding{
+        "dram_traffic", 0.15,
+        fmt::format("memory moves {:.1f} times the bytes that the workload must ({:.1f} MB read, {:.1f} "
+                    "MB written, {:.1f} MB needed)",
+                    times, *read * 1e-6, *written * 1e-6, p.bytes * 1e-6)};
+  return found;
+}
+
+Found l2(const Profile& p) {
+  auto found = busy(p, "l2", "l2_pct", "L2 is at {:.0f} % of its peak of sectors: it is the limit");
+  if (const auto hits = counter(p, "l2_hit_pct"); found && hits)
+    found->words += fmt::format(" (hit rate {:.0f} %); larger tiles or multicast ask it less often", *hits);
+  return found;
+}
+
+Found shared_memory(const Profile& p) {
+  return busy(
+      p, "shared_memory", "shared_pct",
+      "the data pipe of L1 and shared memory is at {:.0f} % of its peak: it is the limit. Wider accesses, "
+      "fewer passes, operands from registers");
+}
+
+Found bank_conflicts(const Profile& p) {
+  const auto conflicts = counter(p, "bank_conflicts"), all = counter(p, "shared_wavefronts");
+  if (!conflicts || !all || *all <= 0.0) return std::nullopt;
+  const double share = *conflicts / *all, pipe = counter(p, "shared_pct").value_or(0.0) / 100.0;
+  if (share < 0.1 || share * pipe < noted) return std::nullopt;
+  return Finding{
+      "bank_conflicts", std::min(1.0, share * pipe),
+      fmt::format("{:.0f} % of the passes over shared memory are bank conflicts ({:.2g} of them): pad or "
+                  "swizzle the rows",
+                  100.0 * share, *conflicts)};
+}
+
+Found issue_slots(const Profile& p) {
+  return busy(
+      p, "issue_slots", "issue_pct",
+      "the schedulers issue an instruction in {:.0f} % of their cycles: fewer instructions are what helps "
+      "(wider ones, less address arithmetic, fewer conversions)");
+}
+
+Found special_functions(const Profile& p) {
+  return busy(
+      p, "special_functions", "xu_pct",
+      "special functions and conversions are at {:.0f} % of their peak: they are the limit. Fewer exp2, "
+      "or some of them as polynomials on the FMA pipe");
+}
+
+Found arithmetic_pipes(const Profile& p) {
+  auto fma = busy(p, "fma_pipe", "fma_pct", "the FMA pipe is at {:.0f} % of its peak: it is the limit");
+  auto alu = busy(p, "alu_pipe", "alu_pct",
+                  "the integer and logic pipe is at {:.0f} % of its peak: it is the limit (addresses, masks, "
+                  "maxima, packing)");
+  if (fma && alu) return fma->weight >= alu->weight ? fma : alu;
+  return fma ? fma : alu;
+}
+
+std::string lines_words(const KernelProfile& kernel, std::string_view reason) {
+  std::vector<std::pair<std::uint64_t, const LineStalls*>> lines;
+  for (const LineStalls& line : kernel.lines)
+    if (const auto found = line.stalls.find(reason); line.line > 0 && found != line.stalls.end())
+      lines.emplace_back(std::max(found->second.samples, found->second.exposed), &line);
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (lines.size() > 3) lines.resize(3);
+  std::string words;
+  for (const auto& [samples, line] : lines)
+    words += fmt::format(
+        "{}{}", words.empty() ? lines.size() > 1 ? ", most in lines " : ", most in line " : ", ", line->line);
+  return words;
+}
+
+Found exposed_latency(const Profile& p) {
+  const KernelProfile* kernel = main_kernel(p);
+  if (kernel == nullptr) return std::nullopt;
+  const auto issue = counter(p, "issue_pct"), tensor = counter(p, "tensor_pct");
+  const std::vector<StallShare> shares = stall_shares(*kernel);
+  if (shares.empty()) return std::nullopt;
+  // While the tensor pipe works, a warp that waits for it costs nothing.
+  const double hidden = std::max(issue.value_or(0.0), tensor.value_or(0.0)) / 100.0;
+  const double exposed = issue || tensor ? std::clamp(1.0 - hidden, 0.0, 1.0) : 0.5;
+  if (exposed < 0.2) return std::nullopt;
+  std::string words = issue ? fmt::format(
+                                  "latency is exposed: the schedulers have nothing to issue in {:.0f} % of "
+                                  "their cycles. Warps wait for",
+                                  100.0 - *issue)
+                            : std::string("warps wait for");
+  int told = 0;
+  for (const StallShare& share : shares) {
+    if (told == 3 || share.share < 0.1) break;
+    const StallReasonWords about = words_of_stall(share.reason);
+    words += fmt::format("{} {} ({}, {:.0f} %{})", told++ == 0 ? "" : ";", about.about, share.reason,
+                         100.0 * share.share, lines_words(*kernel, share.reason));
+  }
+  if (told == 0) return std::nullopt;
+  if (const auto first = words_of_stall(shares.front().reason); !first.remedy.empty())
+    words += fmt::format(". What usually helps: {}", first.remedy);
+  return Finding{"exposed_latency", exposed * 0.9, words};
+}
+
+Found few_warps(const Profile& p) {
+  const KernelProfile* kernel = main_kernel(p);
+  if (kernel == nullptr || kernel->occupancy.blocks == 0) return std::nullopt;
+  const Occupancy& o = kernel->occupancy;
+  const auto issue = counter(p, "issue_pct"), active = counter(p, "warps_active_pct");
+  const double tensor = counter(p, "tensor_pct").value_or(0.0);
+  if (o.share > 0.5 || issue.value_or(0.0) >= busy_pct || tensor >= busy_pct) return std::nullopt;
+  const int threads = static_cast<int>(kernel->block[0] * kernel->block[1] * kernel->block[2]);
+  std::string words = fmt::format(
+      "{} block{} of {} threads fit on a multiprocessor: {:.0f} % of its warps, limited "
+      "by {} ({} registers a thread, {} bytes of shared memory a block)",
+      o.blocks, o.blocks == 1 ? "" : "s", threads, 100.0 * o.share, words_of(o.limit), kernel->registers,
+      kernel->static_shared_bytes + kernel->dynamic_shared_bytes);
+  if (active) words += fmt::format("; {:.0f} % were there on average", *active);
+  return Finding{"occupancy", 0.3 * (1.0 - o.share), words};
+}
+
+Found launch_and_tail(const Profile& p) {
+  const KernelProfile* kernel = main_kernel(p);
+  if (kernel == nullptr || kernel->waves <= 0.0) return std::nullopt;
+  const double blocks = static_cast<double>(kernel->grid[0]) * kernel->grid[1] * kernel->grid[2];
+  const auto cycles = counter(p, "cycles"), active = counter(p, "cycles_active");
+  if (cycles && active && *cycles > 0.0) {  // what was seen counts for more than what the grid lets expect
+    const double idle = 1.0 - *active / *cycles;
+    if (idle < noted) return std::nullopt;
+    return Finding{
+        "tail", idle,
+        fmt::format("multiprocessors have no warp for {:.0f} % of the time on average: {:.0f} blocks are "
+                    "{:.2f} waves of what fits at once, and some end earlier than others",
+                    100.0 * idle, blocks, kernel->waves)};
+  }
+  const double lost = 1.0 - kernel->waves / std::ceil(kernel->waves);
+  if (lost < noted) return std::nullopt;
+  return Finding{
+      "tail", lost,
+      fmt::format("{:.0f} blocks are {:.2f} waves of what fits on the device at once: up to {:.0f} % of it "
+                  "is idle at the end",
+                  blocks, kernel->waves, 100.0 * lost)};
+}
+
+Found spills(const Profile& p) {
+  const auto loads = counter(p, "local_loads"), stores = counter(p, "local_stores"),
+             all = counter(p, "instructions");
+  if (loads && stores && all && *all > 0.0) {
+    const double share = (*loads + *stores) / *all;
+    if (share < 0.005) return std::nullopt;
+    return Finding{
+        "local_memory", std::min(1.0, 5.0 * share),
+        fmt::format("{:.1f} % of the instructions load or store local memory: spilled registers, or "
+                    "arrays with indices that are not constant",
+                    100.0 * share)};
+  }
+  const auto spilled = p.resources.find("spill_bytes");
+  if (spilled == p.resources.end() || spilled->second <= 0.0) return std::nullopt;
+  return Finding{"local_memory", 0.1, fmt::format("{:.0f} bytes of registers are spilled", spilled->second)};
+}
+
+Found several_kernels(const Profile& p) {
+  double all = 0.0;
+  for (const KernelProfile& kernel : p.kernels)
+    if (const auto ns = kernel.counters.find("duration_ns"); ns != kernel.counters.end()) all += ns->second;
+  const KernelProfile* kernel = main_kernel(p);
+  if (p.kernels.size() < 2 || all <= 0.0 || kernel == nullptr) return std::nullopt;
+  const double others = 1.0 - kernel->counters.at("duration_ns") / all;
+  if (others < noted) return std::nullopt;
+  return Finding{
+      "several_kernels", others,
+      fmt::format("{:.0f} % of the time goes to the plan's other kernels; what is said here is about '{}'",
+                  100.0 * others, kernel->name)};
+}
+
+Found clocks(const Profile& p) {
+  if (p.throttle.empty()) return std::nullopt;
+  std::string words = fmt::format("the clock was slowed ({})", p.throttle);
+  if (p.clock_mhz > 0.0) words += fmt::format(": {:.0f} MHz", p.clock_mhz);
+  if (p.power_w > 0.0) words += fmt::format(" at {:.0f} W and {:.0f} C", p.power_w, p.temperature_c);
+  return Finding{"clock", 0.1, words + ". Less work, or less movement of data, gives clock back"};
+}
+
+// Of a cpu variant, by its machine code alone.
+Found narrow_vectors(const Profile& p) {
+  const auto resource = [&](const char* name) {
+    const auto found = p.resources.find(name);
+    return found == p.resources.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto bits = resource("widest_vector_bits"), all = resource("instructions"),
+             wide = resource("vector_instructions");
+  if (!bits || !all || !wide || *all <= 0.0) return std::nullopt;
+  if (*bits == 0.0) return Finding{"narrow_vectors", 0.4, "its machine code uses no vector registers at all"};
+  if (*wide / *all >= 0.1) return std::nullopt;
+  return Finding{
+      "narrow_vectors", 0.2,
+      fmt::format("only {:.0f} of its {:.0f} instructions work on {:.0f}-bit registers, the widest it uses",
+                  *wide, *all, *bits)};
+}
+
+Found near_the_roof(const Profile& p) {
+  if (p.floor_us() <= 0.0 || p.median_us <= 0.0 || p.floor_us() / p.median_us < 0.85) return std::nullopt;
+  return Finding{
+      "roofline", p.floor_us() / p.median_us,
+      "it is within 15 % of the most that this device was seen to do: only less work makes it faster"};
+}
+
+constexpr Rule all_rules[] = {
+    {"roofline", near_the_roof},
+    {"tensor_pipe", tensor_pipe},
+    {"dram", dram},
+    {"l2", l2},
+    {"shared_memory", shared_memory},
+    {"bank_conflicts", bank_conflicts},
+    {"issue_slots", issue_slots},
+    {"special_functions", special_functions},
+    {"arithmetic_pipes", arithmetic_pipes},
+    {"exposed_latency", exposed_latency},
+    {"occupancy", few_warps},
+    {"tail", launch_and_tail},
+    {"local_memory", spills},
+    {"several_kernels", several_kernels},
+    {"clock", clocks},
+    {"narrow_vectors", narrow_vectors},
+};
+
+}  // namespace
+
+std::span<const Rule> rules() {
+  return all_rules;
+}
+
+const KernelProfile* main_kernel(const Profile& p) {
+  const KernelProfile* main = nullptr;
+  const auto weight = [](const KernelProfile& kernel) {
+    const auto ns = kernel.counters.find("duration_ns");
+    return ns == kernel.counters.end() ? static_cast<double>(kernel.samples) : ns->second;
+  };
+  for (const KernelProfile& kernel : p.kernels)
+    if (main == nullptr || weight(kernel) > weight(*main)) main = &kernel;
+  return main;
+}
+
+std::vector<StallShare> stall_shares(const KernelProfile& kernel) {
+  std::vector<StallShare> shares;
+  double exposed = 0.0, samples = 0.0, ratios = 0.0;
+  const auto counts = [](std::string_view reason) {
+    return reason != "selected" && reason != "not_selected";
+  };
+  for (const auto& [reason, count] : kernel.stalls) {
+    if (!counts(reason)) continue;
+    exposed += static_cast<double>(count.exposed);
+    samples += static_cast<double>(count.samples);
+  }
+  constexpr std::string_view prefix = "stall_";
+  for (const auto& [key, value] : kernel.counters)
+    if (key.starts_with(prefix) && counts(std::string_view(key).substr(prefix.size()))) ratios += value;
+  if (exposed + samples > 0.0) {
+    for (const auto& [reason, count] : kernel.stalls)
+      if (counts(reason))
+        shares.push_back({reason,
+                          exposed > 0.0 ? static_cast<double>(count.exposed) / exposed
+                                        : static_cast<double>(count.samples) / samples,
+                          exposed > 0.0});
+  } else if (ratios > 0.0) {
+    for (const auto& [key, value] : kernel.counters)
+      if (key.starts_with(prefix) && counts(std::string_view(key).substr(prefix.size())))
+        shares.push_back({key.substr(prefix.size()), value / ratios, false});
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const StallShare& a, const StallShare& b) { return a.share > b.share; });
+  return shares;
+}
+
+}  // namespace cultivar

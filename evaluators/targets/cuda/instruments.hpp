@@ -1,0 +1,14 @@
+// The counters and samplers of a GPU.
+#pragma once
+
+#include <memory>
+
+#include "evaluators/targets/cuda/gpu.hpp"
+#include "evaluators/targets/instruments.hpp"
+
+namespace cultivar::cuda {
+
+// The Gpu outlives it.
+std::unique_ptr<Instruments> make_instruments(Gpu&);
+
+}  // namespace cultivar::cuda

@@ -1,0 +1,58 @@
+// Where warps are and why they wait, by CUPTI's PC Sampling API.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "evaluators/targets/cuda/cupti.hpp"
+#include "evaluators/targets/cuda/gpu.hpp"
+#include "evaluators/targets/instruments.hpp"
+
+namespace cultivar::cuda {
+
+// What a stall metric of CUPTI is about: "smsp__pcsamp_warps_issue_stalled_wait_not_issued" is "wait",
+// exposed.
+struct StallName {
+  std::string reason;
+  bool exposed = false;
+};
+StallName stall_name(const std::string& cupti_name);
+
+class PcSampling : public LaunchWatch {
+ public:
+  static Expected<std::unique_ptr<PcSampling>> begin(const Cupti&, Gpu&, int period);
+  ~PcSampling() override;
+  void before() override;
+  void after() override;
+  Expected<PcSamples> end();
+
+ private:
+  PcSampling(const Cupti& cupti, Gpu& gpu) : cupti_(cupti), gpu_(gpu) {}
+  struct Buffer {
+    std::vector<cupti::PcData> pcs;
+    std::vector<cupti::StallReason> reasons;
+    cupti::SamplingData data{};
+  };
+  void make(Buffer&) const;
+  Expected<void> name_reasons();
+  Expected<void> configure(int period);
+  Expected<void> collect();
+  void take(const cupti::SamplingData&);
+  Expected<void> call(int (*)(cupti::SamplingParams*), const char* name) const;
+  void note(Expected<void>);
+
+  const Cupti& cupti_;
+  Gpu& gpu_;
+  bool enabled_ = false;
+  std::map<std::uint32_t, StallName> reasons_;
+  Buffer own_, delivered_;  // CUPTI's, to be filled at the end; ours, to be filled when asked
+  // function, offset, reason -> samples, exposed
+  std::map<std::tuple<std::string, std::uint64_t, std::string>, std::pair<std::uint64_t, std::uint64_t>>
+      seen_;
+  std::uint64_t total_ = 0, dropped_ = 0;
+  Expected<void> trouble_;
+};
+
+}  // namespace cultivar::cuda
