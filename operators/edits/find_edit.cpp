@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "operators/edits/edits.hpp"
+#include "operators/edits/lines.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::string_view manifest_mark = "/*--- cultivar";
+
+bool is_marker(std::string_view line, char sign, std::string_view word) {
+  const std::string_view text = trimmed_end(line);
+  const std::size_t signs = text.find_first_not_of(sign);
+  if (signs == std::string_view::npos) return word.empty() && text.size() >= 5 && text.size() <= 9;
+  if (signs < 5 || signs > 9 || word.empty()) return false;
+  const std::size_t at = text.find_first_not_of(' ', signs);
+  return at != std::string_view::npos && text.substr(at) == word;
+}
+bool is_fence(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("```");
+}
+
+tl::unexpected<Refusal> refuse(std::string words) {
+  return tl::make_unexpected(Refusal{std::move(words)});
+}
+
+}  // namespace
+
+tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_bytes) {
+  if (answer.size() > max_bytes)
+    return refuse(fmt::format("The answer has {} bytes; at most {} are read. Send SEARCH/REPLACE blocks.",
+                              answer.size(), max_bytes));
+  const std::vector<std::string_view> lines = lines_of(answer);
+  Blocks blocks;
+  std::optional<WholeSource> whole;
+  std::optional<std::string> fenced;
+  enum class In { text, search, replace } in = In::text;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i];
+    const int number = static_cast<int>(i) + 1;
+    if (in == In::text && is_marker(line, '<', "SEARCH")) {
+      blocks.push_back({"", "", number});
+      in = In::search;
+    } else if (in == In::search && is_marker(line, '=', "")) {
+      in = In::replace;
+    } else if (in == In::replace && is_marker(line, '>', "REPLACE")) {
+      in = In::text;
+    } else if (in != In::text) {
+      if (is_marker(line, '<', "SEARCH"))
+        return refuse(
+            fmt::format("The block that begins in line {} of your answer is not closed before the next "
+                        "one in line {}: each needs a line '=======' and a line '>>>>>>> REPLACE'.",
+                        blocks.back().line, number));
+      (in == In::search ? blocks.back().search : blocks.back().replace) += line;
+      if (!line.ends_with('\n')) (in == In::search ? blocks.back().search : blocks.back().replace) += '\n';
+    } else if (is_fence(line)) {
+      if (fenced && fenced->find(manifest_mark) != std::string::npos) whole = WholeSource{std::move(*fenced)};
+      fenced = fenced ? std::nullopt : std::optional<std::string>("");
+    } else if (fenced) {
+      *fenced += line;
+    }
+  }
+  if (in != In::text)
+    return refuse(
+        fmt::format("The block that begins in line {} of your answer is not closed: it needs a line "
+                    "'=======' and a line '>>>>>>> REPLACE'. Was the answer cut off?",
+                    blocks.back().line));
+  if (fenced && fenced->find(manifest_mark) != std::string::npos)
+    return refuse("The code block with the whole source is not closed by ```. Was the answer cut off?");
+  if (whole && !blocks.empty())
+    return refuse("The answer has both a whole source and SEARCH/REPLACE blocks. Send one of the two.");
+  if (whole) return *std::move(whole);
+  if (!blocks.empty()) return blocks;
+  // Some send the file and nothing else.
+  if (const std::size_t at = answer.find_first_not_of(" \t\r\n");
+      at != std::string_view::npos && answer.substr(at).starts_with(manifest_mark))
+    return WholeSource{std::string(answer.substr(at))};
+  return refuse(
+      "The answer has no edit. Send SEARCH/REPLACE blocks (<<<<<<< SEARCH, =======, >>>>>>> REPLACE), or the "
+      "whole "
+      "source, beginning with its manifest (/*--- cultivar), between two lines of ```.");
+}
+
+}  // namespace cultivar

@@ -1,0 +1,111 @@
+#include "operators/knowledge/knowledge.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "evaluators/yaml/strict_yaml.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw InputError(file.string() + ": cannot be read");
+  return text.str();
+}
+
+Note parse_note(const fs::path& file) {
+  const std::string text = read_text(file);
+  const std::size_t end = text.starts_with("---\n") ? text.find("\n---\n", 3) : std::string::npos;
+  if (end == std::string::npos)
+    throw InputError(file.string() +
+                     ":1: a note begins with a head between two lines of --- (title, bottlenecks; see "
+                     "operators/knowledge/README.md)");
+  // An empty line in place of the first ---, so that lines are those of the file.
+  YamlMap head = parse_yaml(text.substr(3, end - 2), file.string()).map();
+  Note note;
+  note.name = file.stem().string();
+  note.title = head.require("title").string();
+  note.bottlenecks = head.require("bottlenecks").strings();
+  const auto list = [&](std::string_view key) {
+    const auto node = head.optional(key);
+    return node ? node->strings() : std::vector<std::string>();
+  };
+  note.warnings = list("warnings");
+  note.targets = list("targets");
+  note.tasks = list("tasks");
+  note.architectures = list("architectures");
+  head.finish();
+  note.body = text.substr(end + 5);
+  return note;
+}
+
+// Smaller is better; none: it has nothing to say here.
+constexpr int says_nothing = 1 << 20;
+int rank_of(const Note& note, const Situation& situation) {
+  const auto knows = [&](const std::string& words) {
+    return situation.compiler_output.find(words) != std::string::npos;
+  };
+  if (std::any_of(note.warnings.begin(), note.warnings.end(), knows)) return 0;
+  for (std::size_t i = 0; i < situation.bottlenecks.size(); ++i)
+    if (contains(note.bottlenecks, situation.bottlenecks[i])) return 1 + static_cast<int>(i);
+  if (contains(note.tasks, situation.task)) return 1 + static_cast<int>(situation.bottlenecks.size());
+  return says_nothing;
+}
+
+bool applies(const Note& note, const Situation& situation) {
+  const auto allows = [](const std::vector<std::string>& list, const std::string& item) {
+    return list.empty() || item.empty() || std::any_of(list.begin(), list.end(), [&](const std::string& one) {
+             return item.starts_with(one);
+           });
+  };
+  return (note.targets.empty() || contains(note.targets, situation.target)) &&
+         (note.tasks.empty() || contains(note.tasks, situation.task)) &&
+         allows(note.architectures, situation.architecture);
+}
+
+}  // namespace
+
+std::vector<Note> load_notes(const std::vector<fs::path>& folders) {
+  std::map<std::string, Note> by_name;
+  for (const fs::path& folder : folders) {
+    if (!fs::is_directory(folder))
+      throw InputError(folder.string() + ": is no folder of notes (does it exist, and may you read it?)");
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const fs::path& file = entry.path();
+      if (file.extension() != ".md" || file.filename() == "README.md") continue;
+      Note note = parse_note(file);
+      by_name[note.name] = std::move(note);
+    }
+  }
+  std::vector<Note> notes;
+  notes.reserve(by_name.size());
+  for (auto& [name, note] : by_name) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const Situation& situation) {
+  std::vector<std::pair<int, const Note*>> ranked;
+  for (const Note& note : notes)
+    if (const int rank = rank_of(note, situation); applies(note, situation) && rank < says_nothing)
+      ranked.emplace_back(rank, &note);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const Note*> picked;
+  picked.reserve(ranked.size());
+  for (const auto& [rank, note] : ranked) picked.push_back(note);
+  return picked;
+}
+
+}  // namespace cultivar

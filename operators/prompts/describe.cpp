@@ -1,0 +1,133 @@
+#include "operators/prompts/describe.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace cultivar {
+namespace {
+
+std::string read_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string number(double value) {
+  return value == static_cast<double>(static_cast<std::int64_t>(value))
+             ? fmt::format("{}", static_cast<std::int64_t>(value))
+             : fmt::format("{:.6g}", value);
+}
+
+std::string time_of(double us) {
+  if (us >= 1e6) return fmt::format("{:.3g} s", us * 1e-6);
+  return us >= 1e3 ? fmt::format("{:.4g} ms", us * 1e-3) : fmt::format("{:.4g} us", us);
+}
+
+}  // namespace
+
+std::string fenced(const std::string& text, const std::string& language) {
+  std::size_t longest = 2, run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  return fence + language + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n";
+}
+
+std::string describe_task(const Task& task, const std::vector<Workload>& workloads) {
+  std::string words = fmt::format("`{}`: {}.\n\nDimensions:\n", task.name, task.summary);
+  for (const Dimension& d : task.dimensions) words += fmt::format("- {}: {}\n", d.name, d.about);
+  words += "\nTensors (contiguous, outermost dimension first):\n";
+  for (const TensorSpec& t : task.tensors)
+    words += fmt::format("- {} ({}): {} [{}]\n", t.name, t.role == Role::input ? "input" : "output",
+                         t.dtype ? name_of(*t.dtype) : "the workload's dtype", fmt::join(t.shape, ", "));
+  if (!task.parameters.empty()) words += "\nParameters:\n";
+  for (const Parameter& p : task.parameters)
+    words += fmt::format("- {} ({}): {}\n", p.name, p.flag ? "flag, 0 or 1" : name_of(p.type), p.about);
+  for (const auto& [name, expression] : task.let)
+    words +=
+        fmt::format("{}let {} = {}\n", &name == &task.let.front().first ? "\n" : "", name, expression.text());
+  words += fmt::format(
+      "\nCost model: operations {}; bytes {}. A variant is ranked by {} of the median time, geometric mean "
+      "over the workloads.\n",
+      task.cost.flops.text(), task.cost.bytes.text(), task.cost.by_bytes ? "GB/s" : "operations a second");
+  words += fmt::format(
+      "\nAn output is right when its maximum and RMS error against the fp64 oracle stay below {} times those "
+      "of the legal roundings (`reference_row_rounded`, below), over all of it and over each {} rows.\n",
+      number(task.tolerance.factor), task.tolerance.block_rows);
+  words += "\nThe oracle (reference.cpp):\n" + fenced(read_text(task.folder / "reference.cpp"), "cpp");
+  words += "\nTimed workloads:\n";
+  for (const Workload& w : workloads) {
+    words += fmt::format("- {} ({}):", w.name, name_of(w.dtype));
+    for (const auto& [name, value] : w.values) words += fmt::format(" {}={}", name, number(value));
+    words += fmt::format("; {:.4g} Gop, {:.4g} MB\n", task.flops(w) * 1e-9, task.bytes(w) * 1e-6);
+  }
+  return words;
+}
+
+std::string describe_device(const std::string& description, const Facts& facts) {
+  std::string words = description + "\n";
+  for (const auto& [name, value] : facts) words += fmt::format("- {} = {}\n", name, number(value));
+  return words;
+}
+
+std::string describe_configuration(const Configuration& configuration) {
+  std::string words;
+  for (const auto& [name, value] : configuration)
+    words += fmt::format("{}{}={}", words.empty() ? "" : " ", name,
+                         std::holds_alternative<std::int64_t>(value)
+                             ? std::to_string(std::get<std::int64_t>(value))
+                             : std::get<std::string>(value));
+  return words.empty() ? "defaults" : words;
+}
+
+std::string describe_measurements(const Evaluation& evaluation, const std::vector<Workload>& workloads,
+                                  const std::vector<double>& floors_us,
+                                  const std::vector<Reference>& references) {
+  std::string words = fmt::format("Fitness {:.5g} {}.", evaluation.fitness, evaluation.unit);
+  for (const auto& [name, value] : evaluation.resources.values)
+    words += fmt::format(" {} {}.", name, number(value));
+  words += "\n\n| workload | median | q1 - q3 | value |";
+  const bool floors = floors_us.size() == workloads.size();
+  if (floors) words += " of roofline |";
+  for (const Reference& reference : references) words += fmt::format(" vs {} |", reference.name);
+  words += "\n|---|---|---|---|";
+  for (std::size_t i = 0; i < references.size() + (floors ? 1 : 0); ++i) words += "---|";
+  words += "\n";
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    const auto row = std::find_if(evaluation.workloads.begin(), evaluation.workloads.end(),
+                                  [&](const WorkloadResult& r) { return r.workload == workloads[i].name; });
+    if (row == evaluation.workloads.end()) continue;
+    words += fmt::format("| {} | {} | {} - {} | {:.4g} {} |", row->workload, time_of(row->median_us),
+                         time_of(row->q1_us), time_of(row->q3_us), row->value, row->unit);
+    if (floors)
+      words += fmt::format(" {:.0f} % |", row->median_us > 0.0 ? 100.0 * floors_us[i] / row->median_us : 0.0);
+    for (const Reference& reference : references) {
+      const double other = i < reference.values.size() ? reference.values[i] : 0.0;
+      words += other > 0.0 ? fmt::format(" {:.3f}x |", row->value / other) : std::string(" - |");
+    }
+    words += "\n";
+  }
+  return words;
+}
+
+std::string describe_rejection(const Evaluation& evaluation, std::size_t most_bytes) {
+  std::string text = evaluation.diagnostics;
+  if (text.size() > most_bytes) {
+    const std::size_t head = most_bytes * 2 / 3, tail = most_bytes - head;
+    text = text.substr(0, head) + fmt::format("\n[... {} bytes left out ...]\n", text.size() - most_bytes) +
+           text.substr(text.size() - tail);
+  }
+  std::string words =
+      fmt::format("Refused at stage `{}`: {}\n", name_of(evaluation.stage), evaluation.reason);
+  if (!text.empty()) words += fenced(text);
+  return words;
+}
+
+}  // namespace cultivar

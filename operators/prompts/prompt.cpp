@@ -1,0 +1,73 @@
+#include "operators/prompts/prompt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <kainjow/mustache.hpp>
+#include <regex>
+
+#include "evaluators/error.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+
+namespace mustache = kainjow::mustache;
+
+std::int64_t estimated_tokens(std::string_view text) {
+  return (static_cast<std::int64_t>(text.size()) + 2) / 3;
+}
+
+PromptTemplate::PromptTemplate(std::string text, std::string origin, const std::vector<std::string>& slots)
+    : text_(std::move(text)) {
+  static const std::regex tag(R"(\{\{([{#/^&>=]?)\s*([^}\s]*))");
+  for (std::sregex_iterator at(text_.begin(), text_.end(), tag), end; at != end; ++at) {
+    const std::string sign = (*at)[1], name = (*at)[2];
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + at->position(), '\n');
+    if (name.starts_with('!')) continue;
+    if (sign == ">" || sign == "=")
+      throw InputError(fmt::format("{}:{}: '{{{{{}' is not for prompts (use slots, sections and comments)",
+                                   origin, line, sign));
+    if (std::find(slots.begin(), slots.end(), name) == slots.end())
+      throw InputError(
+          fmt::format("{}:{}: no slot is called '{}'{}", origin, line, name, did_you_mean(name, slots)));
+  }
+  if (const mustache::mustache parsed(text_); !parsed.is_valid())
+    throw InputError(fmt::format("{}: {} (write braces of code inside a piece, not in the template)", origin,
+                                 parsed.error_message()));
+}
+
+std::string PromptTemplate::filled(const std::vector<Piece>& pieces) const {
+  mustache::data data;
+  std::vector<std::string> slots;
+  for (const Piece& piece : pieces)
+    if (std::find(slots.begin(), slots.end(), piece.slot) == slots.end()) slots.push_back(piece.slot);
+  for (const std::string& slot : slots) {
+    std::string text;
+    for (const Piece& piece : pieces) {
+      if (piece.slot != slot) continue;
+      if (!text.empty()) text += text.ends_with('\n') ? "\n" : "\n\n";
+      text += piece.text;
+    }
+    while (text.ends_with('\n')) text.pop_back();
+    if (!text.empty()) data.set(slot, text);
+  }
+  mustache::mustache parsed(text_);
+  parsed.set_custom_escape([](const std::string& text) { return text; });
+  return parsed.render(data);
+}
+
+Prompt PromptTemplate::render(std::vector<Piece> pieces, std::int64_t budget_tokens) const {
+  Prompt prompt;
+  for (;;) {
+    prompt.text = filled(pieces);
+    prompt.tokens = estimated_tokens(prompt.text);
+    if (prompt.tokens <= budget_tokens) return prompt;
+    const auto least = std::max_element(pieces.rbegin(), pieces.rend(),
+                                        [](const Piece& a, const Piece& b) { return a.rank < b.rank; });
+    if (least == pieces.rend() || least->rank == 0) return prompt;
+    prompt.left_out.push_back(least->name.empty() ? least->slot : least->name);
+    pieces.erase(std::next(least).base());
+  }
+}
+
+}  // namespace cultivar

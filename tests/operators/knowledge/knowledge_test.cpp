@@ -1,0 +1,105 @@
+#include "operators/knowledge/knowledge.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "evaluators/error.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using cultivar::testing::ScratchFolder;
+
+namespace {
+
+const std::filesystem::path kOwn = std::string(CULTIVAR_SOURCE_DIR) + "/operators/knowledge/notes";
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+
+std::string complaint(const std::filesystem::path& folder) {
+  try {
+    load_notes({folder});
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no complaint";
+}
+
+std::vector<std::string> names(const std::vector<const Note*>& notes) {
+  std::vector<std::string> result;
+  for (const Note* note : notes) result.push_back(note->name);
+  return result;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(knowledge)
+
+BOOST_AUTO_TEST_CASE(our_own_notes_are_whole) {
+  const auto notes = load_notes({kOwn});
+  BOOST_TEST(notes.size() >= 10u);
+  for (const Note& note : notes) {
+    BOOST_TEST_CONTEXT(note.name) {
+      BOOST_TEST(!note.title.empty());
+      BOOST_TEST(!note.bottlenecks.empty());
+      BOOST_TEST(note.body.size() > 400u);
+      BOOST_TEST(note.body.size() < 6000u);  // a note has to fit a prompt beside others
+      BOOST_TEST(note.body.find("---\n") == std::string::npos);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before_all) {
+  const auto notes = load_notes({kOwn});
+  Situation situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, ""};
+  auto picked = names(pick_notes(notes, situation));
+  BOOST_TEST_REQUIRE(picked.size() >= 2u);
+  BOOST_TEST(picked.front() == "shared_memory_banks");
+  const auto at = [&](const std::string& name) { return std::find(picked.begin(), picked.end(), name); };
+  BOOST_TEST((at("tiles_waves_tail") != picked.end()));
+  situation.compiler_output = "ptxas info: (C7510) Potential Performance Loss: wgmma.mma_async";
+  picked = names(pick_notes(notes, situation));
+  BOOST_TEST((at("wgmma") < at("shared_memory_banks")));
+}
+
+BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_left_out) {
+  const auto notes = load_notes({kOwn});
+  const auto has = [&](const Situation& situation, const std::string& name) {
+    const auto picked = names(pick_notes(notes, situation));
+    return std::find(picked.begin(), picked.end(), name) != picked.end();
+  };
+  BOOST_TEST(has({"cuda", "attention_forward", "sm_90a", {}, ""}, "attention_on_hopper"));
+  BOOST_TEST(!has({"cuda", "attention_forward", "sm_90a", {}, ""}, "blackwell_attention"));
+  BOOST_TEST(has({"cuda", "attention_forward", "sm_100a", {}, ""}, "blackwell_attention"));
+  BOOST_TEST(!has({"cpu", "attention_forward", "", {"tensor_pipe"}, ""}, "wgmma"));
+  BOOST_TEST(!has({"cuda", "softmax", "sm_90a", {"tensor_pipe_idle"}, ""}, "attention_on_hopper"));
+}
+
+BOOST_AUTO_TEST_CASE(a_users_note_replaces_ours_of_the_same_name) {
+  ScratchFolder scratch;
+  write(scratch.path() / "wgmma.md", "---\ntitle: Mine\nbottlenecks: [tail]\n---\nUse mine.\n");
+  write(scratch.path() / "README.md", "no head here");
+  const auto notes = load_notes({kOwn, scratch.path()});
+  const auto mine = std::find_if(notes.begin(), notes.end(), [](const Note& n) { return n.name == "wgmma"; });
+  BOOST_TEST_REQUIRE((mine != notes.end()));
+  BOOST_TEST(mine->title == "Mine");
+  BOOST_TEST(mine->body == "Use mine.\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_note_is_named_with_its_line) {
+  ScratchFolder scratch;
+  BOOST_TEST(complaint(scratch.path() / "gone").find("gone") != std::string::npos);
+  const auto file = scratch.path() / "mine.md";
+  write(file, "# no head\n");
+  BOOST_TEST(complaint(scratch.path()).find("mine.md:1") != std::string::npos);
+  write(file, "---\ntitle: Mine\nbottleneck: [tail]\n---\nwords\n");
+  const std::string message = complaint(scratch.path());
+  BOOST_TEST(message.find("mine.md:3") != std::string::npos, message);
+  BOOST_TEST(message.find("bottlenecks") != std::string::npos, message);
+  write(file, "---\nbottlenecks: [tail]\n---\nwords\n");
+  BOOST_TEST(complaint(scratch.path()).find("'title' is missing") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
