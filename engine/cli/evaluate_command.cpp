@@ -152,7 +152,6 @@ int evaluate_command(const Arguments& arguments) {
     clear_step();
     if (interrupted()) return 130;
     print(source.origin, id, evaluation, !beside.empty(), output);
-    json report;
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
       const Variant variant = *bench.lint(source);
       const Profile profile =
