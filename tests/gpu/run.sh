@@ -127,6 +127,7 @@ for step in $steps; do
       ;;
     verify)
       [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
+      command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
       timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build'"
       timed verify 60 "$best/build/verify" --quick
       ;;
