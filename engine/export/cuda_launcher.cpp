@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
@@ -29,12 +30,9 @@ std::string_view pointee(Dtype dtype) {
 
 // Evaluated on the card that runs it: a grid of one block a multiprocessor follows the card.
 std::string fact(const std::string& name, double value) {
-  if (name == "num_sms") return "attribute(16)";
-  if (name == "l2_bytes") return "attribute(38)";
-  if (name == "threads_max") return "attribute(39)";
-  if (name == "registers_max") return "attribute(82)";
-  if (name == "smem_max") return "attribute(97)";
-  if (name == "compute_capability") return "capability_";
+  static const std::set<std::string> asked{"num_sms",       "l2_bytes", "threads_max",
+                                           "registers_max", "smem_max", "compute_capability"};
+  if (asked.contains(name)) return name + "_";
   return literal(value);
 }
 

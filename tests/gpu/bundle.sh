@@ -7,22 +7,33 @@ build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
-for name in cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements \
-  bench-cudnn-independent tests-gpu; do
+programs="cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements tests-gpu"
+for name in $programs; do
+  if [ ! -x "$build/bin/$name" ]; then
+    echo "bundle.sh: $build has no $name: build all of it" >&2
+    exit 1
+  fi
+done
+if [ -x "$build/bin/bench-cudnn-independent" ]; then programs="$programs bench-cudnn-independent"; fi
+for name in $programs; do
   program=$build/bin/$name
   strip -o "$out/bin/$name" "$program"
   ldd "$program" | awk '$2 == "=>" { print $3 }'
 done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | while read -r library; do
   cp -L "$library" "$out/lib/"
 done
-for contender in "$build"/lib/libcultivar-contender-*.so; do  # their vendors' libraries are on the machine
-  if [ -e "$contender" ]; then strip -o "$out/lib/$(basename "$contender")" "$contender"; fi
+for library in "$build"/lib/libcultivar-contender-*.so; do  # those that this build has; vendors' own are on the machine
+  if [ -e "$library" ]; then strip -o "$out/lib/$(basename "$library")" "$library"; fi
 done
+cp -r "$source/configs" "$out/"
 mkdir -p "$out/source/evaluators/contenders"
 cp "$source/evaluators/contenders/cultivar_contender.h" "$out/source/evaluators/contenders/"
-cp -r "$source/configs" "$out/"
 cp -r "$source/configs" "$out/source/"
 cp -r "$source/tests/kernels" "$out/source/tests/"
+if [ -d "$source/evaluators/contenders" ]; then  # tests build a contender against its header
+  mkdir -p "$out/source/evaluators/contenders"
+  cp "$source"/evaluators/contenders/*.h "$out/source/evaluators/contenders/"
+fi
 cp "$source/tests/gpu/run.sh" "$out/"
 kib=$(du -sk "$out" | cut -f1)
 echo "$out: $kib KiB"

@@ -4,7 +4,8 @@
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
 # CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
 # `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
-every="doctor session misbehaviour judgements contenders cudnn_independent profile smoke_failures evaluate search views export verify"
+every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify contenders cudnn_independent
+  profile"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -29,15 +30,6 @@ rm -f "$out/logs.txt" "$out/table.txt"
 ! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,temperature.gpu,power.draw --format=csv,noheader
 echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo absent), cmake $(cmake --version 2>/dev/null | head -n 1 || echo absent)"
 
-# Contenders find their vendors' libraries by name; where those lie elsewhere than toolkits usually do, they are found so.
-vendors=
-for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
-  found=$(find /usr/local /opt /usr/lib -name "$library" -not -path "*/stubs/*" 2>/dev/null | head -n 1)
-  echo "$library: ${found:-not found}"
-  if [ -n "$found" ]; then vendors=$vendors$(dirname "$found"):; fi
-done
-export LD_LIBRARY_PATH="$vendors${LD_LIBRARY_PATH:-}"
-
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
 failed=0
 timed() {  # name, limit in seconds, command...: output to the log
@@ -60,7 +52,7 @@ last() {
   if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
   pattern='^.'
   case $1 in
-    session | misbehaviour | contenders | profile) pattern='\*\*\*|error: in|fatal' ;;
+    session | misbehaviour | profile | contenders) pattern='\*\*\*|error: in|fatal' ;;
     judgements | smoke_failures) pattern='^judged' ;;
     doctor) pattern='GFLOPS|unusable' ;;
     evaluate) pattern='TFLOPS|rejected' ;;
@@ -75,17 +67,45 @@ last() {
   echo "${found:-$(tail -n 1 "$work/$1.log")}" | tr -s ' \t' ' ' | cut -c1-150
 }
 
+# Contenders find their vendors' libraries by name; where those lie elsewhere than toolkits usually do, they are found so.
+vendors=
+find_vendors() {
+  [ -z "$vendors" ] || return 0  # found before
+  for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
+    found=$(find /usr/local /opt /usr/lib -name "$library" -not -path "*/stubs/*" 2>/dev/null | head -n 1)
+    echo "$library: ${found:-not found}"
+    if [ -n "$found" ]; then vendors=$vendors$(dirname "$found"):; fi
+  done
+}
+suite() {  # step, limit, the suite of tests-gpu: where this build has it
+  if ! "$bin/tests-gpu" --list_content 2>&1 | grep -q "^$3"; then
+    tell "$1" - - "this build has no suite $3"
+    return 0
+  fi
+  timed "$1" "$2" env "LD_LIBRARY_PATH=$vendors${LD_LIBRARY_PATH:-}" "$bin/tests-gpu" --run_test="$3" --log_level=message \
+    --color_output=no
+}
+
 for step in $steps; do
   case $step in
     doctor) timed doctor 100 "$bin/cultivar" doctor ;;
-    session) timed session 100 "$bin/tests-gpu" --run_test=cuda_session --log_level=message --color_output=no ;;
-    misbehaviour) timed misbehaviour 160 "$bin/tests-gpu" --run_test=cuda_misbehaviour --log_level=message --color_output=no ;;
-    judgements) timed judgements 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 "$attention/seeds/cuda_wgmma.cu" ;;
+    session) suite session 100 cuda_session ;;
+    misbehaviour) suite misbehaviour 160 cuda_misbehaviour ;;
+    profile) suite profile 150 cuda_profile ;;
     contenders)
-      timed contenders 100 "$bin/tests-gpu" --run_test=cuda_contender --log_level=message --color_output=no
+      find_vendors
+      suite contenders 100 cuda_contender
       ;;
-    cudnn_independent) timed cudnn_independent 90 "$bin/bench-cudnn-independent" "$attention" avo_mha 50 ;;
-    profile) timed profile 150 "$bin/tests-gpu" --run_test=cuda_profile --log_level=message --color_output=no ;;
+    cudnn_independent)
+      find_vendors
+      if [ -x "$bin/bench-cudnn-independent" ]; then
+        timed cudnn_independent 90 env "LD_LIBRARY_PATH=$vendors${LD_LIBRARY_PATH:-}" \
+          "$bin/bench-cudnn-independent" "$attention" avo_mha 50
+      else
+        tell cudnn_independent - - "this build has no bench-cudnn-independent"
+      fi
+      ;;
+    judgements) timed judgements 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 "$attention/seeds/cuda_wgmma.cu" ;;
     smoke_failures) timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
       "$source/tests/kernels/cuda/cheats/answers_a_constant.cu" ;;
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
@@ -107,6 +127,7 @@ for step in $steps; do
       ;;
     verify)
       [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
+      command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
       timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build'"
       timed verify 60 "$best/build/verify" --quick
       ;;
@@ -117,14 +138,15 @@ for step in $steps; do
   esac
 done
 
-for name in doctor session misbehaviour judgements contenders cudnn_independent profile smoke_failures evaluate search status show lineage replay export verify; do
+for name in doctor session misbehaviour judgements smoke_failures evaluate search status show lineage replay export \
+  verify contenders cudnn_independent profile; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
     session | misbehaviour | judgements)
       grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
-    profile) cat "$work/$name.log" ;;
+    cudnn_independent | profile) cat "$work/$name.log" ;;
     smoke_failures) tail -n 1 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
     show) head -n 30 "$work/$name.log" ;;
