@@ -14,14 +14,14 @@ namespace {
 struct Desk {
   TemporaryFolder folder;
   Desk() {
-    const std::filesystem::path task = folder / "softmax";
+    const std::filesystem::path task = folder / "own_softmax";
     std::filesystem::copy(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax", task,
                           std::filesystem::copy_options::recursive);
     std::string text = read_text(task / "task.yaml");
     const std::string from = "      - {R: 8192, C: 2048}\n", to = "      - {R: 8192, C: 4096}\n";
     const std::size_t begin = text.find(from), end = text.find(to) + to.size();
     BOOST_REQUIRE(begin < end);
-    text.replace(begin, end - begin, "      - {R: 2048, C: 1024}\n      - {R: 1500, C: 1111}\n");
+    text.replace(begin, end - begin, "      - {R: 4096, C: 2048}\n      - {R: 3000, C: 2222}\n");
     write_text(task / "task.yaml", text);
   }
   CommandResult run(std::vector<std::string> arguments) {
@@ -41,7 +41,7 @@ bool has(const std::string& text, const std::string& part) {
 BOOST_FIXTURE_TEST_SUITE(contender, Desk)
 
 BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those_that_fail) {
-  const auto result = run({"evaluate", "./softmax", "vectorised", "--contender", library(""), "--contender",
+  const auto result = run({"evaluate", "own_softmax", "vectorised", "--contender", library(""), "--contender",
                            library("WRONG"), "--contender", library("CRASHES"), "--json"});
   BOOST_TEST_INFO(result.err);
   BOOST_TEST(result.exit == 0);
@@ -55,22 +55,22 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those
   BOOST_TEST(has(told, "contender WRONG: wrong result on "), told);
   BOOST_TEST(has(told, "contender CRASHES: it has cost the worker, and is left out"), told);
 
-  const auto words = run({"evaluate", "./softmax", "vectorised", "--contender", library("REFUSES")});
+  const auto words = run({"evaluate", "own_softmax", "vectorised", "--contender", library("REFUSES")});
   BOOST_TEST(words.exit == 0);
-  BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R2048_C1024_f32"), words.out);
-  BOOST_TEST(has(words.out, "1000 columns alone, and this is 1024"), words.out);
+  BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R4096_C2048_f32"), words.out);
+  BOOST_TEST(has(words.out, "1000 columns alone, and this is 2048"), words.out);
 }
 
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
   const auto result =
-      run({"compare", "./softmax", "vectorised", library(""), "--max-seconds", "3", "--json"});
+      run({"compare", "own_softmax", "vectorised", library(""), "--max-seconds", "3", "--json"});
   BOOST_TEST_INFO(result.err);
   BOOST_TEST(result.exit == 0);
   const auto told = facts(result);
   BOOST_TEST(told["verdict"] != "worse");
   BOOST_TEST(told["ratio"].get<double>() > 1.0);
   BOOST_TEST(told["b_id"].get<std::string>().size() == 64u);
-  const auto wrong = run({"compare", "./softmax", "vectorised", library("WRONG")});
+  const auto wrong = run({"compare", "own_softmax", "vectorised", library("WRONG")});
   BOOST_TEST(wrong.exit == 1);
   BOOST_TEST(has(wrong.out, "incumbent: wrong result on "), wrong.out);
 }
@@ -91,11 +91,11 @@ BOOST_AUTO_TEST_CASE(an_unknown_or_absent_contender_is_bad_usage_and_says_what_t
 
 BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   const auto configuration = [&](const std::string& contenders) {
-    write_text(
-        folder / "search.yaml",
-        "name: own\ntask: ./softmax\nworkloads: cpu_quick\nseeds: [vectorised]\ncontenders: " + contenders +
-            "\nbudget: {evaluations: 1, wall: 3m}\nevaluation: {screening_samples: 5, max_samples: 8, "
-            "max_seconds: 1s}\n");
+    write_text(folder / "search.yaml",
+               "name: own\ntask: ./own_softmax\nworkloads: cpu_quick\nseeds: [vectorised]\ncontenders: " +
+                   contenders +
+                   "\nbudget: {evaluations: 1, wall: 3m}\nevaluation: {screening_samples: 5, max_samples: 8, "
+                   "max_seconds: 1s}\n");
   };
   configuration("[nosuch]");
   const auto refused = run({"run", "search.yaml"});
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   const auto told = facts(run({"status", "run", "--json"}));
   BOOST_TEST(told["best"]["ratios"]["plain"].get<double>() > 0.0);
   BOOST_TEST(!told["best"]["ratios"].contains("REFUSES"));
-  BOOST_TEST(has(result.err, "contender REFUSES: unsupported on R2048_C1024_f32"), result.err);
+  BOOST_TEST(has(result.err, "contender REFUSES: unsupported on R4096_C2048_f32"), result.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
