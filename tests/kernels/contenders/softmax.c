@@ -1,6 +1,6 @@
-/* A contender for softmax on the cpu, as a user would write one from cultivar_contender.h alone; and, by macros, what
- * contenders get wrong: OLD_ABI, NO_LAUNCH, OTHER_TASK, OTHER_TARGET, REFUSES, FAILS_TO_PREPARE, FAILS, CRASHES, HANGS,
- * WRONG, LEAVES_SOME, WRITES_BEHIND, CHANGES_INPUT. */
+/* A contender for softmax on the cpu, as a user would write one from cultivar_contender.h alone; and, by
+ * macros, what contenders get wrong: OLD_ABI, NO_LAUNCH, OTHER_TASK, OTHER_TARGET, REFUSES, FAILS_TO_PREPARE,
+ * FAILS, CRASHES, HANGS, WRONG, LEAVES_SOME, WRITES_BEHIND, CHANGES_INPUT. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload, 
     return CULTIVAR_CONTENDER_UNSUPPORTED;
   }
   if (workload->tensor_count != 2 || strcmp(y->name, "y") != 0 || !y->is_output || y->rank != 2 ||
-      y->extents[0] != plan.rows || y->strides[0] != plan.columns || y->strides[1] != 1 || workload->threads == 0) {
+      y->extents[0] != plan.rows || y->strides[0] != plan.columns || y->strides[1] != 1 ||
+      workload->threads == 0) {
     snprintf(error_text, sizeof error_text, "%s is not described as the header says", workload->name);
     return CULTIVAR_CONTENDER_FAILED;
   }

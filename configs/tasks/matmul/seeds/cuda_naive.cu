@@ -75,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(kThreads* kThreads)
     for (int i = thread; i < kSide * DEPTH; i += kThreads * kThreads) {
       const int depth = i / kSide, column = i % kSide;
       const bool inside = k + depth < K && left + column < N;
-      b_tile[depth][column] = inside ? widened(b[static_cast<long long>(k + depth) * N + left + column]) : 0.0f;
+      b_tile[depth][column] =
+          inside ? widened(b[static_cast<long long>(k + depth) * N + left + column]) : 0.0f;
     }
     __syncthreads();
 #pragma unroll
