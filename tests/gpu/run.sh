@@ -25,10 +25,11 @@ timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softm
   "$source/tests/kernels/cuda/cheats/answers_a_constant.cu"
 timed profile 150 "$bin/tests-gpu" --run_test=cuda_profile --log_level=message --color_output=no
 
-grep -hE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$out"/session.log "$out"/misbehaviour.log \
-  "$out"/judgements.log | cut -c1-220
-tail -n 1 "$out"/smoke_failures.log
 echo "--- profiles"
-cut -c1-200 "$out"/profile.log
+cut -c1-180 "$out"/profile.log
+echo "--- what failed, and figures"
+grep -hE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$out"/session.log "$out"/misbehaviour.log \
+  "$out"/judgements.log "$out"/profile.log | cut -c1-220
+tail -n 1 "$out"/smoke_failures.log
 echo "--- step, exit code, seconds"
 cat "$out/table"
