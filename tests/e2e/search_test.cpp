@@ -170,4 +170,26 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
   BOOST_TEST(contains(result.err, "file"));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_promoted_has_a_profile_and_so_has_what_is_asked_for) {
+  write_own_task(folder.path(), "{evaluations: 6, wall: 3m}");
+  const auto result = run({"run", "search.yaml", "--set", "evaluation.profile=elites", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST_REQUIRE(result.exit == 0);
+  const auto best = facts(run({"show", "own", "best", "--json"}));
+  BOOST_TEST_REQUIRE(best["profile"].is_object());
+  BOOST_TEST(best["profile"]["profile"]["variant"] == best["variant"]);
+  BOOST_TEST(best["profile"]["profile"]["median_us"].get<double>() > 0.0);
+  BOOST_TEST(best["profile"]["profile"]["set"] == "quick");
+  BOOST_TEST(contains(run({"show", "own", "best"}).out, "Profile"));
+  BOOST_TEST(run({"replay", "own"}).exit == 0);
+
+  const auto asked = run({"profile", "own:2", "--full", "--against", "own:best", "--json"});
+  BOOST_TEST_INFO(asked.err);
+  BOOST_TEST_REQUIRE(asked.exit == 0);
+  BOOST_TEST(facts(asked)["against"]["variant"] == best["variant"]);
+  BOOST_TEST(contains(asked.err, "Kept in the record"));
+  BOOST_TEST(facts(run({"show", "own", "2", "--json"}))["profile"]["profile"]["set"] == "full");
+  BOOST_TEST(run({"replay", "own"}).exit == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
