@@ -146,7 +146,7 @@ int profile_command(const Arguments& arguments) {
     other = subject_of(house, against, fs::absolute(subject.task_folder).string()).source;
   }
 
-  Workbench bench(house, task, where);
+  Workbench bench(house, task, where, true);
   const Profile profile = bench.profile(subject.source, workload, full);
   if (interrupted()) return 130;
   std::optional<Profile> parent;
