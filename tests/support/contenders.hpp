@@ -19,8 +19,11 @@ inline std::filesystem::path contender_library(const std::filesystem::path& fold
   const auto compiled = run_command(
       {"cc", "-std=c99", "-pedantic", "-Wall", "-Werror", "-Wno-unused", "-O2", "-shared", "-fPIC",
        "-I" + source + "/evaluators/contenders", macro.empty() ? "-DPLAIN" : "-D" + macro,
-       source + "/tests/kernels/contenders/softmax.c", "-o", made.string(), "-lm"});
-  if (compiled.exit != 0) throw std::runtime_error(compiled.out + compiled.err);
+       source + "/tests/kernels/contenders/softmax.c", "-o", made.string(), "-lm"},
+      {.folder = {}, .environment = {}, .deadline_s = 240.0});
+  if (compiled.exit != 0)
+    throw std::runtime_error("cc ended with " + std::to_string(compiled.exit) + "\n" + compiled.out +
+                             compiled.err);
   return made;
 }
 
