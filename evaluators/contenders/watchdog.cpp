@@ -10,6 +10,7 @@ namespace cultivar {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
+constexpr std::int64_t kSuspendedNs = 2'000'000'000;
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -38,9 +39,17 @@ void Watchdog::watch(const char* call, double seconds) {
 
 void Watchdog::look() {
   std::unique_lock lock(mutex_);
+  std::int64_t last = now_ns();
   while (!ending_.wait_for(lock, kBetweenLooks, [this] { return end_; })) {
-    const std::int64_t due = due_ns_;
-    if (due == 0 || now_ns() < due) continue;
+    const std::int64_t now = now_ns(), since = now - last;
+    last = now;
+    std::int64_t due = due_ns_;
+    if (due == 0 || now < due) continue;
+    // A process that was stopped, or starved, for a while is not late for that.
+    if (since > kSuspendedNs) {
+      due_ns_.compare_exchange_strong(due, due + since);
+      continue;
+    }
     fmt::print(stderr, "{} did not return from {} within {:g} s\n", who_, call_.load(), limit_s_.load());
     std::fflush(stderr);
     ::_exit(exit_overdue);
