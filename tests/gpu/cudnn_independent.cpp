@@ -167,7 +167,6 @@ struct Bench {
     if (outputs != plain.outputs())
       throw std::runtime_error("the plain loop computes something else on " + w.name);
 
-    const double prepared = now() - start;
     std::mt19937_64 order(secret_seed());
     std::vector<double> ours, theirs, ratios, clocks, after, power;
     while (static_cast<int>(ratios.size()) < kMost &&
@@ -193,13 +192,12 @@ struct Bench {
         },
         0.95, 1);
     fmt::print(
-        "{:<36} judge {:>8.1f} us [{:.1f}, {:.1f}] {:>6.1f} TFLOPS, plain {:>8.1f} us [{:.1f}, {:.1f}], "
-        "judge/plain {:.4f} [{:.4f}, {:.4f}] 95% {:.4f}..{:.4f} n={} {} discarded, {:.0f} MHz in the run, "
-        "{:.0f} after, "
-        "{:.0f} W, set-up {:.1f} s\n",
-        w.name, 1e6 * a.median, 1e6 * a.q1, 1e6 * a.q3, 1e-12 * task.flops(w) / a.median, 1e6 * b.median,
-        1e6 * b.q1, 1e6 * b.q3, q.median, q.q1, q.q3, interval.lower, interval.upper, ratios.size(),
-        judge.discarded, median(clocks), median(after), median(power), prepared);
+        "{:<33} judge/plain {:.4f} [{:.4f}, {:.4f}] 95% {:.4f}..{:.4f} n={}; judge {:.1f} us [{:.1f}, "
+        "{:.1f}] "
+        "{:.1f} TFLOPS; plain {:.1f} [{:.1f}, {:.1f}]; {:.0f} MHz ({:.0f} after), {:.0f} W, {} discarded\n",
+        w.name, q.median, q.q1, q.q3, interval.lower, interval.upper, ratios.size(), 1e6 * a.median,
+        1e6 * a.q1, 1e6 * a.q3, 1e-12 * task.flops(w) / a.median, 1e6 * b.median, 1e6 * b.q1, 1e6 * b.q3,
+        median(clocks), median(after), median(power), judge.discarded);
     std::fflush(stdout);
     return q.median;
   }
