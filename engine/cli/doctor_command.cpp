@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "operators/llm/providers.hpp"
 
 namespace cultivar {
 namespace {
@@ -202,6 +204,21 @@ int doctor_command(const Arguments& arguments) {
       lacks("the cuda target", error.what(), false);
     }
   }
+
+  output.line("\nLanguage models (a search without them needs none)");
+  json keys = json::object(), programs = json::object();
+  for (const ProviderFacts& provider : known_providers()) {
+    const std::string name = provider.api_key_env;
+    if (name.empty() || keys.contains(name)) continue;
+    const char* const value = std::getenv(name.c_str());
+    keys[name] = value && *value;  // whether, and never what
+    report("key", fmt::format("{} is {}", name, keys[name] ? "set" : "not set"));
+  }
+  for (const char* program : {"claude", "codex", "opencode"}) {
+    programs[program] = on_path(program);
+    if (programs[program]) report("program", fmt::format("{} can be asked by provider command", program));
+  }
+  facts["language_models"] = {{"keys", keys}, {"programs", programs}};
 
   facts["missing"] = missing;
   output.line(missing.empty() ? "\nNothing is missing." : "\nMissing");

@@ -84,11 +84,19 @@ bool salvage(const fs::path& database, const fs::path& damaged) {
       attach.bind(1, damaged.string());
       attach.exec();
     }
+    upgrade_schema(db);  // the checkpoint may be older than the program that wrote the rest
+    const auto is_there = [&db](const std::string& table) {
+      SQLite::Statement q(db, "SELECT 1 FROM damaged.sqlite_master WHERE type = 'table' AND name = ?");
+      q.bind(1, table);
+      return q.executeStep();
+    };
     SQLite::Transaction transaction(db);
-    for (const char* whole : {"meta", "tallies", "individuals"})  // their rows change after they were written
-      db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
+    // Their rows change after they were written.
+    for (const char* whole : {"meta", "tallies", "individuals", "exchanges"})
+      if (is_there(whole))
+        db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
     for (const GrowingTable& table : growing_tables())
-      if (table.name != "individuals")
+      if (table.name != "individuals" && is_there(table.name))
         db.exec(
             fmt::format("INSERT INTO main.{0} SELECT * FROM damaged.{0} WHERE {1} > (SELECT "
                         "coalesce(max({1}), 0) FROM main.{0})",
