@@ -36,8 +36,8 @@ ChatService::~ChatService() {
 }
 
 void ChatService::ask(ChatOrder order, std::stop_token stop, ServedListener listener) {
-  std::list<Call> one(1);
-  Call& call = one.front();
+  std::list<ServedCall> one(1);
+  ServedCall& call = one.front();
   call.order = std::move(order);
   call.hash = hash_of(call.order.request);
   call.listener = std::move(listener);

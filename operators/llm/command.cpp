@@ -103,7 +103,7 @@ ChatResult from_claude(const std::string& text) {
 
 class Run {
  public:
-  Run(const CommandOptions& options, const ChatRequest& request,
+  Run(const CommandModelOptions& options, const ChatRequest& request,
       const std::function<void(const ChatDelta&)>& delta)
       : options_(options), prompt_(plain_prompt(request)), delta_(delta) {}
 
@@ -205,7 +205,7 @@ class Run {
       if (output_.size() > options_.bounds.answer_bytes)
         return trouble(Kind::too_large,
                        fmt::format("killed: more than {} bytes of output", options_.bounds.answer_bytes));
-      if (delta_ && options_.answer == CommandOptions::Answer::text)
+      if (delta_ && options_.answer == CommandModelOptions::Answer::text)
         delta_({ChatDelta::Kind::text, {buffer.data(), static_cast<std::size_t>(got)}});
     }
   }
@@ -222,9 +222,9 @@ class Run {
   }
 
   ChatResult answer(const fs::path& answer_file) {
-    if (options_.answer == CommandOptions::Answer::claude_json) return from_claude(output_);
+    if (options_.answer == CommandModelOptions::Answer::claude_json) return from_claude(output_);
     ChatAnswer answer;
-    if (options_.answer == CommandOptions::Answer::file) {
+    if (options_.answer == CommandModelOptions::Answer::file) {
       auto text = read_bounded(answer_file, options_.bounds.answer_bytes);
       if (!text) return trouble(Kind::garbage, "the program ended well, but left no answer in {answer_file}");
       if (text->size() > options_.bounds.answer_bytes)
@@ -245,7 +245,7 @@ class Run {
     return usage;
   }
 
-  const CommandOptions& options_;
+  const CommandModelOptions& options_;
   std::string prompt_;
   std::string_view unsent_;
   std::function<void(const ChatDelta&)> delta_;
@@ -257,14 +257,14 @@ class Run {
 }  // namespace
 
 struct CommandModel::State {
-  CommandOptions options;
+  CommandModelOptions options;
   std::mutex mutex;
   std::list<std::jthread> threads;  // guarded
   std::list<std::jthread> over;     // guarded: ended, to be joined
   std::condition_variable ended;
 };
 
-CommandModel::CommandModel(CommandOptions options) : state_(std::make_unique<State>()) {
+CommandModel::CommandModel(CommandModelOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
 }
 

@@ -10,7 +10,7 @@
 
 namespace cultivar {
 
-struct CommandOptions {
+struct CommandModelOptions {
   // The program (looked up in PATH) and its arguments; no shell is between. {prompt_file}, {answer_file} and
   // {folder} are replaced by paths in a fresh work folder, which is the working folder and is removed after
   // the call. Text of a request never becomes an argument.
@@ -29,7 +29,7 @@ struct CommandOptions {
 // The prompt goes to stdin unless {prompt_file} is among the arguments.
 class CommandModel : public ChatModel {
  public:
-  explicit CommandModel(CommandOptions);
+  explicit CommandModel(CommandModelOptions);
   ~CommandModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
   bool calls_tools() const override { return false; }

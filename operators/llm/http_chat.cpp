@@ -97,7 +97,7 @@ class ChatCall : public HttpReader {
     }
     try {
       if (auto error = answer_->event(event, data)) failed_ = std::move(error);
-    } catch (const json::exception& e) {
+    } catch (const std::exception& e) {
       fail(Kind::garbage, fmt::format("an event of the stream has another shape than the protocol's ({}): {}",
                                       e.what(), one_line(event.data, 200)));
     }
@@ -119,7 +119,7 @@ class ChatCall : public HttpReader {
       } else {
         try {
           if (auto error = answer_->whole(body)) failed_ = std::move(error);
-        } catch (const json::exception& e) {
+        } catch (const std::exception& e) {
           fail(Kind::garbage, fmt::format("the answer has another shape than the protocol's ({}): {}",
                                           e.what(), one_line(plain_, 200)));
         }

@@ -17,8 +17,8 @@ namespace cultivar {
 class AnswerReader {
  public:
   virtual ~AnswerReader() = default;
-  // The data of one event. An error ends the call. May throw nlohmann's exceptions for a shape that the
-  // protocol does not have; that is garbage.
+  // The data of one event. An error ends the call. May throw for a shape that the protocol does not
+  // have (nlohmann's exceptions, an index that is not there); that is garbage.
   virtual std::optional<ChatError> event(const SseEvent&, const nlohmann::json& data) = 0;
   // A whole answer in place of a stream, from servers that do not stream.
   virtual std::optional<ChatError> whole(const nlohmann::json& body) = 0;

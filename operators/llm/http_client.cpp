@@ -41,7 +41,7 @@ std::string trimmed(std::string_view text) {
 }  // namespace
 
 // One request. Touched by the client's thread only, but for `cancelled`.
-struct Transfer {
+struct HttpTransfer {
   HttpCall call;
   std::unique_ptr<HttpReader> reader;
   std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
@@ -55,18 +55,18 @@ struct Transfer {
   std::size_t received = 0;
   Time started, last_byte;
 
-  ~Transfer() {
+  ~HttpTransfer() {
     on_stop.reset();
     if (easy) curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
   }
 
   static std::size_t take_header(char* data, std::size_t, std::size_t size, void* self) {
-    static_cast<Transfer*>(self)->header({data, size});
+    static_cast<HttpTransfer*>(self)->header({data, size});
     return size;
   }
   static std::size_t take_body(char* data, std::size_t, std::size_t size, void* self) {
-    return static_cast<Transfer*>(self)->body({data, size}) ? size : CURL_WRITEFUNC_ERROR;
+    return static_cast<HttpTransfer*>(self)->body({data, size}) ? size : CURL_WRITEFUNC_ERROR;
   }
 
   void header(std::string_view line) {
@@ -154,6 +154,17 @@ struct Transfer {
         end.message = fmt::format("no connection within {:g} s", call.timeouts.connect_s);
         break;
       case CURLE_UNSUPPORTED_PROTOCOL:
+      case CURLE_WEIRD_SERVER_REPLY: {
+        long connections = 0;
+        curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
+        if (connections > 0) {  // somebody is there, but speaks no HTTP
+          end.sent = true;
+          end.kind = ChatError::Kind::garbage;
+          end.message = reason;
+          break;
+        }
+        [[fallthrough]];
+      }
       case CURLE_URL_MALFORMAT:
         end.kind = ChatError::Kind::bad_request;
         end.message = "base_url is no address of http or https: " + reason;
@@ -182,13 +193,13 @@ struct Transfer {
 struct HttpClient::State {
   CURLM* multi = nullptr;
   std::mutex mutex;
-  std::vector<std::unique_ptr<Transfer>> arriving;                         // guarded
+  std::vector<std::unique_ptr<HttpTransfer>> arriving;                     // guarded
   std::vector<std::pair<std::unique_ptr<HttpReader>, HttpEnd>> not_tried;  // guarded
   bool quit = false;                                                       // guarded
-  std::map<CURL*, std::unique_ptr<Transfer>> transfers;
+  std::map<CURL*, std::unique_ptr<HttpTransfer>> transfers;
   std::thread thread;
 
-  void begin(std::unique_ptr<Transfer> t) {
+  void begin(std::unique_ptr<HttpTransfer> t) {
     t->started = SteadyClock::now();
     t->easy = curl_easy_init();
     if (!t->easy) return finish(std::move(t), {false, false, ChatError::Kind::unreachable, "out of memory"});
@@ -207,20 +218,20 @@ struct HttpClient::State {
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(t->call.timeouts.connect_s * 1e3));
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->words);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, &Transfer::take_header);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, &HttpTransfer::take_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t.get());
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, &Transfer::take_body);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, &HttpTransfer::take_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, t.get());
     if (is_loopback(t->call.url)) curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
     curl_multi_add_handle(multi, e);
     transfers.emplace(e, std::move(t));
   }
 
-  static void finish(std::unique_ptr<Transfer> t, const HttpEnd& end) { t->reader->end(end); }
+  static void finish(std::unique_ptr<HttpTransfer> t, const HttpEnd& end) { t->reader->end(end); }
 
-  std::unique_ptr<Transfer> remove(CURL* easy) {
+  std::unique_ptr<HttpTransfer> remove(CURL* easy) {
     auto found = transfers.find(easy);
-    std::unique_ptr<Transfer> t = std::move(found->second);
+    std::unique_ptr<HttpTransfer> t = std::move(found->second);
     transfers.erase(found);
     curl_multi_remove_handle(multi, easy);
     return t;
@@ -232,7 +243,7 @@ struct HttpClient::State {
       if (message->msg != CURLMSG_DONE) continue;
       const CURLcode code = message->data.result;
       CURL* const easy = message->easy_handle;
-      Transfer& transfer = *transfers.at(easy);
+      HttpTransfer& transfer = *transfers.at(easy);
       const HttpEnd end = transfer.ended(code);  // before the handle leaves: it asks it for figures
       finish(remove(easy), end);
     }
@@ -250,7 +261,7 @@ struct HttpClient::State {
         next = std::min(next, t->deadline());
     }
     for (CURL* easy : over) {
-      Transfer& t = *transfers.at(easy);
+      HttpTransfer& t = *transfers.at(easy);
       HttpEnd end;
       if (all || t.cancelled->load())
         end = {false, true, ChatError::Kind::cancelled, "cancelled"};
@@ -267,7 +278,7 @@ struct HttpClient::State {
     sigaddset(&pipe, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
     for (;;) {
-      std::vector<std::unique_ptr<Transfer>> fresh;
+      std::vector<std::unique_ptr<HttpTransfer>> fresh;
       decltype(not_tried) ended;
       bool quitting = false;
       {
@@ -312,7 +323,7 @@ HttpClient::~HttpClient() {
 }
 
 void HttpClient::post(HttpCall call, std::stop_token stop, std::unique_ptr<HttpReader> reader) {
-  auto transfer = std::make_unique<Transfer>();
+  auto transfer = std::make_unique<HttpTransfer>();
   transfer->call = std::move(call);
   transfer->reader = std::move(reader);
   if (stop.stop_possible())

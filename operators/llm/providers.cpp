@@ -56,11 +56,11 @@ Expected<std::unique_ptr<ChatModel>> make_chat_model(const ModelConfig& config,
                                            std::move(client));
   }
   if (config.provider == "command") {
-    CommandOptions options;
+    CommandModelOptions options;
     options.command = config.command;
-    options.answer = config.answer == "file"          ? CommandOptions::Answer::file
-                     : config.answer == "claude_json" ? CommandOptions::Answer::claude_json
-                                                      : CommandOptions::Answer::text;
+    options.answer = config.answer == "file"          ? CommandModelOptions::Answer::file
+                     : config.answer == "claude_json" ? CommandModelOptions::Answer::claude_json
+                                                      : CommandModelOptions::Answer::text;
     options.model = config.model.empty() ? config.name : config.model;
     options.timeouts = config.timeouts;
     return std::make_unique<CommandModel>(std::move(options));

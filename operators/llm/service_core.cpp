@@ -39,7 +39,7 @@ ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_
   }
   for (const ModelConfig& config : options.models)
     for (const std::string& name : config.fallbacks)
-      if (std::ranges::none_of(desks, [&](const Desk& d) { return d.config.name == name; }))
+      if (std::ranges::none_of(desks, [&](const ModelDesk& d) { return d.config.name == name; }))
         throw InputError("model '" + config.name + "' falls back to '" + name + "', which does not exist");
 }
 
@@ -49,7 +49,7 @@ void ChatService::Core::tell(const std::string& text) const {
 
 void ChatService::Core::run() {
   for (;;) {
-    std::list<Call> fresh;
+    std::list<ServedCall> fresh;
     std::deque<Done> over;
     bool stopping = false;
     {
@@ -62,9 +62,9 @@ void ChatService::Core::run() {
     for (Done& done : over) conclude(*done.call, std::move(done.result));
     accept(fresh);
     if (stopping)
-      for (Call& call : calls) call.stop.request_stop();
+      for (ServedCall& call : calls) call.stop.request_stop();
     double next = kNever;
-    for (Desk& desk : desks) desk.blocked = false;
+    for (ModelDesk& desk : desks) desk.blocked = false;
     for (auto it = calls.begin(); it != calls.end();) {
       const auto call = it++;
       if (!call->flying) next = std::min(next, consider(call));
@@ -85,19 +85,19 @@ void ChatService::Core::run() {
   }
 }
 
-void ChatService::Core::accept(std::list<Call>& fresh) {
+void ChatService::Core::accept(std::list<ServedCall>& fresh) {
   for (auto it = fresh.begin(); it != fresh.end();) {
     const auto call = it++;
     calls.splice(calls.end(), fresh, call);
     call->waits_since = now();
     std::vector<std::string> chain{call->order.model};
-    for (const Desk& desk : desks)
+    for (const ModelDesk& desk : desks)
       if (desk.config.name == call->order.model)
         chain.insert(chain.end(), desk.config.fallbacks.begin(), desk.config.fallbacks.end());
     for (const std::string& name : chain)
-      for (Desk& desk : desks)
+      for (ModelDesk& desk : desks)
         if (desk.config.name == name) {
-          Try next;
+          CallTry next;
           next.desk = &desk;
           next.fitted = fitted(desk.config, call->order.request);
           next.reservation.op = call->order.op;
@@ -127,22 +127,22 @@ void ChatService::Core::accept(std::list<Call>& fresh) {
   }
 }
 
-void ChatService::Core::finish(std::list<Call>::iterator call, ServedResult result) {
-  std::list<Call> last;
+void ChatService::Core::finish(std::list<ServedCall>::iterator call, ServedResult result) {
+  std::list<ServedCall> last;
   last.splice(last.end(), calls, call);
   call->on_stop.reset();
   call->listener.done(std::move(result));
 }
 
-double ChatService::Core::consider(std::list<Call>::iterator it) {
-  Call& call = *it;
+double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
+  ServedCall& call = *it;
   if (call.stop.stop_requested()) {
     finish(it, tl::make_unexpected(error_of(Kind::cancelled, "cancelled")));
     return kNever;
   }
   double next = kNever, patience = 0.0;
   bool any = false;
-  for (Try& each : call.tries) {
+  for (CallTry& each : call.tries) {
     if (each.over) continue;
     patience = std::max(patience, each.desk->config.retry.patience_s);
     const auto when = offer(call, each);
@@ -168,8 +168,8 @@ double ChatService::Core::consider(std::list<Call>::iterator it) {
   return std::min(next, end);
 }
 
-std::optional<double> ChatService::Core::offer(Call& call, Try& each) {
-  Desk& desk = *each.desk;
+std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) {
+  ModelDesk& desk = *each.desk;
   const double at = now();
   const double ready = std::max({each.not_before, desk.held_until, desk.breaker.ready_at(at)});
   // The trial of a model that rested is another call: whether it is worth waiting for is seen soon.
@@ -196,8 +196,8 @@ std::optional<double> ChatService::Core::offer(Call& call, Try& each) {
   return std::nullopt;
 }
 
-void ChatService::Core::begin(Call& call, Try& each) {
-  Desk& desk = *each.desk;
+void ChatService::Core::begin(ServedCall& call, CallTry& each) {
+  ModelDesk& desk = *each.desk;
   SentRequest sent;
   sent.op = call.order.op;
   sent.model = desk.config.name;
@@ -208,7 +208,7 @@ void ChatService::Core::begin(Call& call, Try& each) {
   sent.reserved_usd = each.reservation.usd;
   auto id = log.sent(sent);
   if (!id) {
-    for (Try& one : call.tries) one.over = true;
+    for (CallTry& one : call.tries) one.over = true;
     call.last_error = error_of(Kind::not_recorded,
                                "nothing was asked, because it could not be recorded: " + id.error().message);
     return;
@@ -232,7 +232,7 @@ void ChatService::Core::begin(Call& call, Try& each) {
   desk.model->ask(each.fitted, call.stop.get_token(), std::move(listener));
 }
 
-void ChatService::Core::hold(Desk& desk, const ChatError& error) {
+void ChatService::Core::hold(ModelDesk& desk, const ChatError& error) {
   desk.breaker.undecided();
   // Calls that were in flight together are refused together: that is one hold, not many.
   if (now() >= desk.held_until) ++desk.holds;
@@ -243,9 +243,9 @@ void ChatService::Core::hold(Desk& desk, const ChatError& error) {
   tell(fmt::format("model {} is left alone for {:.0f} s: {}", desk.config.name, until - now(), desk.reason));
 }
 
-void ChatService::Core::conclude(Call& call, ChatResult result) {
-  Try& each = *call.flying;
-  Desk& desk = *each.desk;
+void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
+  CallTry& each = *call.flying;
+  ModelDesk& desk = *each.desk;
   const double at = now();
   call.flying = nullptr;
   --desk.in_flight;
@@ -253,7 +253,7 @@ void ChatService::Core::conclude(Call& call, ChatResult result) {
   const double usd = result && result->usd ? *result->usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
   ledger.settle(each.reservation, used, usd, !result);
-  const auto self = std::ranges::find_if(calls, [&](const Call& c) { return &c == &call; });
+  const auto self = std::ranges::find_if(calls, [&](const ServedCall& c) { return &c == &call; });
 
   if (result) {
     const bool rested = desk.breaker.state(at) != CircuitBreaker::State::closed;
@@ -306,7 +306,7 @@ void ChatService::Core::publish() {
   const double at = now();
   std::string reasons;
   bool all_down = !desks.empty();
-  for (const Desk& desk : desks) {
+  for (const ModelDesk& desk : desks) {
     ModelState m;
     m.name = desk.config.name;
     m.in_flight = desk.in_flight;
@@ -326,7 +326,8 @@ void ChatService::Core::publish() {
     state.in_flight += m.in_flight;
     state.models.push_back(std::move(m));
   }
-  state.waiting = static_cast<int>(std::ranges::count_if(calls, [](const Call& c) { return !c.flying; }));
+  state.waiting =
+      static_cast<int>(std::ranges::count_if(calls, [](const ServedCall& c) { return !c.flying; }));
   if (all_down) state.paused = "no language model is to be had: " + reasons;
   if (all_down && paused_before.empty()) tell(state.paused);
   if (!all_down && !paused_before.empty()) tell("a language model is to be had again");

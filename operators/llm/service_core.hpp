@@ -16,8 +16,8 @@
 namespace cultivar {
 
 // One model and what stands between it and the callers.
-struct Desk {
-  Desk(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
+struct ModelDesk {
+  ModelDesk(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
       : config(c), model(std::move(m)), limits(c.limits, now), breaker(c.retry) {}
   ModelConfig config;
   std::unique_ptr<ChatModel> model;
@@ -30,8 +30,8 @@ struct Desk {
   bool blocked = false;  // in this pass: a call before this one waits for it
 };
 
-struct Try {  // of one call at one model
-  Desk* desk = nullptr;
+struct CallTry {  // of one call at one model
+  ModelDesk* desk = nullptr;
   ChatRequest fitted;
   Ledger::Reservation reservation;
   Usage expected;  // for the provider's limits
@@ -40,18 +40,18 @@ struct Try {  // of one call at one model
   bool over = false;
 };
 
-struct Call {
+struct ServedCall {
   ChatOrder order;
   std::string hash;
   ServedListener listener;
   std::stop_source stop;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
-  std::vector<Try> tries;  // the model and its fallbacks
+  std::vector<CallTry> tries;  // the model and its fallbacks
   int attempts = 0;
   double waits_since = 0.0;
   std::optional<ChatError> last_error;
   // while in flight
-  Try* flying = nullptr;
+  CallTry* flying = nullptr;
   ExchangeId exchange = 0;
 };
 
@@ -60,13 +60,13 @@ struct ChatService::Core {
 
   double now() const { return options.clock(); }
   void run();
-  void accept(std::list<Call>& fresh);
-  void conclude(Call& call, ChatResult result);  // of one attempt
-  void finish(std::list<Call>::iterator, ServedResult);
-  double consider(std::list<Call>::iterator);  // starts it if it can; the time to look again
-  std::optional<double> offer(Call&, Try&);    // nullopt: begun; otherwise when it may
-  void begin(Call&, Try&);
-  void hold(Desk&, const ChatError&);
+  void accept(std::list<ServedCall>& fresh);
+  void conclude(ServedCall& call, ChatResult result);  // of one attempt
+  void finish(std::list<ServedCall>::iterator, ServedResult);
+  double consider(std::list<ServedCall>::iterator);    // starts it if it can; the time to look again
+  std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: begun; otherwise when it may
+  void begin(ServedCall&, CallTry&);
+  void hold(ModelDesk&, const ChatError&);
   void publish();
   void tell(const std::string& text) const;
 
@@ -74,17 +74,17 @@ struct ChatService::Core {
   ExchangeLog& log;
   Ledger ledger;
   RandomStream jitter;
-  std::list<Desk> desks;
-  std::list<Call> calls;
+  std::list<ModelDesk> desks;
+  std::list<ServedCall> calls;
   std::string paused_before;
 
   struct Done {
-    Call* call;
+    ServedCall* call;
     ChatResult result;
   };
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::list<Call> arriving;  // guarded, as all below
+  std::list<ServedCall> arriving;  // guarded, as all below
   std::deque<Done> finished;
   bool woken = false, closing = false;
   ChatServiceState shown;
