@@ -197,6 +197,7 @@ struct HttpClient::State {
   std::vector<std::pair<std::unique_ptr<HttpReader>, HttpEnd>> not_tried;  // guarded
   bool quit = false;                                                       // guarded
   std::map<CURL*, std::unique_ptr<HttpTransfer>> transfers;
+  Time last_pass;
   std::thread thread;
 
   void begin(std::unique_ptr<HttpTransfer> t) {
@@ -289,6 +290,10 @@ struct HttpClient::State {
       }
       for (auto& [reader, end] : ended) reader->end(end);
       for (auto& transfer : fresh) begin(std::move(transfer));
+      // A pass looks at every transfer. Many streams together would ask for thousands a second, so what
+      // arrives within a few milliseconds is taken together.
+      if (transfers.size() > 4) std::this_thread::sleep_until(last_pass + std::chrono::milliseconds(10));
+      last_pass = SteadyClock::now();
       int running = 0;
       curl_multi_perform(multi, &running);
       take_finished();

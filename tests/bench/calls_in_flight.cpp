@@ -1,7 +1,7 @@
 // What many calls in flight cost this side: CPU of the process while a server, in another process, answers
 // each after a while in a stream.
 //
-//   bench-calls-in-flight [CALLS=64] [LATENCY_S=3] [ROUNDS=4]
+//   bench-calls-in-flight [CALLS=64] [LATENCY_S=3] [ROUNDS=4] [TOKENS=80 a second]
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -31,11 +31,11 @@ double cpu_s() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// An answer of about 2,000 tokens, in pieces over the second half of the latency.
-Reply slow_answer(double latency) {
+// Begins after half of the latency; an event a token, in up to 100 pieces over the other half.
+Reply slow_answer(double latency, int tokens) {
   std::string text;
-  for (int i = 0; i < 2000; ++i) text += "word ";
-  Reply reply = event_stream(openai_events(text, {12000, 10000, 0, 2000, 0}));
+  for (int i = 0; i < tokens; ++i) text += "word ";
+  Reply reply = event_stream(openai_events(text, {12000, 10000, 0, tokens, 0}));
   std::string events = reply.parts[1].bytes;
   reply.parts.resize(1);
   reply.parts[0].pause_s = latency / 2;
@@ -51,13 +51,14 @@ int main(int argc, char** argv) {
   const int calls = argc > 1 ? std::atoi(argv[1]) : 64;
   const double latency = argc > 2 ? std::atof(argv[2]) : 3.0;
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 4;
+  const int tokens = argc > 4 ? std::atoi(argv[4]) : static_cast<int>(80 * latency);
   int port_pipe[2];
   if (::pipe(port_pipe) != 0) return 1;
   const pid_t server_process = ::fork();  // before any thread
   if (server_process < 0) return 1;
   if (server_process == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ChatServer server([latency](const SeenRequest&) { return slow_answer(latency); });
+    ChatServer server([=](const SeenRequest&) { return slow_answer(latency, tokens); });
     const int port = server.port();
     if (::write(port_pipe[1], &port, sizeof port) != sizeof port) ::_exit(1);
     for (;;) ::pause();
@@ -94,10 +95,11 @@ int main(int argc, char** argv) {
   const double cpu = cpu_s() - before;
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   fmt::print(
-      "{} calls at once, {} rounds, latency {:g} s: {} answered in {:.1f} s, {:.3f} s of CPU = {:.2f} % of "
+      "{} calls at once, {} rounds, latency {:g} s, {} tokens each: {} answered in {:.1f} s, {:.3f} s of CPU "
+      "= {:.2f} % of "
       "one core, "
       "{:.2f} ms a call\n",
-      calls, rounds, latency, answered, wall, cpu, 100.0 * cpu / wall, 1e3 * cpu / (calls * rounds));
+      calls, rounds, latency, tokens, answered, wall, cpu, 100.0 * cpu / wall, 1e3 * cpu / (calls * rounds));
   service.reset();
   ::kill(server_process, SIGKILL);
   ::waitpid(server_process, nullptr, 0);
