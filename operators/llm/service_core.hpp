@@ -74,8 +74,6 @@ struct ChatService::Core {
   ExchangeLog& log;
   Ledger ledger;
   RandomStream jitter;
-  std::list<ModelDesk> desks;
-  std::list<ServedCall> calls;
   std::string paused_before;
 
   struct Done {
@@ -89,6 +87,10 @@ struct ChatService::Core {
   bool woken = false, closing = false;
   ChatServiceState shown;
   std::thread thread;
+
+  // Last, so that the models go first: until then their threads may still be telling the members above.
+  std::list<ServedCall> calls;
+  std::list<ModelDesk> desks;
 };
 
 }  // namespace cultivar

@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(another_process_can_be_the_model) {
   // All that a shell needs to know: read requests/*.md, write elsewhere, rename.
   const std::string program = "cd " + options.folder.string() +
                               "; for i in $(seq 500); do for f in requests/*.md; do [ -e $f ] || continue; "
-                              "n=$(basename $f .md); grep -q Q $f && grep -o 'Q[0-9]*' $f > .a.$n && "
+                              "n=$(basename $f .md); [ -e answers/$n.md ] && continue; grep -q Q $f && grep "
+                              "-o 'Q[0-9]*' $f > .a.$n && "
                               "mv .a.$n answers/$n.md; done; sleep 0.02; done";
   fs::create_directories(options.folder);
   RunningCommand agent({"/bin/sh", "-c", program});
