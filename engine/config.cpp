@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "engine/model_settings.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -27,13 +28,15 @@ void refuse(YamlMap& map, const char* key, const char* why) {
   if (map.has(key)) map.require(key).fail(why);
 }
 
-Budget read_budget(const YamlNode& node) {
+Budget read_budget(const YamlNode& node, bool has_models) {
   YamlMap map = node.map();
   Budget budget;
   if (auto wall = map.optional("wall")) budget.wall_s = read_duration(*wall);
   if (auto evaluations = map.optional("evaluations")) budget.evaluations = evaluations->integer(1);
   for (const char* key : {"usd", "tokens"})
-    refuse(map, key, "this version has no operator that asks a language model, so there is nothing to limit");
+    if (!has_models) refuse(map, key, "there is no `models` section, so no language model costs anything");
+  if (auto usd = map.optional("usd")) budget.models.usd = usd->number(0.0, 1e9);
+  if (auto tokens = map.optional("tokens")) budget.models.tokens = tokens->integer(0);
   refuse(map, "gpu_hours", "this version counts no GPU time; limit the run with wall or evaluations");
   map.finish();
   return budget;
@@ -60,6 +63,9 @@ std::vector<OperatorShare> read_operators(const YamlNode& node) {
   std::vector<OperatorShare> shares;
   const auto known = operator_names();
   for (const auto& [name, weight] : node.map().entries()) {
+    for (const char* later : {"mutate", "crossover", "critique_repair", "agent"})
+      if (name == later)
+        weight.fail("'" + name + "' asks a language model, and this version has no such operator yet");
     if (std::ranges::find(known, name) == known.end())
       weight.fail("no operator is called '" + name + "'" + did_you_mean(name, known));
     if (weight.number(0.0) > 0) shares.push_back({name, weight.number()});
@@ -198,8 +204,8 @@ std::vector<fs::path> read_sources(const YamlNode& node, const fs::path& base, c
   return paths;
 }
 
-// A source as above; or a library, by path or by a name of the catalogue, which is looked for when the search
-// begins.
+// A source as above; or a library, by path or by a name of the catalogue, which is looked for when the
+// search begins.
 void read_contenders(const YamlNode& node, const fs::path& base, const Installation& installation,
                      const std::string& extension, Config& c) {
   const fs::path folder = c.task_folder / "contenders";
@@ -271,7 +277,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
               extension);
   if (auto contenders = map.optional("contenders"))
     read_contenders(*contenders, base, installation, extension, c);
-  if (auto budget = map.optional("budget")) c.budget = read_budget(*budget);
+  if (auto budget = map.optional("budget")) c.budget = read_budget(*budget, map.has("models"));
   if (auto population = map.optional("population")) c.population = read_population(*population);
   c.operators = {{"tune", 3.0}, {"crossover_knobs", 1.0}};
   if (auto operators = map.optional("operators")) c.operators = read_operators(*operators);
@@ -280,7 +286,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
   if (auto checkpoint = map.optional("checkpoint")) c.checkpoint = read_checkpoint(*checkpoint);
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
-  refuse(map, "models", "this version has no operator that asks a language model; remove this key");
+  if (auto models = map.optional("models"))
+    c.models = read_models(*models, base, c.budget.models.usd.has_value());
   refuse(map, "supervisor", "this version has no supervisor; remove this key");
   map.finish();
   return c;
@@ -340,8 +347,11 @@ std::string to_yaml(const Config& c) {
   std::vector<std::string> contenders(c.contenders.begin(), c.contenders.end());
   contenders.insert(contenders.end(), c.libraries.begin(), c.libraries.end());
   if (!contenders.empty()) yaml += fmt::format("contenders: {}\n", quoted_list(contenders));
-  if (c.budget.wall_s > 0 || c.budget.evaluations > 0) {
+  const Cap& cap = c.budget.models;
+  if (c.budget.wall_s > 0 || c.budget.evaluations > 0 || cap.usd || cap.tokens) {
     yaml += "budget:\n";
+    if (cap.usd) yaml += fmt::format("  usd: {}\n", *cap.usd);
+    if (cap.tokens) yaml += fmt::format("  tokens: {}\n", *cap.tokens);
     if (c.budget.wall_s > 0) yaml += fmt::format("  wall: {}s\n", c.budget.wall_s);
     if (c.budget.evaluations > 0) yaml += fmt::format("  evaluations: {}\n", c.budget.evaluations);
   }
@@ -372,7 +382,7 @@ std::string to_yaml(const Config& c) {
       g.max_device_seconds);
   yaml += fmt::format("checkpoint: {{every: {}s, keep: {}}}\nseed: {}\n", c.checkpoint.every_s,
                       c.checkpoint.keep, c.seed);
-  return yaml;
+  return yaml + to_yaml(c.models);
 }
 
 std::optional<double> duration_seconds(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "evaluators/gate.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
+#include "operators/llm/model_config.hpp"
 #include "population/islands.hpp"
 
 namespace cultivar {
@@ -18,6 +19,7 @@ namespace cultivar {
 struct Budget {
   double wall_s = 0.0;           // over all sessions of the run; 0: no limit
   std::int64_t evaluations = 0;  // individuals judged; 0: no limit
+  Cap models;                    // of all calls of language models together
 };
 
 struct OperatorShare {
@@ -56,6 +58,7 @@ struct Config {
   Budget budget;
   IslandOptions population;
   std::vector<OperatorShare> operators;
+  std::vector<ModelConfig> models;
   EvaluationConfig evaluation;
   GateOptions gate;
   double gate_alpha = 0.01;  // the chance that any promotion of the whole run was noise

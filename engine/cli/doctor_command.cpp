@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "operators/llm/providers.hpp"
 
 namespace cultivar {
 namespace {
@@ -211,6 +213,20 @@ int doctor_command(const Arguments& arguments) {
 
   for (const KnownContender& known : known_contenders(house.programs))
     if (cuda && known.library.empty()) lacks("the contender " + known.name, known.absent, false);
+  output.line("\nLanguage models (a search without them needs none)");
+  json keys = json::object(), programs = json::object();
+  for (const ProviderFacts& provider : known_providers()) {
+    const std::string name = provider.api_key_env;
+    if (name.empty() || keys.contains(name)) continue;
+    const char* const value = std::getenv(name.c_str());
+    keys[name] = value && *value;  // whether, and never what
+    report("key", fmt::format("{} is {}", name, keys[name] ? "set" : "not set"));
+  }
+  for (const char* program : {"claude", "codex", "opencode"}) {
+    programs[program] = on_path(program);
+    if (programs[program]) report("program", fmt::format("{} can be asked by provider command", program));
+  }
+  facts["language_models"] = {{"keys", keys}, {"programs", programs}};
 
   facts["missing"] = missing;
   output.line(missing.empty() ? "\nNothing is missing." : "\nMissing");

@@ -84,11 +84,16 @@ bool salvage(const fs::path& database, const fs::path& damaged) {
       attach.bind(1, damaged.string());
       attach.exec();
     }
+    upgrade_schema(db);  // the checkpoint may be older than the program that wrote the rest
+    // A version 1 has no exchanges. Otherwise every table must be there: one that is missing is a loss.
+    const bool has_exchanges = db.execAndGet("PRAGMA damaged.user_version").getInt() != 1;
     SQLite::Transaction transaction(db);
-    for (const char* whole : {"meta", "tallies", "individuals"})  // their rows change after they were written
-      db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
+    // Their rows change after they were written.
+    for (const char* whole : {"meta", "tallies", "individuals", "exchanges"})
+      if (has_exchanges || whole != std::string_view("exchanges"))
+        db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
     for (const GrowingTable& table : growing_tables())
-      if (table.name != "individuals")
+      if (table.name != "individuals" && (has_exchanges || table.name != "requests"))
         db.exec(
             fmt::format("INSERT INTO main.{0} SELECT * FROM damaged.{0} WHERE {1} > (SELECT "
                         "coalesce(max({1}), 0) FROM main.{0})",

@@ -127,12 +127,13 @@ Expected<Journal> Journal::open(const RunFolder& folder, std::string damage) {
   }
   try {
     auto db = open_for_writing(folder.database(), 0);
-    if (const int version = schema_version(*db); version != kSchemaVersion)
+    if (const int version = schema_version(*db); version < 1 || version > kSchemaVersion)
       return failure(
           "open run",
           fmt::format("{} has format {}, this program writes format {}: resume it with the program "
                       "that began it",
                       folder.database().string(), version, kSchemaVersion));
+    upgrade_schema(*db);
     Journal journal(folder, std::move(*lock), std::move(db));
     journal.recovery_ = std::move(recovery);
     return journal;
@@ -310,6 +311,13 @@ void Step::event(const std::string& kind, IndividualId id, const std::string& te
   q.bind(2, kind);
   q.bind(3, id);
   q.bind(4, text);
+  q.exec();
+}
+
+void Step::use_exchange(std::int64_t exchange, IndividualId made_of_it) {
+  auto& q = journal_.statement("UPDATE exchanges SET used_by = ? WHERE number = ?");
+  q.bind(1, made_of_it);
+  q.bind(2, exchange);
   q.exec();
 }
 

@@ -42,7 +42,8 @@ class Step {
   void migrate(const Migration&);
   void session(const std::string& what);  // operators were rebuilt from the record here
   void event(const std::string& kind, IndividualId, const std::string& text);
-  void set(const std::string& key, const std::string& value);  // of meta
+  void use_exchange(std::int64_t exchange, IndividualId made_of_it);  // in the step that proposes it
+  void set(const std::string& key, const std::string& value);         // of meta
 
  private:
   friend class Journal;

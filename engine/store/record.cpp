@@ -100,7 +100,7 @@ Expected<Record> Record::open(const std::filesystem::path& run_folder) {
           "open run",
           fmt::format("{} is damaged: `cultivar resume {}` goes back to the newest good checkpoint",
                       folder.database().string(), run_folder.string()));
-    if (version != kSchemaVersion)
+    if (version > kSchemaVersion)  // an older one lacks tables that nothing here asks for
       return failure("open run", fmt::format("{} has format {}, this program reads format {}",
                                              folder.database().string(), version, kSchemaVersion));
     return Record(std::move(db), run_folder);

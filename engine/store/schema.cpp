@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
 
 namespace cultivar {
 
@@ -58,11 +59,40 @@ CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT
   text TEXT NOT NULL) STRICT;
 )sql";
 
+// What version 2 added: what was said to language models, and what they answered.
+constexpr const char* kExchanges = R"sql(
+-- Each request once, however often it was sent.
+CREATE TABLE requests (number INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL) STRICT;
+
+-- One attempt at one model. state: 0 sent (with no end: the process was killed), 1 arrived, 2 failed.
+-- answer: JSON. error: the kind of failure. used_by: the individual that was made of it; 0 none (yet).
+CREATE TABLE exchanges (
+  number INTEGER PRIMARY KEY, call TEXT NOT NULL, op TEXT NOT NULL, model TEXT NOT NULL, attempt INTEGER NOT NULL,
+  request INTEGER NOT NULL REFERENCES requests(number), reserved_input INTEGER NOT NULL,
+  reserved_output INTEGER NOT NULL, reserved_usd REAL NOT NULL, sent_at REAL NOT NULL,
+  state INTEGER NOT NULL DEFAULT 0, answer TEXT NOT NULL DEFAULT '', error TEXT NOT NULL DEFAULT '',
+  message TEXT NOT NULL DEFAULT '', input INTEGER NOT NULL DEFAULT 0, cached INTEGER NOT NULL DEFAULT 0,
+  cache_written INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0, reasoning INTEGER NOT NULL DEFAULT 0,
+  estimated INTEGER NOT NULL DEFAULT 0, usd REAL NOT NULL DEFAULT 0, over_at REAL NOT NULL DEFAULT 0,
+  used_by INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX exchanges_by_call ON exchanges(call);
+)sql";
+
 }  // namespace
 
 void create_schema(SQLite::Database& db) {
   db.exec(kSchema);
+  db.exec(kExchanges);
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+}
+
+void upgrade_schema(SQLite::Database& db) {
+  if (schema_version(db) >= kSchemaVersion) return;
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  if (schema_version(db) == 1) db.exec(kExchanges);
+  db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+  transaction.commit();
 }
 
 int schema_version(SQLite::Database& db) {
@@ -70,9 +100,9 @@ int schema_version(SQLite::Database& db) {
 }
 
 const std::vector<GrowingTable>& growing_tables() {
-  static const std::vector<GrowingTable> tables{{"sources", "number"},     {"individuals", "id"},
-                                                {"evaluations", "number"}, {"duels", "number"},
-                                                {"decisions", "seq"},      {"events", "number"}};
+  static const std::vector<GrowingTable> tables{
+      {"sources", "number"}, {"individuals", "id"}, {"evaluations", "number"}, {"duels", "number"},
+      {"decisions", "seq"},  {"events", "number"},  {"requests", "number"}};
   return tables;
 }
 

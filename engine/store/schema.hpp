@@ -11,10 +11,13 @@ class Database;
 
 namespace cultivar {
 
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // Makes all tables in an empty database.
 void create_schema(SQLite::Database&);
+// Brings a database of an older version, from 1 on, to this one, in one transaction. Nothing that it holds
+// changes.
+void upgrade_schema(SQLite::Database&);
 // The version a database has; 0: it is empty or no run at all.
 int schema_version(SQLite::Database&);
 

@@ -46,7 +46,9 @@ BOOST_AUTO_TEST_CASE(the_least_configuration_gets_defaults) {
 BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   const std::string all =
       kLeast +
-      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7}\n"
+      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7, usd: 2.5, tokens: 1000}\n"
+      "models: {me: {provider: mailbox, folder: mail}, a: {provider: openai, model: m, prices: {input: 1, "
+      "output: 2}}}\n"
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
       "operators: {tune: 1.5}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
@@ -56,6 +58,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(c.budget.wall_s == 5400.0);
   BOOST_TEST((c.evaluation.profile == EvaluationConfig::Profiles::elites));
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
+  BOOST_TEST(c.budget.models.usd.value() == 2.5);
+  BOOST_TEST(c.models.at(0).folder == (path() / "mail").string());
   const std::string written = to_yaml(c);
   const Config again = parse_config(written, "record", "/nowhere", {}, kInstallation);
   BOOST_TEST(to_yaml(again) == written);
@@ -116,8 +120,10 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_exist_are_errors_that_name_the_nearest) {
 }
 
 BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
-  BOOST_TEST(contains(complaint(*this, kLeast + "models: {a: b}\n"), "language model"));
-  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {usd: 5}\n"), "language model"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {usd: 5}\n"), "no `models` section"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "operators: {mutate: 1}\n"), "asks a language model"));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "models: {a: {provider: opena}}\n"), "did you mean 'openai'"));
   BOOST_TEST(contains(complaint(*this, kLeast + "holdout: cpu_quick\n"), "holdout"));
 }
 

@@ -1,0 +1,240 @@
+#include "operators/llm/anthropic.hpp"
+
+#include <array>
+#include <map>
+
+#include "operators/llm/chat_errors.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kVersion = "2023-06-01";
+constexpr int kBreakpoints = 4;  // that the API allows in one request
+
+class AnthropicReader : public AnswerReader {
+ public:
+  explicit AnthropicReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
+
+  std::optional<ChatError> event(const SseEvent&, const json& data) override {
+    const std::string& type = data.at("type").get_ref<const std::string&>();
+    if (type == "message_start") {
+      take_message(data.at("message"));
+    } else if (type == "content_block_start") {
+      blocks_[data.at("index").get<int>()] = data.at("content_block");
+    } else if (type == "content_block_delta") {
+      take_delta(blocks_.at(data.at("index").get<int>()), data.at("delta"), data.at("index").get<int>());
+    } else if (type == "message_delta") {
+      if (data.contains("usage")) take_usage(data.at("usage"));
+      const json& reason = data.at("delta").value("stop_reason", json());
+      if (reason.is_string()) reason_ = reason.get<std::string>();
+    } else if (type == "message_stop") {
+      return finish();
+    } else if (type == "error") {
+      return error_of_object(data.value("error", json()));
+    }  // ping, content_block_stop, and what may come
+    return std::nullopt;
+  }
+
+  std::optional<ChatError> whole(const json& body) override {
+    if (body.at("type") == "error") return error_of_object(body.value("error", json()));
+    take_message(body);
+    int index = 0;
+    for (const json& block : body.at("content")) {
+      received_ += block.dump().size();
+      blocks_[index++] = block;
+    }
+    reason_ = body.value("stop_reason", "");
+    return finish();
+  }
+
+  bool complete() const override { return finished_; }
+  std::size_t received_bytes() const override { return received_; }
+  const Usage* usage() const override { return usage_ ? &*usage_ : nullptr; }
+
+  ChatAnswer take() override {
+    json carried = json::array();
+    for (auto& [index, block] : blocks_) {
+      const std::string type = block.value("type", "");
+      if (type == "text") {
+        answer_.text += block.value("text", "");
+      } else if (type == "tool_use") {
+        const auto pieces = arguments_.find(index);
+        answer_.tool_calls.push_back(
+            {block.value("id", ""), block.value("name", ""),
+             pieces != arguments_.end() ? pieces->second : block.value("input", json::object()).dump()});
+      } else if (type == "thinking" || type == "redacted_thinking") {
+        carried.push_back(block);
+      }
+    }
+    if (!carried.empty()) answer_.carried = {{"anthropic", std::move(carried)}};
+    if (usage_) answer_.usage = *usage_;
+    return std::move(answer_);
+  }
+
+ private:
+  void take_message(const json& message) {
+    answer_.model = message.value("model", "");
+    answer_.request_id = message.value("id", "");
+    if (message.contains("usage")) take_usage(message.at("usage"));
+  }
+
+  // message_start tells the input, message_delta the output so far; gateways tell all in the second.
+  void take_usage(const json& said) {
+    Usage usage = usage_.value_or(Usage{});
+    const auto take = [&](const char* key, std::int64_t& into) {
+      const auto found = said.find(key);
+      if (found != said.end() && found->is_number_integer() && found->get<std::int64_t>() > 0)
+        into = found->get<std::int64_t>();
+    };
+    take("input_tokens", usage.input);
+    take("cache_read_input_tokens", usage.cached);
+    take("cache_creation_input_tokens", usage.cache_written);
+    take("output_tokens", usage.output);
+    usage_ = usage;
+  }
+
+  void take_delta(json& block, const json& delta, int index) {
+    const std::string& type = delta.at("type").get_ref<const std::string&>();
+    if (type == "text_delta") {
+      append(block, "text", delta.at("text"), ChatDelta::Kind::text);
+    } else if (type == "input_json_delta") {
+      const std::string& more = delta.at("partial_json").get_ref<const std::string&>();
+      arguments_[index] += more;
+      tell(ChatDelta::Kind::tool_arguments, more);
+    } else if (type == "thinking_delta") {
+      append(block, "thinking", delta.at("thinking"), ChatDelta::Kind::reasoning);
+    } else if (type == "signature_delta") {
+      block["signature"] = delta.at("signature");
+    }
+  }
+
+  void append(json& block, const char* key, const json& more, ChatDelta::Kind kind) {
+    const std::string& text = more.get_ref<const std::string&>();
+    json& field = block[key];
+    if (!field.is_string()) field = "";
+    field.get_ref<std::string&>() += text;
+    tell(kind, text);
+  }
+
+  void tell(ChatDelta::Kind kind, const std::string& text) {
+    if (text.empty()) return;
+    received_ += text.size();
+    if (delta_) delta_({kind, text});
+  }
+
+  std::optional<ChatError> finish() {
+    finished_ = true;
+    if (reason_ == "refusal") {
+      ChatError error;
+      error.kind = ChatError::Kind::refused;
+      error.message = "the model declines";
+      if (usage_) error.usage = *usage_;
+      return error;
+    }
+    answer_.stop = reason_ == "max_tokens" || reason_ == "model_context_window_exceeded" ? StopReason::length
+                   : reason_ == "tool_use"      ? StopReason::tool_calls
+                   : reason_ == "stop_sequence" ? StopReason::stop_sequence
+                                                : StopReason::end;
+    return std::nullopt;
+  }
+
+  std::function<void(const ChatDelta&)> delta_;
+  ChatAnswer answer_;
+  std::map<int, json> blocks_;
+  std::map<int, std::string> arguments_;  // by block, as they come
+  std::string reason_;
+  std::optional<Usage> usage_;
+  std::size_t received_ = 0;
+  bool finished_ = false;
+};
+
+json content_of(const ChatMessage& m) {
+  json content = json::array();
+  if (m.role == ChatRole::tool) {
+    json result{{"type", "tool_result"}, {"tool_use_id", m.tool_call_id}, {"content", m.text}};
+    if (m.tool_failed) result["is_error"] = true;
+    content.push_back(std::move(result));
+    return content;
+  }
+  if (m.carried.is_object() && m.carried.contains("anthropic"))
+    for (const json& block : m.carried.at("anthropic")) content.push_back(block);
+  if (!m.text.empty()) content.push_back({{"type", "text"}, {"text", m.text}});
+  for (const ToolCall& call : m.tool_calls)
+    content.push_back({{"type", "tool_use"},
+                       {"id", call.id},
+                       {"name", call.name},
+                       {"input", call.parsed().value_or(json::object())}});
+  return content;
+}
+
+class Anthropic : public ChatProtocol {
+ public:
+  std::string path() const override { return "/messages"; }
+
+  std::vector<std::string> headers(const Secret& key) const override {
+    std::vector<std::string> headers{std::string("anthropic-version: ") + kVersion};
+    if (!key.empty()) headers.push_back(key.header("x-api-key"));
+    return headers;
+  }
+
+  json body(const ChatRequest& request, const ChatEndpoint& endpoint) const override {
+    static constexpr std::array efforts{"", "low", "medium", "high"};
+    static constexpr std::array choices{"auto", "any", "none"};
+    json system = json::array(), messages = json::array();
+    std::vector<std::pair<json*, std::size_t>> marks;  // the list, and which of its blocks
+    for (const ChatText& part : request.system) {
+      if (part.text.empty()) continue;  // the API refuses empty text
+      system.push_back({{"type", "text"}, {"text", part.text}});
+      if (part.stable) marks.emplace_back(&system, system.size() - 1);
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> message_marks;
+    for (const ChatMessage& m : request.messages) {
+      const char* role = m.role == ChatRole::assistant ? "assistant" : "user";
+      // All results of one turn's calls belong into one message.
+      if (messages.empty() || messages.back()["role"] != role)
+        messages.push_back({{"role", role}, {"content", json::array()}});
+      json& content = messages.back()["content"];
+      for (json& block : content_of(m)) content.push_back(std::move(block));
+      if (m.stable && !content.empty()) message_marks.emplace_back(messages.size() - 1, content.size() - 1);
+    }
+    for (const auto& [message, block] : message_marks)
+      marks.emplace_back(&messages[message]["content"], block);
+    // The last ones: each reaches back to everything before it.
+    for (std::size_t i = marks.size() > kBreakpoints ? marks.size() - kBreakpoints : 0; i < marks.size(); ++i)
+      (*marks[i].first)[marks[i].second]["cache_control"] = {{"type", "ephemeral"}};
+
+    json body{{"model", endpoint.model},
+              {"max_tokens", request.max_output_tokens},
+              {"messages", std::move(messages)},
+              {"stream", true}};
+    if (!system.empty()) body["system"] = std::move(system);
+    if (!request.stop.empty()) body["stop_sequences"] = request.stop;
+    if (request.effort != Effort::unset) {
+      body["thinking"] = {{"type", "adaptive"}};
+      body["output_config"] = {{"effort", efforts[static_cast<std::size_t>(request.effort)]}};
+    } else if (request.temperature) {
+      body["temperature"] = *request.temperature;  // the API refuses it beside thinking
+    }
+    for (const ToolSpec& tool : request.tools)
+      body["tools"].push_back(
+          {{"name", tool.name}, {"description", tool.description}, {"input_schema", tool.parameters}});
+    if (!request.tools.empty() && request.tool_choice != ToolChoice::automatic)
+      body["tool_choice"] = {{"type", choices[static_cast<std::size_t>(request.tool_choice)]}};
+    return body;
+  }
+
+  std::unique_ptr<AnswerReader> reader(std::function<void(const ChatDelta&)> delta) const override {
+    return std::make_unique<AnthropicReader>(std::move(delta));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const ChatProtocol> anthropic_protocol() {
+  return std::make_unique<Anthropic>();
+}
+
+}  // namespace cultivar

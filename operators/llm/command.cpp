@@ -1,0 +1,308 @@
+#include "operators/llm/command.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "evaluators/worker/process.hpp"
+#include "operators/llm/chat_errors.hpp"
+#include "operators/llm/plain_prompt.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Kind = ChatError::Kind;
+
+namespace {
+
+tl::unexpected<ChatError> trouble(Kind kind, std::string message) {
+  ChatError error;
+  error.kind = kind;
+  error.message = std::move(message);
+  return tl::make_unexpected(std::move(error));
+}
+
+class WorkFolder {
+ public:
+  WorkFolder() {
+    std::error_code ec;
+    std::string name = (fs::temp_directory_path(ec) / "cultivar-model-XXXXXX").string();
+    if (::mkdtemp(name.data())) path_ = name;
+  }
+  ~WorkFolder() {
+    std::error_code ec;
+    if (!path_.empty()) fs::remove_all(path_, ec);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool replace_all(std::string& text, const std::string& what, const std::string& by) {
+  bool found = false;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+    found = true;
+  }
+  return found;
+}
+
+std::optional<std::string> read_bounded(const fs::path& file, std::size_t most) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string text(most + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+// {"type": "result", "is_error", "result", "usage": {...}, "total_cost_usd", "modelUsage": {...}}
+ChatResult from_claude(const std::string& text) {
+  const json said = json::parse(text, nullptr, false);
+  if (!said.is_object() || !said.contains("result") || !said["result"].is_string())
+    return trouble(Kind::garbage,
+                   "stdout is not the JSON of `claude -p --output-format json`: " + one_line(text, 200));
+  ChatAnswer answer;
+  answer.text = said["result"].get<std::string>();
+  try {
+    if (said.contains("usage")) {
+      const json& usage = said["usage"];
+      answer.usage.input = usage.value("input_tokens", std::int64_t{0});
+      answer.usage.cached = usage.value("cache_read_input_tokens", std::int64_t{0});
+      answer.usage.cache_written = usage.value("cache_creation_input_tokens", std::int64_t{0});
+      answer.usage.output = usage.value("output_tokens", std::int64_t{0});
+    }
+    if (said.contains("total_cost_usd")) answer.usd = said["total_cost_usd"].get<double>();
+    answer.request_id = said.value("session_id", "");
+    if (said.value("is_error", false)) {
+      auto error = trouble(Kind::program_failed, one_line(answer.text));
+      error.value().usage = answer.usage;
+      return error;
+    }
+  } catch (const json::exception& e) {
+    return trouble(Kind::garbage, fmt::format("stdout has another shape than claude's: {}", e.what()));
+  }
+  return answer;
+}
+
+class Run {
+ public:
+  Run(const CommandModelOptions& options, const ChatRequest& request,
+      const std::function<void(const ChatDelta&)>& delta)
+      : options_(options), prompt_(plain_prompt(request)), delta_(delta) {}
+
+  ChatResult operator()(const std::stop_token& stop) {
+    const auto started = Clock::now();
+    if (work_.path().empty())
+      return trouble(Kind::program_failed, std::string("no work folder: ") + std::strerror(errno));
+    if (prompt_.size() > options_.bounds.request_bytes)
+      return trouble(Kind::too_large, "the request is larger than is allowed");
+    const fs::path prompt_file = work_.path() / "prompt.md", answer_file = work_.path() / "answer.md";
+    ProcessOptions how;
+    how.command = options_.command;
+    how.folder = work_.path();
+    bool in_file = false;
+    for (std::string& word : how.command) {
+      in_file = replace_all(word, "{prompt_file}", prompt_file.string()) || in_file;
+      replace_all(word, "{answer_file}", answer_file.string());
+      replace_all(word, "{folder}", work_.path().string());
+    }
+    if (in_file) {
+      std::ofstream(prompt_file, std::ios::binary) << prompt_;
+      unsent_ = {};
+    } else {
+      unsent_ = prompt_;
+    }
+    how.pipe_input = !in_file;
+    auto child = ChildProcess::spawn(how);
+    if (!child) return trouble(Kind::unreachable, child.error().stage + ": " + child.error().message);
+    const std::stop_callback kill_it(stop, [&child] { child->kill(); });
+
+    auto fault = talk(*child, started, stop);
+    if (!fault && !child->wait(std::min(deadline_in(10.0), started + seconds(options_.timeouts.total_s))))
+      fault = trouble(Kind::timeout_total, "the program closed its output, but does not end");
+    child->kill();
+    if (stop.stop_requested()) fault = trouble(Kind::cancelled, "cancelled");
+    if (fault) {
+      fault->value().usage = estimated();
+      return std::move(*fault);
+    }
+    const ExitStatus status = *child->poll();
+    if (!status.success()) {
+      const std::string words = one_line(child->captured() + " " + (output_.size() < 2000 ? output_ : ""));
+      auto failed =
+          trouble(Kind::program_failed, fmt::format("{} {}{}{}", options_.command.front(), status.describe(),
+                                                    words.empty() ? "" : ": ", words));
+      failed.value().usage = estimated();
+      return failed;
+    }
+    ChatResult result = answer(answer_file);
+    if (!result) return result;
+    if (result->model.empty()) result->model = options_.model;
+    if (result->usage.total() == 0) result->usage = estimated();
+    result->first_byte_s = first_byte_s_;
+    result->seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    return result;
+  }
+
+ private:
+  using Fault = std::optional<tl::unexpected<ChatError>>;
+  static Clock::duration seconds(double s) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+  }
+
+  // Writes the prompt and reads the output, whichever goes, until the output ends.
+  Fault talk(ChildProcess& child, Clock::time_point started, const std::stop_token& stop) {
+    const ChatTimeouts& limits = options_.timeouts;
+    auto last = started;
+    if (unsent_.empty()) child.close_input();
+    for (;;) {
+      if (stop.stop_requested()) return std::nullopt;
+      const bool begun = !output_.empty();
+      const auto silence = begun ? last + seconds(limits.idle_s) : started + seconds(limits.first_byte_s);
+      const auto end = std::min(silence, started + seconds(limits.total_s));
+      const auto now = Clock::now();
+      if (now >= end) {
+        if (now >= started + seconds(limits.total_s))
+          return trouble(Kind::timeout_total, fmt::format("killed: not done after {:g} s", limits.total_s));
+        if (begun)
+          return trouble(Kind::timeout_idle, fmt::format("killed: silent for {:g} s", limits.idle_s));
+        return trouble(Kind::timeout_first_byte,
+                       fmt::format("killed: no output in {:g} s", limits.first_byte_s));
+      }
+      pollfd waits[2] = {{child.output(), POLLIN, 0}, {unsent_.empty() ? -1 : child.input(), POLLOUT, 0}};
+      const auto wait = std::chrono::ceil<std::chrono::milliseconds>(end - now).count();
+      // A second at most: what the program started may hold its output open after it is gone.
+      ::poll(waits, 2, static_cast<int>(std::min<std::int64_t>(wait, 1000)));
+      if (waits[1].revents != 0) send(child);
+      if (waits[0].revents == 0) {
+        if (child.poll()) return std::nullopt;
+        continue;
+      }
+      std::array<char, 65536> buffer;
+      const ssize_t got = ::read(child.output(), buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return std::nullopt;
+      last = Clock::now();
+      if (!begun) first_byte_s_ = std::chrono::duration<double>(last - started).count();
+      output_.append(buffer.data(), static_cast<std::size_t>(got));
+      if (output_.size() > options_.bounds.answer_bytes)
+        return trouble(Kind::too_large,
+                       fmt::format("killed: more than {} bytes of output", options_.bounds.answer_bytes));
+      if (delta_ && options_.answer == CommandModelOptions::Answer::text)
+        delta_({ChatDelta::Kind::text, {buffer.data(), static_cast<std::size_t>(got)}});
+    }
+  }
+
+  // SIGPIPE is blocked in this thread: a program that does not read its prompt is its own affair.
+  void send(ChildProcess& child) {
+    const ssize_t sent = ::write(child.input(), unsent_.data(), unsent_.size());
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (sent <= 0)
+      unsent_ = {};
+    else
+      unsent_.remove_prefix(static_cast<std::size_t>(sent));
+    if (unsent_.empty()) child.close_input();
+  }
+
+  ChatResult answer(const fs::path& answer_file) {
+    if (options_.answer == CommandModelOptions::Answer::claude_json) return from_claude(output_);
+    ChatAnswer answer;
+    if (options_.answer == CommandModelOptions::Answer::file) {
+      auto text = read_bounded(answer_file, options_.bounds.answer_bytes);
+      if (!text) return trouble(Kind::garbage, "the program ended well, but left no answer in {answer_file}");
+      if (text->size() > options_.bounds.answer_bytes)
+        return trouble(Kind::too_large, "the answer file is larger than an answer may be");
+      answer.text = std::move(*text);
+    } else {
+      answer.text = output_;
+    }
+    if (one_line(answer.text, 10).empty()) return trouble(Kind::garbage, "the program answered with nothing");
+    return answer;
+  }
+
+  Usage estimated() const {
+    Usage usage;
+    usage.estimated = true;
+    usage.input = estimated_tokens(prompt_.size());
+    usage.output = estimated_tokens(output_.size());
+    return usage;
+  }
+
+  const CommandModelOptions& options_;
+  std::string prompt_;
+  std::string_view unsent_;
+  std::function<void(const ChatDelta&)> delta_;
+  WorkFolder work_;
+  std::string output_;
+  double first_byte_s_ = 0.0;
+};
+
+}  // namespace
+
+struct CommandModel::State {
+  CommandModelOptions options;
+  std::mutex mutex;
+  std::list<std::jthread> threads;  // guarded
+  std::list<std::jthread> over;     // guarded: ended, to be joined
+  std::condition_variable ended;
+};
+
+CommandModel::CommandModel(CommandModelOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+}
+
+CommandModel::~CommandModel() {
+  std::list<std::jthread> over;
+  std::unique_lock lock(state_->mutex);
+  for (std::jthread& thread : state_->threads) thread.request_stop();
+  // Each moves itself from `threads` to `over` at its end.
+  state_->ended.wait(lock, [this] { return state_->threads.empty(); });
+  over.splice(over.end(), state_->over);
+  lock.unlock();  // the last of them may still hold it for a moment
+  over.clear();
+}
+
+void CommandModel::ask(const ChatRequest& request, std::stop_token stop, ChatListener listener) {
+  std::list<std::jthread> over;
+  const std::lock_guard lock(state_->mutex);
+  over.splice(over.end(), state_->over);
+  const auto self = state_->threads.emplace(state_->threads.end());
+  *self = std::jthread([state = state_.get(), self, request, stop = std::move(stop),
+                        listener = std::move(listener)](std::stop_token closing) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    std::stop_source either;
+    ChatResult result =
+        trouble(Kind::bad_request, "a program cannot call tools; use an API for this operator");
+    {
+      const std::stop_callback caller(stop, [&either] { either.request_stop(); });
+      const std::stop_callback model(closing, [&either] { either.request_stop(); });
+      if (request.tools.empty()) result = Run(state->options, request, listener.delta)(either.get_token());
+    }
+    listener.done(std::move(result));
+    const std::lock_guard guard(state->mutex);
+    state->over.splice(state->over.end(), state->threads, self);
+    state->ended.notify_all();
+  });
+}
+
+}  // namespace cultivar

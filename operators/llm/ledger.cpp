@@ -1,0 +1,93 @@
+#include "operators/llm/ledger.hpp"
+
+#include <fmt/format.h>
+
+namespace cultivar {
+
+namespace {
+
+template <class Map>
+auto at_or_none(const Map& map, const std::string& key) {
+  const auto found = map.find(key);
+  return found != map.end() ? found->second : typename Map::mapped_type{};
+}
+
+}  // namespace
+
+Spent& Spent::operator+=(const Spent& other) {
+  calls += other.calls;
+  failed += other.failed;
+  usage += other.usage;
+  usd += other.usd;
+  uncertain_usd += other.uncertain_usd;
+  return *this;
+}
+
+std::string Ledger::forbids(const Reservation& wanted, bool* even_alone) const {
+  const std::int64_t tokens = wanted.usage.total();
+  std::string first;
+  if (even_alone) *even_alone = false;
+  const auto ask = [&](const std::string& whose, const Cap& cap, const Sum& spent, const Sum& held) {
+    std::string words;
+    bool alone = false;
+    // A hair of room: sums of prices are not exact.
+    if (cap.usd && spent.usd + held.usd + wanted.usd > *cap.usd * (1 + 1e-9)) {
+      words = fmt::format(
+          "the cap of {} {:.2f} USD: {:.4f} are spent, {:.4f} reserved by calls in flight, and "
+          "this call may cost {:.4f}",
+          whose, *cap.usd, spent.usd, held.usd, wanted.usd);
+      alone = spent.usd + wanted.usd > *cap.usd * (1 + 1e-9);
+    } else if (cap.tokens && spent.tokens + held.tokens + tokens > *cap.tokens) {
+      words = fmt::format(
+          "the cap of {} {} tokens: {} are used, {} reserved by calls in flight, and this call may "
+          "use {}",
+          whose, *cap.tokens, spent.tokens, held.tokens, tokens);
+      alone = spent.tokens + tokens > *cap.tokens;
+    }
+    if (first.empty()) first = words;
+    if (even_alone && alone) *even_alone = true;
+  };
+  ask("the run,", caps_.run, spent_in_run_, held_);
+  ask("operator " + wanted.op + ",", at_or_none(caps_.by_operator, wanted.op),
+      at_or_none(spent_by_operator_, wanted.op), at_or_none(held_by_operator_, wanted.op));
+  ask("model " + wanted.model + ",", at_or_none(caps_.by_model, wanted.model),
+      at_or_none(spent_by_model_, wanted.model), at_or_none(held_by_model_, wanted.model));
+  return first;
+}
+
+void Ledger::reserve(const Reservation& r) {
+  for (Sum* sum : {&held_, &held_by_operator_[r.op], &held_by_model_[r.model]}) {
+    sum->usd += r.usd;
+    sum->tokens += r.usage.total();
+  }
+}
+
+void Ledger::settle(const Reservation& r, const Usage& used, double usd, bool failed) {
+  for (Sum* sum : {&held_, &held_by_operator_[r.op], &held_by_model_[r.model]}) {
+    sum->tokens -= r.usage.total();
+    sum->usd = sum->tokens == 0 ? 0.0 : sum->usd - r.usd;  // no dust is left of rounding
+  }
+  Spent spent;
+  spent.calls = 1;
+  spent.failed = failed ? 1 : 0;
+  spent.usage = used;
+  spent.usd = usd;
+  spent.uncertain_usd = used.estimated ? usd : 0.0;
+  add(r.op, r.model, spent);
+}
+
+void Ledger::add(const std::string& op, const std::string& model, const Spent& spent) {
+  spent_[{op, model}] += spent;
+  for (Sum* sum : {&spent_in_run_, &spent_by_operator_[op], &spent_by_model_[model]}) {
+    sum->usd += spent.usd;
+    sum->tokens += spent.usage.total();
+  }
+}
+
+Spent Ledger::run() const {
+  Spent sum;
+  for (const auto& [key, spent] : spent_) sum += spent;
+  return sum;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,217 @@
+#include "operators/llm/mailbox.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "operators/llm/chat_errors.hpp"
+#include "operators/llm/mailbox_files.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using Kind = ChatError::Kind;
+using SteadyClock = std::chrono::steady_clock;
+
+namespace {
+
+SteadyClock::duration seconds(double s) {
+  return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(s));
+}
+
+struct Letter {
+  ChatRequest request;
+  std::string id;
+  std::stop_token stop;
+  ChatListener listener;
+  SteadyClock::time_point asked = SteadyClock::now();
+};
+
+}  // namespace
+
+struct MailboxModel::State {
+  MailboxOptions options;
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::list<Letter> arriving;  // guarded
+  std::list<Letter> open;
+  bool explained = false;
+  std::jthread thread;  // the last member: it uses all others
+
+  fs::path requests() const { return options.folder / "requests"; }
+  fs::path answers() const { return options.folder / "answers"; }
+
+  static void end(Letter& letter, Kind kind, std::string message) {
+    ChatError error;
+    error.kind = kind;
+    error.message = std::move(message);
+    letter.listener.done(tl::make_unexpected(std::move(error)));
+  }
+
+  // Empty: done; otherwise what the file system says.
+  std::string post(const Letter& letter) {
+    std::error_code ec;
+    for (const fs::path& folder : {requests() / "closed", answers() / "taken", answers() / "rejected"}) {
+      fs::create_directories(folder, ec);
+      if (ec) return folder.string() + ": " + ec.message();
+    }
+    if (!explained && !fs::exists(options.folder / "README.md", ec)) {
+      const auto put = put_file(options.folder / "README.md", mailbox_explanation());
+      if (!put) return put.error().message;
+    }
+    explained = true;
+    // The text last: whoever sees it finds the other too.
+    if (auto put = put_file(requests() / (letter.id + ".json"), mailbox_json(letter.request, letter.id));
+        !put)
+      return put.error().message;
+    if (auto put = put_file(requests() / (letter.id + ".md"), mailbox_markdown(letter.request, letter.id));
+        !put)
+      return put.error().message;
+    return {};
+  }
+
+  void close(const Letter& letter) const {
+    std::error_code ignored;
+    for (const char* extension : {".md", ".json"})
+      fs::rename(requests() / (letter.id + extension), requests() / "closed" / (letter.id + extension),
+                 ignored);
+  }
+
+  bool settled(const fs::path& file) const {
+    struct stat facts {};
+    if (::lstat(file.c_str(), &facts) != 0) return false;
+    const double at =
+        static_cast<double>(facts.st_mtim.tv_sec) + 1e-9 * static_cast<double>(facts.st_mtim.tv_nsec);
+    const double now =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return now - at >= options.settled_s || at > now + 60;  // the future: a wrong clock, and no change
+  }
+
+  // An answer that was put there and can be used. One that cannot is moved aside with the reason.
+  std::optional<ChatAnswer> answer_to(const Letter& letter) const {
+    for (const char* extension : {".json", ".md"}) {
+      const bool is_json = extension == std::string_view(".json");
+      const fs::path name = letter.id + extension;
+      std::error_code ignored;
+      // Taken before a crash: it was paid for, with somebody's time.
+      if (const fs::path taken = answers() / "taken" / name; fs::is_regular_file(taken, ignored))
+        if (const auto text = take_file(taken, options.bounds.answer_bytes))
+          if (auto answer = read_mailbox_answer(*text, is_json, letter.request)) return *answer;
+      const fs::path file = answers() / name;
+      if (!settled(file)) continue;
+      std::string wrong;
+      if (auto text = take_file(file, options.bounds.answer_bytes); !text) {
+        wrong = text.error().message;
+      } else if (auto answer = read_mailbox_answer(*text, is_json, letter.request); !answer) {
+        wrong = answer.error().message;
+      } else {
+        fs::rename(file, answers() / "taken" / name, ignored);
+        return *answer;
+      }
+      reject(file, letter.id, wrong);
+    }
+    return std::nullopt;
+  }
+
+  void reject(const fs::path& file, const std::string& id, const std::string& wrong) const {
+    const fs::path folder = answers() / "rejected";
+    std::string stem = id;
+    std::error_code ignored;
+    for (int n = 2; fs::exists(folder / (stem + ".why.txt"), ignored); ++n)
+      stem = fmt::format("{}-{}", id, n);
+    (void)put_file(
+        folder / (stem + ".why.txt"),
+        fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or .json.\n", wrong,
+                    id));
+    fs::rename(file, folder / (stem + file.extension().string()), ignored);
+    if (ignored) fs::remove_all(file, ignored);  // or it would be rejected for ever
+  }
+
+  // Whether the letter is over.
+  bool look_after(Letter& letter) {
+    if (letter.stop.stop_requested()) {
+      close(letter);
+      end(letter, Kind::cancelled, "cancelled");
+      return true;
+    }
+    if (auto answer = answer_to(letter)) {
+      close(letter);
+      answer->seconds = std::chrono::duration<double>(SteadyClock::now() - letter.asked).count();
+      answer->first_byte_s = answer->seconds;
+      if (letter.listener.delta) letter.listener.delta({ChatDelta::Kind::text, answer->text});
+      letter.listener.done(std::move(*answer));
+      return true;
+    }
+    if (SteadyClock::now() - letter.asked >= seconds(options.timeouts.total_s)) {
+      close(letter);
+      end(letter, Kind::timeout_total,
+          fmt::format("nobody answered {} within {:g} s", letter.id, options.timeouts.total_s));
+      return true;
+    }
+    return false;
+  }
+
+  void run(const std::stop_token& closing) {
+    while (!closing.stop_requested()) {
+      std::list<Letter> fresh;
+      {
+        std::unique_lock lock(mutex);
+        const auto something = [this] { return !arriving.empty(); };
+        if (open.empty())
+          changed.wait(lock, closing, something);
+        else
+          changed.wait_for(lock, closing, seconds(options.look_every_s), something);
+        fresh.swap(arriving);
+      }
+      for (auto it = fresh.begin(); it != fresh.end();) {
+        const auto letter = it++;
+        if (const std::string trouble = post(*letter); !trouble.empty())
+          end(*letter, Kind::unreachable, "the mailbox cannot be written: " + trouble);
+        else
+          open.splice(open.end(), fresh, letter);
+      }
+      for (auto it = open.begin(); it != open.end();) it = look_after(*it) ? open.erase(it) : std::next(it);
+    }
+    // Requests stay where they are: a search that goes on later asks them again, by the same names.
+    const std::lock_guard lock(mutex);
+    open.splice(open.end(), arriving);
+    for (Letter& letter : open) end(letter, Kind::cancelled, "cancelled");
+  }
+};
+
+std::string MailboxModel::file_stem(const ChatRequest& request) {
+  std::string stem;
+  for (const char c : request.call.substr(0, 60)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    stem += plain ? c : '-';
+  }
+  return (stem.empty() ? "request" : stem) + "-" + hash_of(request).substr(0, 12);
+}
+
+MailboxModel::MailboxModel(MailboxOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  state_->thread = std::jthread([state = state_.get()](std::stop_token closing) { state->run(closing); });
+}
+
+MailboxModel::~MailboxModel() = default;
+
+void MailboxModel::ask(const ChatRequest& request, std::stop_token stop, ChatListener listener) {
+  Letter letter;
+  letter.request = request;
+  letter.id = file_stem(request);
+  letter.stop = std::move(stop);
+  letter.listener = std::move(listener);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->arriving.push_back(std::move(letter));
+  }
+  state_->changed.notify_all();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,157 @@
+#include "operators/llm/mailbox_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "operators/llm/chat_errors.hpp"
+#include "operators/llm/plain_prompt.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kStage = "mailbox";
+
+std::string known_tools(const ChatRequest& request) {
+  std::string names;
+  for (const ToolSpec& tool : request.tools) names += (names.empty() ? "" : ", ") + tool.name;
+  return names.empty() ? "this request has none" : names;
+}
+
+}  // namespace
+
+std::string mailbox_explanation() {
+  return R"(# A mailbox: you are the language model
+
+A search of Cultivar asks questions here and goes on with other work until they are answered.
+
+1. Take a file `requests/ID.md`. It holds everything that the search says to its model. `requests/ID.json` holds the
+   same for programs: `system`, `messages`, `tools`, as sent.
+2. Write the answer to `answers/ID.md`. All of the file is the answer, exactly as a model would have said it.
+   To call tools, or to say which model answered, write `answers/ID.json` instead:
+
+       {"text": "...", "tool_calls": [{"name": "compile", "arguments": {"source": "..."}}], "model": "who answered"}
+
+3. Write elsewhere and rename into place, or write in place: a file counts when it has not changed for a second.
+
+An answer that was used moves to `answers/taken/`. One that cannot be used moves to `answers/rejected/`, and
+`ID.why.txt` beside it says what is wrong; the request stays open. Requests that are over move to `requests/closed/`.
+)";
+}
+
+std::string mailbox_markdown(const ChatRequest& request, const std::string& id) {
+  std::string text = fmt::format("<!-- Answer in answers/{}.md", id);
+  if (!request.tools.empty()) text += fmt::format(", or in answers/{}.json to call tools", id);
+  text += fmt::format("; at most {} tokens. README.md explains. -->\n\n", request.max_output_tokens);
+  text += plain_prompt(request);
+  for (const ToolSpec& tool : request.tools)
+    text += fmt::format("\n\n## Tool `{}`\n\n{}\n\n```json\n{}\n```", tool.name, tool.description,
+                        tool.parameters.dump(2, ' ', false, json::error_handler_t::replace));
+  return text + "\n";
+}
+
+std::string mailbox_json(const ChatRequest& request, const std::string& id) {
+  json record = to_record(request);
+  record["id"] = id;
+  record["call"] = request.call;
+  return record.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, const ChatRequest& request) {
+  ChatAnswer answer;
+  answer.model = "mailbox";
+  answer.usage.estimated = true;
+  answer.usage.input = estimated_tokens(bytes_of(request));
+  answer.usage.output = estimated_tokens(text.size());
+  if (!is_json) {
+    if (one_line(text, 64).empty()) return failure(kStage, "The file is empty. Write the answer into it.");
+    answer.text = text;
+    return answer;
+  }
+  json said;
+  try {
+    said = json::parse(text);
+  } catch (const json::parse_error& e) {
+    return failure(kStage, fmt::format("The file is not JSON: {}", e.what()));
+  }
+  if (!said.is_object()) return failure(kStage, "The file must hold one JSON object, as README.md shows.");
+  for (const auto& [key, value] : said.items())
+    if (key != "text" && key != "tool_calls" && key != "model")
+      return failure(kStage, fmt::format("There is no key \"{}\"; known: text, tool_calls, model.", key));
+  for (const char* key : {"text", "model"})
+    if (said.contains(key) && !said[key].is_string())
+      return failure(kStage, fmt::format("\"{}\" must be a string.", key));
+  answer.text = said.value("text", "");
+  answer.model = said.value("model", "mailbox");
+  const json calls = said.value("tool_calls", json::array());
+  if (!calls.is_array()) return failure(kStage, "\"tool_calls\" must be a list.");
+  for (const json& call : calls) {
+    if (!call.is_object() || !call.contains("name") || !call["name"].is_string())
+      return failure(kStage, "Each of \"tool_calls\" must be {\"name\": ..., \"arguments\": {...}}.");
+    const std::string name = call["name"].get<std::string>();
+    if (std::ranges::none_of(request.tools, [&](const ToolSpec& tool) { return tool.name == name; }))
+      return failure(kStage, fmt::format("There is no tool \"{}\"; the request offers: {}.", name,
+                                         known_tools(request)));
+    const json arguments = call.value("arguments", json::object());
+    if (!arguments.is_object())
+      return failure(kStage, fmt::format("The \"arguments\" of \"{}\" must be an object.", name));
+    answer.tool_calls.push_back(
+        {fmt::format("call_{}", answer.tool_calls.size() + 1), name, arguments.dump()});
+  }
+  if (answer.text.empty() && answer.tool_calls.empty())
+    return failure(kStage, "The answer has neither text nor tool calls.");
+  if (!answer.tool_calls.empty()) answer.stop = StopReason::tool_calls;
+  return answer;
+}
+
+Expected<void> put_file(const fs::path& file, const std::string& text) {
+  // A dot in front: those who list the folder for requests do not see it.
+  const fs::path temporary = file.parent_path() / ("." + file.filename().string() + ".part");
+  std::FILE* out = std::fopen(temporary.c_str(), "wbe");
+  if (!out) return failure(kStage, temporary.string() + ": " + std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
+                       std::fflush(out) == 0 && ::fsync(::fileno(out)) == 0;
+  const int why = errno;
+  if (std::fclose(out) != 0 || !written)
+    return failure(kStage, temporary.string() + ": " + std::strerror(why));
+  if (std::rename(temporary.c_str(), file.c_str()) != 0)
+    return failure(kStage, file.string() + ": " + std::strerror(errno));
+  return {};
+}
+
+Expected<std::string> take_file(const fs::path& file, std::size_t most) {
+  // Not blocking: a named pipe must not stop the watcher.
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return failure(kStage, std::string("The file cannot be read: ") + std::strerror(errno));
+  struct stat facts {};
+  std::string text, trouble;
+  if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    trouble = "This is no ordinary file.";
+  } else if (static_cast<std::size_t>(facts.st_size) > most) {
+    trouble = fmt::format("The file has {} bytes; {} are allowed.", facts.st_size, most);
+  } else {
+    text.resize(static_cast<std::size_t>(facts.st_size));
+    std::size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t got = ::read(fd, text.data() + done, text.size() - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    text.resize(done);
+  }
+  ::close(fd);
+  if (!trouble.empty()) return failure(kStage, trouble);
+  return text;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,203 @@
+#include "operators/llm/openai_responses.hpp"
+
+#include <array>
+#include <map>
+
+#include "operators/llm/chat_errors.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+namespace {
+
+class ResponsesReader : public AnswerReader {
+ public:
+  explicit ResponsesReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
+
+  std::optional<ChatError> event(const SseEvent&, const json& data) override {
+    const std::string& type = data.at("type").get_ref<const std::string&>();
+    if (type == "response.output_text.delta") {
+      tell(ChatDelta::Kind::text, data.at("delta").get_ref<const std::string&>());
+    } else if (type == "response.function_call_arguments.delta") {
+      tell(ChatDelta::Kind::tool_arguments, data.at("delta").get_ref<const std::string&>());
+    } else if (type == "response.reasoning_summary_text.delta" || type == "response.reasoning_text.delta") {
+      tell(ChatDelta::Kind::reasoning, data.at("delta").get_ref<const std::string&>());
+    } else if (type == "response.output_item.done") {
+      items_[data.at("output_index").get<int>()] = data.at("item");
+    } else if (type == "response.completed" || type == "response.incomplete" || type == "response.failed") {
+      return whole(data.at("response"));
+    } else if (type == "error") {
+      return error_of_object(data.contains("error") ? data.at("error") : data);
+    }
+    return std::nullopt;
+  }
+
+  // The last event holds the whole response; so does the body of one that is not streamed.
+  std::optional<ChatError> whole(const json& response) override {
+    if (const auto usage = response.find("usage"); usage != response.end() && usage->is_object())
+      take_usage(*usage);
+    const std::string status = response.at("status").get<std::string>();
+    if (const auto error = response.find("error"); error != response.end() && !error->is_null())
+      return with_usage(error_of_object(*error));
+    if (status != "completed" && status != "incomplete")
+      return with_usage(error_of_object("status " + status));
+    answer_.model = response.value("model", "");
+    answer_.request_id = response.value("id", "");
+    if (const auto output = response.find("output"); output != response.end() && output->is_array())
+      for (std::size_t i = 0; i < output->size(); ++i) items_[static_cast<int>(i)] = (*output)[i];
+    std::string reason;
+    if (status == "incomplete" && response.contains("incomplete_details") &&
+        response.at("incomplete_details").is_object())
+      reason = response.at("incomplete_details").value("reason", "");
+    take_items();
+    finished_ = true;
+    if (reason == "content_filter" || (!refusal_.empty() && answer_.text.empty())) {
+      ChatError error;
+      error.kind = ChatError::Kind::refused;
+      error.message = refusal_.empty() ? "a content filter withheld the answer"
+                                       : "the model declines: " + one_line(refusal_);
+      return with_usage(std::move(error));
+    }
+    answer_.stop = status == "incomplete"       ? StopReason::length
+                   : answer_.tool_calls.empty() ? StopReason::end
+                                                : StopReason::tool_calls;
+    return std::nullopt;
+  }
+
+  bool complete() const override { return finished_; }
+  std::size_t received_bytes() const override { return received_; }
+  const Usage* usage() const override { return usage_ ? &*usage_ : nullptr; }
+  ChatAnswer take() override {
+    if (usage_) answer_.usage = *usage_;
+    return std::move(answer_);
+  }
+
+ private:
+  ChatError with_usage(ChatError error) const {
+    if (usage_) error.usage = *usage_;
+    return error;
+  }
+
+  void take_items() {
+    json carried = json::array();
+    std::size_t bytes = 0;
+    for (const auto& [index, item] : items_) {
+      const std::string type = item.value("type", "");
+      if (type == "message") {
+        for (const json& part : item.value("content", json::array())) {
+          answer_.text += part.value("text", "");
+          refusal_ += part.value("refusal", "");
+        }
+      } else if (type == "function_call") {
+        answer_.tool_calls.push_back({item.at("call_id").get<std::string>(),
+                                      item.at("name").get<std::string>(), item.value("arguments", "")});
+        bytes += answer_.tool_calls.back().arguments.size();
+      } else if (type == "reasoning" && item.contains("encrypted_content")) {
+        carried.push_back(item);
+      }
+    }
+    received_ = std::max(received_, bytes + answer_.text.size());
+    if (!carried.empty()) answer_.carried = {{"openai_responses", std::move(carried)}};
+  }
+
+  void take_usage(const json& said) {
+    Usage usage;
+    usage.input = said.value("input_tokens", std::int64_t{0});
+    usage.output = said.value("output_tokens", std::int64_t{0});
+    if (const auto details = said.find("input_tokens_details"); details != said.end() && details->is_object())
+      usage.cached = std::min(details->value("cached_tokens", std::int64_t{0}), usage.input);
+    usage.input -= usage.cached;
+    if (const auto details = said.find("output_tokens_details");
+        details != said.end() && details->is_object())
+      usage.reasoning = details->value("reasoning_tokens", std::int64_t{0});
+    usage_ = usage;
+  }
+
+  void tell(ChatDelta::Kind kind, const std::string& text) {
+    if (text.empty()) return;
+    received_ += text.size();
+    if (delta_) delta_({kind, text});
+  }
+
+  std::function<void(const ChatDelta&)> delta_;
+  ChatAnswer answer_;
+  std::map<int, json> items_;
+  std::string refusal_;
+  std::optional<Usage> usage_;
+  std::size_t received_ = 0;
+  bool finished_ = false;
+};
+
+void add_message(json& input, const ChatMessage& m) {
+  if (m.role == ChatRole::tool) {
+    input.push_back({{"type", "function_call_output"},
+                     {"call_id", m.tool_call_id},
+                     {"output", m.tool_failed ? "Error: " + m.text : m.text}});
+    return;
+  }
+  if (m.carried.is_object() && m.carried.contains("openai_responses"))
+    for (const json& item : m.carried.at("openai_responses")) input.push_back(item);
+  if (!m.text.empty() || m.tool_calls.empty())
+    input.push_back({{"role", m.role == ChatRole::user ? "user" : "assistant"}, {"content", m.text}});
+  for (const ToolCall& call : m.tool_calls)
+    input.push_back({{"type", "function_call"},
+                     {"call_id", call.id},
+                     {"name", call.name},
+                     {"arguments", call.parsed() ? call.parsed()->dump() : std::string("{}")}});
+}
+
+class Responses : public ChatProtocol {
+ public:
+  std::string path() const override { return "/responses"; }
+
+  std::string cannot_say(const ChatRequest& request) const override {
+    return request.stop.empty() ? "" : "the Responses protocol has no stop sequences; use provider openai";
+  }
+
+  std::vector<std::string> headers(const Secret& key) const override {
+    if (key.empty()) return {};
+    return {key.header("Authorization", "Bearer ")};
+  }
+
+  json body(const ChatRequest& request, const ChatEndpoint& endpoint) const override {
+    static constexpr std::array efforts{"", "low", "medium", "high"};
+    static constexpr std::array choices{"auto", "required", "none"};
+    json input = json::array();
+    for (const ChatMessage& m : request.messages) add_message(input, m);
+    std::string system;
+    for (const ChatText& part : request.system) system += (system.empty() ? "" : "\n\n") + part.text;
+    json body{{"model", endpoint.model},
+              {"input", std::move(input)},
+              {"max_output_tokens", request.max_output_tokens},
+              {"store", false},
+              {"stream", true}};
+    if (!system.empty()) body["instructions"] = system;
+    if (request.temperature) body["temperature"] = *request.temperature;
+    if (request.effort != Effort::unset) {
+      body["reasoning"] = {{"effort", efforts[static_cast<std::size_t>(request.effort)]}};
+      body["include"] = json::array({"reasoning.encrypted_content"});
+    }
+    for (const ToolSpec& tool : request.tools)
+      body["tools"].push_back({{"type", "function"},
+                               {"name", tool.name},
+                               {"description", tool.description},
+                               {"parameters", tool.parameters},
+                               {"strict", false}});
+    if (!request.tools.empty() && request.tool_choice != ToolChoice::automatic)
+      body["tool_choice"] = choices[static_cast<std::size_t>(request.tool_choice)];
+    return body;
+  }
+
+  std::unique_ptr<AnswerReader> reader(std::function<void(const ChatDelta&)> delta) const override {
+    return std::make_unique<ResponsesReader>(std::move(delta));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const ChatProtocol> openai_responses_protocol() {
+  return std::make_unique<Responses>();
+}
+
+}  // namespace cultivar

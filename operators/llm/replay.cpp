@@ -1,0 +1,134 @@
+#include "operators/llm/replay.hpp"
+
+#include <fmt/format.h>
+#include <condition_variable>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+std::string to_line(const RecordedExchange& e) {
+  const json line{{"call", e.call},
+                  {"model", e.model},
+                  {"request", to_record(e.request)},
+                  {"answer", to_record(e.answer)}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return failure("read recording", file.string() + " cannot be read");
+  std::vector<RecordedExchange> exchanges;
+  std::string text;
+  for (int number = 1; std::getline(in, text); ++number) {
+    if (text.empty()) continue;
+    try {
+      const json line = json::parse(text);
+      exchanges.push_back({line.at("call").get<std::string>(), line.at("model").get<std::string>(),
+                           request_from_record(line.at("request")), answer_from_record(line.at("answer"))});
+      exchanges.back().request.call = exchanges.back().call;
+    } catch (const json::exception& e) {
+      return failure("read recording",
+                     fmt::format("{}:{}: no recorded exchange: {}", file.string(), number, e.what()));
+    }
+  }
+  return exchanges;
+}
+
+struct ReplayModel::State {
+  struct Known {
+    std::deque<RecordedExchange> left;
+    RecordedExchange last;
+  };
+  std::map<std::string, Known> by_hash;
+  std::vector<std::string> calls;
+
+  struct Pending {
+    ChatRequest request;
+    std::stop_token stop;
+    ChatListener listener;
+  };
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::deque<Pending> pending;  // guarded
+  std::jthread thread;          // the last member: it uses all others
+
+  ChatResult answer(const ChatRequest& request) {
+    const auto known = by_hash.find(hash_of(request));
+    if (known == by_hash.end()) {
+      ChatError error;
+      error.kind = ChatError::Kind::no_recording;
+      const std::string near = nearest_name(request.call, calls);
+      error.message =
+          fmt::format("the recording of {} exchanges knows no answer to {}{}", calls.size(),
+                      request.call.empty() ? "this request" : "'" + request.call + "'",
+                      near == request.call && !near.empty() ? ": it has this call with another request"
+                      : near.empty()                        ? ""
+                                                            : "; the nearest call is '" + near + "'");
+      return tl::make_unexpected(std::move(error));
+    }
+    std::deque<RecordedExchange>& left = known->second.left;
+    RecordedExchange& last = known->second.last;
+    auto chosen = left.begin();
+    for (auto it = left.begin(); it != left.end(); ++it)
+      if (it->call == request.call) {
+        chosen = it;
+        break;
+      }
+    if (chosen != left.end()) {
+      last = *chosen;
+      left.erase(chosen);
+    }
+    return last.answer;
+  }
+
+  void run(const std::stop_token& closing) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, closing, [this] { return !pending.empty(); });
+      if (pending.empty()) return;
+      Pending next = std::move(pending.front());
+      pending.pop_front();
+      lock.unlock();
+      if (closing.stop_requested() || next.stop.stop_requested()) {
+        ChatError error;
+        error.kind = ChatError::Kind::cancelled;
+        error.message = "cancelled";
+        next.listener.done(tl::make_unexpected(std::move(error)));
+      } else {
+        ChatResult result = answer(next.request);
+        if (result && next.listener.delta) next.listener.delta({ChatDelta::Kind::text, result->text});
+        next.listener.done(std::move(result));
+      }
+      lock.lock();
+    }
+  }
+};
+
+ReplayModel::ReplayModel(std::vector<RecordedExchange> exchanges) : state_(std::make_unique<State>()) {
+  for (RecordedExchange& exchange : exchanges) {
+    state_->calls.push_back(exchange.call);
+    State::Known& known = state_->by_hash[hash_of(exchange.request)];
+    known.left.push_back(std::move(exchange));
+  }
+  state_->thread = std::jthread([state = state_.get()](std::stop_token closing) { state->run(closing); });
+}
+
+ReplayModel::~ReplayModel() = default;
+
+void ReplayModel::ask(const ChatRequest& request, std::stop_token stop, ChatListener listener) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->pending.push_back({request, std::move(stop), std::move(listener)});
+  }
+  state_->changed.notify_all();
+}
+
+}  // namespace cultivar

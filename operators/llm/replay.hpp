@@ -1,0 +1,42 @@
+// Recorded exchanges in place of a model: nothing is asked, nothing is paid.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "evaluators/error.hpp"
+#include "operators/llm/chat_model.hpp"
+
+namespace cultivar {
+
+// One question and its answer. A file of them has one JSON object a line: {"call", "model", "request",
+// "answer"}.
+struct RecordedExchange {
+  std::string call;
+  std::string model;  // the configuration's name for it
+  ChatRequest request;
+  ChatAnswer answer;
+};
+
+std::string to_line(const RecordedExchange&);
+// An Error names the file and the line.
+Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::path& file);
+
+// Keyed by the request's hash. Of several answers to one request, that of the same call is taken, otherwise
+// the oldest that was not taken yet; the last one is given again and again. An unknown request is
+// `no_recording`, with the recorded call that is nearest.
+class ReplayModel : public ChatModel {
+ public:
+  explicit ReplayModel(std::vector<RecordedExchange>);
+  ~ReplayModel() override;
+  void ask(const ChatRequest&, std::stop_token, ChatListener) override;
+  bool calls_tools() const override { return true; }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cultivar

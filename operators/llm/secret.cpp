@@ -1,0 +1,38 @@
+#include "operators/llm/secret.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace cultivar {
+
+Secret::Secret(std::string value) : value_(std::move(value)) {}
+
+std::string Secret::redacted(std::string text) const {
+  // Shorter ones are no keys (a local server's "x"), and would tear words apart.
+  if (value_.size() < 6) return text;
+  for (std::size_t at = 0; (at = text.find(value_, at)) != std::string::npos; at += 5)
+    text.replace(at, value_.size(), "[key]");
+  return text;
+}
+
+EnvironmentReader process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (!value) return std::nullopt;
+    return std::string(value);
+  };
+}
+
+Expected<Secret> secret_from(const std::string& variable, const EnvironmentReader& environment) {
+  if (variable.empty()) return Secret();
+  const auto value = environment(variable);
+  if (!value || value->empty())
+    return failure("read key", "the environment variable " + variable + " is not set");
+  // Anything else in a header line could end it and begin another.
+  if (!std::all_of(value->begin(), value->end(), [](char c) { return c > ' ' && c < 127; }))
+    return failure("read key", "the environment variable " + variable +
+                                   " holds spaces, line ends or other characters that no key has");
+  return Secret(*value);
+}
+
+}  // namespace cultivar

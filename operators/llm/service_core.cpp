@@ -1,0 +1,342 @@
+#include "operators/llm/service_core.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cultivar {
+
+using Kind = ChatError::Kind;
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+ChatError error_of(Kind kind, std::string message) {
+  ChatError error;
+  error.kind = kind;
+  error.message = std::move(message);
+  return error;
+}
+
+std::string in_words(const ChatError& error) {
+  return fmt::format("{}: {}", name_of(error.kind), error.message);
+}
+
+}  // namespace
+
+ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_ptr<ChatModel>> models,
+                        ExchangeLog& l)
+    : options(std::move(o)),
+      log(l),
+      ledger(options.caps),
+      jitter(stream_of(options.seed, "chat service", 0)) {
+  for (const ModelConfig& config : options.models) {
+    auto found = models.find(config.name);
+    if (found == models.end()) throw InputError("model '" + config.name + "' was not made");
+    desks.emplace_back(config, std::move(found->second), now());
+  }
+  for (const ModelConfig& config : options.models)
+    for (const std::string& name : config.fallbacks)
+      if (std::ranges::none_of(desks, [&](const ModelDesk& d) { return d.config.name == name; }))
+        throw InputError("model '" + config.name + "' falls back to '" + name + "', which does not exist");
+}
+
+void ChatService::Core::tell(const std::string& text) const {
+  if (options.event) options.event(text);
+}
+
+void ChatService::Core::run() {
+  for (;;) {
+    std::list<ServedCall> fresh;
+    std::deque<Done> over;
+    bool stopping = false;
+    {
+      const std::lock_guard lock(mutex);
+      fresh.swap(arriving);
+      over.swap(finished);
+      stopping = closing;
+      woken = false;
+    }
+    for (Done& done : over) conclude(*done.call, std::move(done.result));
+    accept(fresh);
+    if (stopping)
+      for (ServedCall& call : calls) call.stop.request_stop();
+    double next = kNever;
+    for (ModelDesk& desk : desks) desk.blocked = false;
+    for (auto it = calls.begin(); it != calls.end();) {
+      const auto call = it++;
+      if (!call->flying) next = std::min(next, consider(call));
+    }
+    publish();
+
+    std::unique_lock lock(mutex);
+    if (closing && calls.empty() && arriving.empty()) return;
+    const auto something = [this, stopping] {
+      return !arriving.empty() || !finished.empty() || woken || closing != stopping;
+    };
+    // A clock that is not the steady one is looked at again after a moment.
+    const double wait = std::clamp(next - now(), 0.0, 1.0);
+    if (next == kNever)
+      changed.wait(lock, something);
+    else
+      changed.wait_for(lock, std::chrono::duration<double>(wait), something);
+  }
+}
+
+void ChatService::Core::accept(std::list<ServedCall>& fresh) {
+  for (auto it = fresh.begin(); it != fresh.end();) {
+    const auto call = it++;
+    calls.splice(calls.end(), fresh, call);
+    call->waits_since = now();
+    std::vector<std::string> chain{call->order.model};
+    for (const ModelDesk& desk : desks)
+      if (desk.config.name == call->order.model)
+        chain.insert(chain.end(), desk.config.fallbacks.begin(), desk.config.fallbacks.end());
+    for (const std::string& name : chain)
+      for (ModelDesk& desk : desks)
+        if (desk.config.name == name) {
+          CallTry next;
+          next.desk = &desk;
+          next.fitted = fitted(desk.config, call->order.request);
+          next.reservation.op = call->order.op;
+          next.reservation.model = name;
+          next.reservation.usage = most_of(next.fitted);
+          // Written to a cache is the dearest that input can be.
+          Prices dearest = desk.config.prices;
+          dearest.input = std::max({dearest.input, dearest.cache_written, dearest.cached});
+          next.reservation.usd = dearest.usd_of(next.reservation.usage);
+          next.expected.input = estimated_tokens(bytes_of(next.fitted));
+          next.expected.output = next.fitted.max_output_tokens;
+          call->tries.push_back(std::move(next));
+        }
+    if (call->tries.empty()) {
+      finish(call, tl::make_unexpected(
+                       error_of(Kind::bad_request, "no model is called '" + call->order.model + "'")));
+      continue;
+    }
+    if (call->order.request.call.empty()) continue;
+    auto known = log.find(call->order.request.call, call->hash);
+    if (!known) {
+      finish(call, tl::make_unexpected(error_of(Kind::not_recorded, known.error().message)));
+    } else if (*known) {
+      ArrivedAnswer& arrived = **known;
+      finish(call, ServedAnswer{std::move(arrived.answer), arrived.id, arrived.model, arrived.usd, true});
+    }
+  }
+}
+
+void ChatService::Core::finish(std::list<ServedCall>::iterator call, ServedResult result) {
+  std::list<ServedCall> last;
+  last.splice(last.end(), calls, call);
+  call->on_stop.reset();
+  call->listener.done(std::move(result));
+}
+
+double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
+  ServedCall& call = *it;
+  if (call.stop.stop_requested()) {
+    finish(it, tl::make_unexpected(error_of(Kind::cancelled, "cancelled")));
+    return kNever;
+  }
+  double next = kNever, patience = 0.0;
+  bool any = false;
+  for (CallTry& each : call.tries) {
+    if (each.over) continue;
+    patience = std::max(patience, each.desk->config.retry.patience_s);
+    const auto when = offer(call, each);
+    if (!when) return kNever;  // in flight
+    if (each.over) continue;
+    any = true;
+    next = std::min(next, *when);
+    if (*when == kNever || *when <= now() + each.desk->config.retry.fallback_after_s)
+      break;  // worth waiting for
+  }
+  if (!any) {
+    ChatError error = call.last_error.value_or(error_of(Kind::gave_up, "no model was asked"));
+    finish(it, tl::make_unexpected(std::move(error)));
+    return kNever;
+  }
+  const double end = call.waits_since + patience;
+  if (now() >= end) {
+    finish(it, tl::make_unexpected(error_of(
+                   Kind::gave_up, fmt::format("waited {:g} s for a model; the last word was: {}", patience,
+                                              call.last_error ? in_words(*call.last_error) : "none"))));
+    return kNever;
+  }
+  return std::min(next, end);
+}
+
+std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) {
+  ModelDesk& desk = *each.desk;
+  const double at = now();
+  const double ready = std::max({each.not_before, desk.held_until, desk.breaker.ready_at(at)});
+  // The trial of a model that rested is another call: whether it is worth waiting for is seen soon.
+  if (ready == kNever) return at + desk.config.retry.fallback_after_s + 1.0;
+  if (ready > at) return ready;
+  // First come, first served, among those who want the same model's slots and tokens.
+  if (desk.blocked || desk.in_flight >= desk.config.limits.in_flight) {
+    desk.blocked = true;
+    return kNever;
+  }
+  if (const double tokens = desk.limits.ready_at(each.expected, at); tokens > at) {
+    desk.blocked = true;
+    return tokens;
+  }
+  bool even_alone = false;
+  if (const std::string words = ledger.forbids(each.reservation, &even_alone); !words.empty()) {
+    if (!even_alone) return kNever;  // calls in flight hold more than they will cost
+    each.over = true;
+    call.last_error = error_of(Kind::over_budget, words);
+    return at;
+  }
+  begin(call, each);
+  if (!call.flying) return at;  // the record cannot be written
+  return std::nullopt;
+}
+
+void ChatService::Core::begin(ServedCall& call, CallTry& each) {
+  ModelDesk& desk = *each.desk;
+  SentRequest sent;
+  sent.op = call.order.op;
+  sent.model = desk.config.name;
+  sent.request = call.order.request;
+  sent.request_hash = call.hash;
+  sent.attempt = ++call.attempts;
+  sent.reserved = each.reservation.usage;
+  sent.reserved_usd = each.reservation.usd;
+  auto id = log.sent(sent);
+  if (!id) {
+    for (CallTry& one : call.tries) one.over = true;
+    call.last_error = error_of(Kind::not_recorded,
+                               "nothing was asked, because it could not be recorded: " + id.error().message);
+    return;
+  }
+  call.exchange = *id;
+  call.flying = &each;
+  ledger.reserve(each.reservation);
+  desk.limits.begin(each.expected, now());
+  desk.breaker.begin(now());
+  ++desk.in_flight;
+  if (call.listener.attempt) call.listener.attempt(desk.config.name, call.attempts);
+  ChatListener listener;
+  listener.delta = call.listener.delta;
+  listener.done = [this, which = &call](ChatResult result) {
+    {
+      const std::lock_guard lock(mutex);
+      finished.push_back({which, std::move(result)});
+    }
+    changed.notify_all();
+  };
+  desk.model->ask(each.fitted, call.stop.get_token(), std::move(listener));
+}
+
+void ChatService::Core::hold(ModelDesk& desk, const ChatError& error) {
+  desk.breaker.undecided();
+  // Calls that were in flight together are refused together: that is one hold, not many.
+  if (now() >= desk.held_until) ++desk.holds;
+  const double until = now() + hold_time(desk.config.retry, desk.holds, error, jitter);
+  if (until <= desk.held_until) return;
+  desk.held_until = until;
+  desk.reason = in_words(error);
+  tell(fmt::format("model {} is left alone for {:.0f} s: {}", desk.config.name, until - now(), desk.reason));
+}
+
+void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
+  CallTry& each = *call.flying;
+  ModelDesk& desk = *each.desk;
+  const double at = now();
+  call.flying = nullptr;
+  --desk.in_flight;
+  const Usage used = result ? result->usage : result.error().usage;
+  const double usd = result && result->usd ? *result->usd : desk.config.prices.usd_of(used);
+  desk.limits.end(each.expected, used, at);
+  ledger.settle(each.reservation, used, usd, !result);
+  const auto self = std::ranges::find_if(calls, [&](const ServedCall& c) { return &c == &call; });
+
+  if (result) {
+    const bool rested = desk.breaker.state(at) != CircuitBreaker::State::closed;
+    desk.breaker.succeeded();
+    desk.holds = 0;
+    if (rested) tell("model " + desk.config.name + " answers again");
+    if (auto kept = log.arrived(call.exchange, *result, usd); !kept)
+      return finish(self, tl::make_unexpected(error_of(
+                              Kind::not_recorded,
+                              "the answer arrived, but it could not be recorded: " + kept.error().message)));
+    return finish(self, ServedAnswer{std::move(*result), call.exchange, desk.config.name, usd, false});
+  }
+
+  const ChatError error = std::move(result.error());
+  if (auto kept = log.failed(call.exchange, error, usd); !kept)
+    return finish(self, tl::make_unexpected(error_of(Kind::not_recorded, kept.error().message)));
+  call.last_error = error;
+  switch (consequence_of(error.kind)) {
+    case Consequence::hold:
+      --call.attempts;
+      hold(desk, error);
+      break;
+    case Consequence::retry: {
+      const bool was_closed = desk.breaker.state(at) == CircuitBreaker::State::closed;
+      desk.breaker.failed(at);
+      desk.reason = in_words(error);
+      if (was_closed && desk.breaker.state(at) != CircuitBreaker::State::closed)
+        tell(fmt::format("model {} rests after {} failures in a row: {}", desk.config.name,
+                         desk.config.retry.breaker_failures, desk.reason));
+      if (++each.failures >= desk.config.retry.attempts) each.over = true;
+      each.not_before = at + wait_before_retry(desk.config.retry, each.failures, error, jitter);
+      break;
+    }
+    case Consequence::next_model:
+      // The server works; it is this call, or the key, that it does not like.
+      if (error.kind == Kind::auth)
+        desk.breaker.undecided();
+      else
+        desk.breaker.succeeded();
+      each.over = true;
+      break;
+    case Consequence::give_up:
+      desk.breaker.undecided();
+      return finish(self, tl::make_unexpected(error));
+  }
+}
+
+void ChatService::Core::publish() {
+  ChatServiceState state;
+  const double at = now();
+  std::string reasons;
+  bool all_down = !desks.empty();
+  for (const ModelDesk& desk : desks) {
+    ModelState m;
+    m.name = desk.config.name;
+    m.in_flight = desk.in_flight;
+    const auto breaker = desk.breaker.state(at);
+    if (desk.held_until > at) {
+      m.kind = ModelState::Kind::held;
+      m.for_s = desk.held_until - at;
+    } else if (breaker == CircuitBreaker::State::open) {
+      m.kind = ModelState::Kind::resting;
+      m.for_s = desk.breaker.ready_at(at) - at;
+    } else if (breaker == CircuitBreaker::State::trying) {
+      m.kind = ModelState::Kind::trying;
+    }
+    if (m.kind != ModelState::Kind::ready) m.reason = desk.reason;
+    all_down = all_down && m.kind != ModelState::Kind::ready;
+    reasons += fmt::format("{}{} ({})", reasons.empty() ? "" : "; ", m.name, m.reason);
+    state.in_flight += m.in_flight;
+    state.models.push_back(std::move(m));
+  }
+  state.waiting =
+      static_cast<int>(std::ranges::count_if(calls, [](const ServedCall& c) { return !c.flying; }));
+  if (all_down) state.paused = "no language model is to be had: " + reasons;
+  if (all_down && paused_before.empty()) tell(state.paused);
+  if (!all_down && !paused_before.empty()) tell("a language model is to be had again");
+  paused_before = state.paused;
+  state.spent = ledger.run();
+  state.reserved_usd = ledger.reserved_usd();
+  state.by_operator_and_model = ledger.by_operator_and_model();
+  const std::lock_guard lock(mutex);
+  shown = std::move(state);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,96 @@
+// What ChatService's thread works on. Private to this folder.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "operators/llm/chat_service.hpp"
+#include "operators/llm/circuit_breaker.hpp"
+#include "operators/llm/rate_limits.hpp"
+#include "operators/llm/retry.hpp"
+
+namespace cultivar {
+
+// One model and what stands between it and the callers.
+struct ModelDesk {
+  ModelDesk(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
+      : config(c), model(std::move(m)), limits(c.limits, now), breaker(c.retry) {}
+  ModelConfig config;
+  std::unique_ptr<ChatModel> model;
+  RateLimits limits;
+  CircuitBreaker breaker;
+  double held_until = 0.0;
+  int holds = 0;  // in a row
+  std::string reason;
+  int in_flight = 0;
+  bool blocked = false;  // in this pass: a call before this one waits for it
+};
+
+struct CallTry {  // of one call at one model
+  ModelDesk* desk = nullptr;
+  ChatRequest fitted;
+  Ledger::Reservation reservation;
+  Usage expected;  // for the provider's limits
+  int failures = 0;
+  double not_before = 0.0;
+  bool over = false;
+};
+
+struct ServedCall {
+  ChatOrder order;
+  std::string hash;
+  ServedListener listener;
+  std::stop_source stop;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  std::vector<CallTry> tries;  // the model and its fallbacks
+  int attempts = 0;
+  double waits_since = 0.0;
+  std::optional<ChatError> last_error;
+  // while in flight
+  CallTry* flying = nullptr;
+  ExchangeId exchange = 0;
+};
+
+struct ChatService::Core {
+  Core(ChatServiceOptions, std::map<std::string, std::unique_ptr<ChatModel>>, ExchangeLog&);
+
+  double now() const { return options.clock(); }
+  void run();
+  void accept(std::list<ServedCall>& fresh);
+  void conclude(ServedCall& call, ChatResult result);  // of one attempt
+  void finish(std::list<ServedCall>::iterator, ServedResult);
+  double consider(std::list<ServedCall>::iterator);    // starts it if it can; the time to look again
+  std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: begun; otherwise when it may
+  void begin(ServedCall&, CallTry&);
+  void hold(ModelDesk&, const ChatError&);
+  void publish();
+  void tell(const std::string& text) const;
+
+  ChatServiceOptions options;
+  ExchangeLog& log;
+  Ledger ledger;
+  RandomStream jitter;
+  std::string paused_before;
+
+  struct Done {
+    ServedCall* call;
+    ChatResult result;
+  };
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::list<ServedCall> arriving;  // guarded, as all below
+  std::deque<Done> finished;
+  bool woken = false, closing = false;
+  ChatServiceState shown;
+  std::thread thread;
+
+  // Last, so that the models go first: until then their threads may still be telling the members above.
+  std::list<ServedCall> calls;
+  std::list<ModelDesk> desks;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,37 @@
+// Server-sent events out of bytes that arrive in pieces of any size (the WHATWG rules: lines end with LF, CR
+// or CRLF; a blank line ends an event; a byte order mark in front is skipped).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace cultivar {
+
+struct SseEvent {
+  std::string name;  // "event:"; empty: none
+  std::string data;  // the "data:" lines, joined with line feeds
+};
+
+class SseReader {
+ public:
+  explicit SseReader(std::size_t event_limit) : limit_(event_limit) {}
+
+  // Calls `event` for each that is complete. False: a line or an event grew beyond the limit, or `event`
+  // returned false; the reader is then finished.
+  bool feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& event);
+  // Bytes of an event that never ended.
+  bool has_rest() const { return !line_.empty() || !event_.data.empty(); }
+  bool too_large() const { return too_large_; }
+
+ private:
+  bool line_ends(const std::function<bool(const SseEvent&)>& event);
+
+  std::size_t limit_;
+  std::string line_;
+  SseEvent event_;
+  bool after_cr_ = false, has_data_ = false, begun_ = false, too_large_ = false;
+};
+
+}  // namespace cultivar

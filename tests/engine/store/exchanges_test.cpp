@@ -1,0 +1,188 @@
+#include "engine/store/exchanges.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/schema.hpp"
+#include "support/chat_models.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+struct Run : TemporaryFolder {
+  Run() : folder(path() / "run") {
+    RunFacts facts;
+    facts.name = facts.task_name = "x";
+    facts.config_yaml = "name: x\n";
+    facts.target = "cpu";
+    facts.task_files = nlohmann::json::object();
+    facts.environment = nlohmann::json::object();
+    auto made_run = Journal::create(folder, facts);
+    BOOST_TEST_REQUIRE(made_run.has_value());
+    journal.emplace(std::move(*made_run));
+    open();
+  }
+  void open() {
+    auto opened = ExchangeStore::open(folder, *journal);
+    BOOST_TEST_REQUIRE(opened.has_value());
+    store = std::move(*opened);
+  }
+  ExchangeId send(const std::string& call, const std::string& text, const std::string& model = "m") {
+    SentRequest sent;
+    sent.op = "mutate";
+    sent.model = model;
+    sent.request = question(text, call);
+    sent.request_hash = hash_of(sent.request);
+    sent.reserved.input = 500;
+    sent.reserved.output = 1000;
+    sent.reserved_usd = 0.25;
+    const auto id = store->sent(sent);
+    BOOST_TEST_REQUIRE(id.has_value(), (id ? "" : id.error().message));
+    return *id;
+  }
+  static ChatAnswer answer(const std::string& text) {
+    ChatAnswer a;
+    a.text = text;
+    a.model = "model-x";
+    a.usage = {10, 20, 3, 40, 5, false};
+    a.tool_calls.push_back({"c1", "compile", "{}"});
+    return a;
+  }
+  // As a program of version 1 left it.
+  void make_old() {
+    store.reset();
+    journal.reset();
+    SQLite::Database db(folder.database().string(), SQLite::OPEN_READWRITE);
+    db.exec("DROP TABLE exchanges");
+    db.exec("DROP TABLE requests");
+    db.exec("PRAGMA user_version = 1");
+  }
+  RunFolder folder;
+  std::optional<Journal> journal;
+  std::unique_ptr<ExchangeStore> store;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(exchanges, Run)
+
+BOOST_AUTO_TEST_CASE(an_answer_is_found_by_its_call_and_its_request_to_the_letter) {
+  const ExchangeId id = send("mutate/1/0", "x");
+  BOOST_TEST(!store->find("mutate/1/0", hash_of(question("x")))->has_value());  // not yet
+  BOOST_TEST(store->arrived(id, answer("the answer \xE2\x82\xAC"), 0.5).has_value());
+  open();  // another session
+  const auto found = store->find("mutate/1/0", hash_of(question("x")));
+  BOOST_TEST_REQUIRE(found->has_value());
+  BOOST_TEST((*found)->id == id);
+  BOOST_TEST((*found)->answer.text == "the answer \xE2\x82\xAC");
+  BOOST_TEST((*found)->answer.tool_calls.size() == 1U);
+  BOOST_TEST((*found)->usd == 0.5);
+  BOOST_TEST(!store->find("mutate/1/0", hash_of(question("y")))->has_value());
+  BOOST_TEST(!store->find("mutate/1/1", hash_of(question("x")))->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(sums_count_what_arrived_what_failed_and_what_nobody_knows) {
+  BOOST_TEST(store->arrived(send("a", "x"), answer("y"), 0.5).has_value());
+  ChatError error;
+  error.kind = ChatError::Kind::cut_off;
+  error.message = "cut";
+  error.usage.input = 7;
+  error.usage.estimated = true;
+  BOOST_TEST(store->failed(send("b", "x"), error, 0.125).has_value());
+  send("c", "x");  // the process is killed now
+  open();
+  const auto sums = store->spent();
+  BOOST_TEST_REQUIRE(sums.has_value());
+  const Spent& sum = sums->at({"mutate", "m"});
+  BOOST_TEST(sum.calls == 3);
+  BOOST_TEST(sum.failed == 2);
+  BOOST_TEST(sum.usd == 0.875);
+  BOOST_TEST(sum.uncertain_usd == 0.375);
+  BOOST_TEST(sum.usage.input == 10 + 7 + 500);
+  BOOST_TEST(sum.usage.cached == 20);
+  BOOST_TEST(sum.usage.output == 40 + 1000);
+}
+
+BOOST_AUTO_TEST_CASE(the_search_writes_beside_it_and_says_what_it_used) {
+  const ExchangeId id = send("a", "x");
+  BOOST_TEST(journal->step(1.0, [](Step& step) { step.event("note", 0, "between"); }).has_value());
+  BOOST_TEST(store->arrived(id, answer("y"), 0.5).has_value());
+  BOOST_TEST(journal->step(2.0, [id](Step& step) { step.use_exchange(id, 42); }).has_value());
+  const auto record = Record::open(folder.path());
+  BOOST_TEST_REQUIRE(record.has_value());
+  const auto rows = exchanges_of(*record);
+  BOOST_TEST_REQUIRE(rows.size() == 1U);
+  BOOST_TEST(rows[0].used_by == 42);
+  BOOST_TEST((rows[0].state == ExchangeRow::State::arrived));
+  BOOST_TEST(rows[0].usage.cached == 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_is_sent_again_is_kept_once) {
+  for (int i = 0; i < 5; ++i) send("a", "the same");
+  SQLite::Database db(folder.database().string());
+  BOOST_TEST(db.execAndGet("SELECT count(*) FROM requests").getInt() == 1);
+  BOOST_TEST(db.execAndGet("SELECT count(*) FROM exchanges").getInt() == 5);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_recorded_can_be_replayed) {
+  BOOST_TEST(store->arrived(send("a", "x"), answer("one"), 0).has_value());
+  send("b", "never answered");
+  BOOST_TEST(store->arrived(send("c", "y"), answer("two"), 0).has_value());
+  const auto record = Record::open(folder.path());
+  const auto all = recorded_exchanges(*record);
+  BOOST_TEST_REQUIRE(all.size() == 2U);
+  ReplayModel model(all);
+  BOOST_TEST(ask_and_wait(model, question("y", "c"))->text == "two");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_the_first_format_is_read_and_brought_up_to_date) {
+  BOOST_TEST(journal->step(1.0, [](Step& step) { step.event("note", 0, "kept"); }).has_value());
+  make_old();
+  {
+    const auto record = Record::open(folder.path());
+    BOOST_TEST_REQUIRE(record.has_value(), (record ? "" : record.error().message));
+    BOOST_TEST(record->events(10).size() == 1U);
+    BOOST_TEST(exchanges_of(*record).empty());
+    BOOST_TEST(recorded_exchanges(*record).empty());
+  }
+  auto again = Journal::open(folder);
+  BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
+  journal.emplace(std::move(*again));
+  open();
+  BOOST_TEST(store->arrived(send("a", "x"), answer("y"), 0.5).has_value());
+  BOOST_TEST(Record::open(folder.path())->events(10).size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damaged_run) {
+  for (const bool old_checkpoint : {false, true}) {
+    if (old_checkpoint) {
+      make_old();
+      BOOST_TEST_REQUIRE(make_checkpoint(folder, 3).has_value());
+      auto again = Journal::open(folder);
+      BOOST_TEST_REQUIRE(again.has_value());
+      journal.emplace(std::move(*again));
+      open();
+    }
+    const ExchangeId before = send("before", "x");
+    if (!old_checkpoint) BOOST_TEST_REQUIRE(make_checkpoint(folder, 3).has_value());
+    BOOST_TEST(store->arrived(before, answer("one"), 0.5).has_value());
+    BOOST_TEST(store->arrived(send("after", "new words"), answer("two"), 0.5).has_value());
+    store.reset();
+    journal.reset();
+    auto again = Journal::open(folder, "said to be damaged");
+    BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
+    BOOST_TEST(again->recovery().find("nothing that was recorded was lost") != std::string::npos,
+               again->recovery());
+    journal.emplace(std::move(*again));
+    open();
+    BOOST_TEST(store->find("before", hash_of(question("x")))->has_value());
+    BOOST_TEST(store->find("after", hash_of(question("new words")))->has_value());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,416 @@
+// All models behind their policy, against a real server: for every fault the right behaviour and an exact
+// ledger.
+#include "operators/llm/chat_service.hpp"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "support/chat_models.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+using Kind = ChatError::Kind;
+
+namespace {
+
+const SaidUsage kUsage{100, 40, 0, 25, 0};
+// 60 of input, 40 cached, 25 of output at 2, 0.2 and 10 USD per million
+constexpr double kUsd = 1e-6 * (60 * 2.0 + 40 * 0.2 + 25 * 10.0);
+
+Reply good(const std::string& text = "fine") {
+  return event_stream(openai_events(text, kUsage));
+}
+
+struct Service {
+  std::shared_ptr<HttpClient> http = std::make_shared<HttpClient>();
+  MemoryLog log;
+  std::vector<ModelConfig> configs;
+  Caps caps;
+  std::mutex mutex;
+  std::vector<std::string> events;
+  std::unique_ptr<ChatService> service;
+
+  ModelConfig& add(const std::string& name, const std::string& url) {
+    configs.push_back(model_at(url, "openai", name));
+    RetryRule& retry = configs.back().retry;
+    retry.first_wait_s = 0.05;
+    retry.longest_wait_s = 0.2;
+    retry.fallback_after_s = 0.5;
+    retry.breaker_rest_s = 0.3;
+    return configs.back();
+  }
+  ChatService& start() {
+    ChatServiceOptions options;
+    options.models = configs;
+    options.caps = caps;
+    options.event = [this](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      events.push_back(text);
+    };
+    std::map<std::string, std::unique_ptr<ChatModel>> models;
+    for (const ModelConfig& config : configs) models[config.name] = made(config, http);
+    auto made_service = ChatService::make(std::move(options), std::move(models), log);
+    BOOST_TEST_REQUIRE(made_service.has_value());
+    service = std::move(*made_service);
+    return *service;
+  }
+  ServedResult ask(const std::string& text = "hello", const std::string& model = "a",
+                   std::stop_token stop = {}) {
+    return service->ask_and_wait({"mutate", model, question(text, "mutate/" + text)}, std::move(stop));
+  }
+  bool told(const std::string& part) {
+    const std::lock_guard lock(mutex);
+    for (const std::string& text : events)
+      if (text.find(part) != std::string::npos) return true;
+    return false;
+  }
+};
+
+std::string words_of(const ServedResult& result) {
+  return result ? "an answer" : std::string(name_of(result.error().kind)) + ": " + result.error().message;
+}
+
+bool near(double a, double b) {
+  return std::abs(a - b) < 1e-12;
+}
+
+template <class Condition>
+bool soon(Condition condition, double seconds = 5.0) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(chat_service, Service)
+
+BOOST_AUTO_TEST_CASE(an_answer_is_recorded_and_paid_to_the_last_cent) {
+  ChatServer server([](const SeenRequest&) { return good(); });
+  add("a", server.url());
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  BOOST_TEST(result->answer.text == "fine");
+  BOOST_TEST(result->model == "a");
+  BOOST_TEST(near(result->usd, kUsd));
+  BOOST_TEST(!result->from_record);
+  BOOST_TEST_REQUIRE(log.rows.size() == 1U);
+  BOOST_TEST(log.rows[0].answer->text == "fine");
+  BOOST_TEST(near(log.rows[0].usd, kUsd));
+  BOOST_TEST(log.rows[0].sent.reserved_usd > kUsd);
+  BOOST_TEST(soon([&] { return service->state().in_flight == 0; }));
+  const ChatServiceState state = service->state();
+  BOOST_TEST(near(state.spent.usd, kUsd));
+  BOOST_TEST(state.spent.usage.cached == 40);
+  BOOST_TEST(state.reserved_usd == 0.0);
+  BOOST_TEST(state.paused == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_was_answered_before_is_not_paid_again) {
+  ChatServer server([](const SeenRequest&) { return good(); });
+  add("a", server.url());
+  start();
+  BOOST_TEST(ask().has_value());
+  start();  // another session with the same log
+  const ServedResult again = ask();
+  BOOST_TEST_REQUIRE(again.has_value());
+  BOOST_TEST(again->from_record);
+  BOOST_TEST(again->answer.text == "fine");
+  BOOST_TEST(server.seen().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(faults_are_tried_again_and_cost_what_they_cost) {
+  const std::string whole = openai_events(std::string(400, 'w'), kUsage);
+  const std::vector<std::pair<std::string, Reply>> faults{
+      {"500", status_reply(500, "{}")},
+      {"529", status_reply(529, "{}")},
+      {"garbage", event_stream("data: {{{\n\n")},
+      {"cut", event_stream(whole.substr(0, whole.find("\"finish_reason\":\"stop\"")))},
+  };
+  for (const auto& [name, reply] : faults) {
+    log.rows.clear();
+    configs.clear();
+    ChatServer server(
+        [&reply = reply](const SeenRequest& seen) { return seen.number <= 2 ? reply : good(); });
+    add("a", server.url());
+    start();
+    const ServedResult result = ask();
+    BOOST_TEST_REQUIRE(result.has_value(), name << ": " << words_of(result));
+    BOOST_TEST(server.seen().size() == 3U);
+    BOOST_TEST(log.rows.size() == 3U);
+    BOOST_TEST(log.rows[2].sent.attempt == 3);
+    BOOST_TEST(soon([&] { return service->state().spent.calls == 3; }));
+    const Spent spent = service->state().spent;
+    BOOST_TEST(spent.failed == 2);
+    double failed = 0.0;
+    if (name == "cut" || name == "garbage") {  // input by its bytes, output by what arrived
+      Usage estimate;
+      estimate.input = estimated_tokens(bytes_of(question("hello")));
+      estimate.output = name == "cut" ? 100 : 0;
+      failed = configs[0].prices.usd_of(estimate);
+    }
+    BOOST_TEST(near(spent.usd, kUsd + 2 * failed), name << ": " << spent.usd << " " << kUsd + 2 * failed);
+    BOOST_TEST(near(spent.uncertain_usd, 2 * failed));
+    service.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attempts_are_bounded) {
+  ChatServer server([](const SeenRequest&) { return status_reply(500, "{}"); });
+  add("a", server.url()).retry.attempts = 3;
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(!result.has_value());
+  BOOST_TEST((result.error().kind == Kind::overloaded));
+  BOOST_TEST(server.seen().size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(what_would_fail_again_is_not_tried_again) {
+  for (const int status : {400, 401, 413}) {
+    configs.clear();
+    ChatServer server([status](const SeenRequest&) { return status_reply(status, "{}"); });
+    add("a", server.url());
+    start();
+    BOOST_TEST(!ask().has_value());
+    BOOST_TEST(server.seen().size() == 1U, status);
+    service.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_429_waits_as_long_as_it_is_told_and_burns_no_attempt) {
+  using Steady = std::chrono::steady_clock;
+  std::vector<Steady::time_point> times;
+  ChatServer server([&](const SeenRequest& seen) {
+    times.push_back(Steady::now());
+    return seen.number <= 3 ? status_reply(429, "{}", {"Retry-After: 0.4"}) : good();
+  });
+  ModelConfig& config = add("a", server.url());
+  config.retry.attempts = 1;  // not even one of them is burnt
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  BOOST_TEST_REQUIRE(times.size() == 4U);
+  for (std::size_t i = 1; i < times.size(); ++i)
+    BOOST_TEST(std::chrono::duration<double>(times[i] - times[i - 1]).count() >= 0.39);
+  BOOST_TEST(told("model a is left alone"));
+  BOOST_TEST(told("no language model is to be had"));
+  BOOST_TEST(told("a language model is to be had again"));
+  BOOST_TEST(near(result->usd, kUsd));
+}
+
+BOOST_AUTO_TEST_CASE(a_429_without_a_word_on_when_backs_off) {
+  ChatServer server(
+      [](const SeenRequest& seen) { return seen.number <= 4 ? status_reply(429, "{}") : good(); });
+  add("a", server.url()).retry.attempts = 1;
+  start();
+  BOOST_TEST(ask().has_value());
+  BOOST_TEST(server.seen().size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(without_credit_the_search_is_told_to_pause_and_goes_on_by_itself) {
+  std::atomic<bool> paid = false;
+  ChatServer server([&](const SeenRequest&) { return paid ? good() : status_reply(402, "{}"); });
+  add("a", server.url()).retry.first_wait_s = 0.02;
+  start();
+  auto result = std::async(std::launch::async, [&] { return ask(); });
+  BOOST_TEST(soon([&] { return service->state().paused.find("out_of_credit") != std::string::npos; }));
+  BOOST_TEST(service->state().waiting == 1);
+  paid = true;
+  BOOST_TEST(result.get().has_value());
+  BOOST_TEST(service->state().paused == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_call_can_be_stopped) {
+  ChatServer server([](const SeenRequest&) { return status_reply(402, "{}"); });
+  add("a", server.url());
+  start();
+  std::stop_source stop;
+  auto result = std::async(std::launch::async, [&] { return ask("hello", "a", stop.get_token()); });
+  BOOST_TEST(soon([&] { return service->state().waiting == 1 && !service->state().paused.empty(); }));
+  stop.request_stop();
+  const ServedResult stopped = result.get();
+  BOOST_TEST_REQUIRE(!stopped.has_value());
+  BOOST_TEST((stopped.error().kind == Kind::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(patience_ends) {
+  ChatServer server([](const SeenRequest&) { return status_reply(402, "{}"); });
+  ModelConfig& config = add("a", server.url());
+  config.retry.patience_s = 0.4;
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(!result.has_value());
+  BOOST_TEST((result.error().kind == Kind::gave_up));
+  BOOST_TEST(result.error().message.find("out_of_credit") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(fallbacks_answer_in_their_order) {
+  ChatServer broken([](const SeenRequest&) { return status_reply(400, "{}"); });
+  ChatServer second([](const SeenRequest&) { return good("from the third"); });
+  add("a", broken.url()).fallbacks = {"b", "c"};
+  add("b", broken.url());
+  add("c", second.url());
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  BOOST_TEST(result->model == "c");
+  BOOST_TEST_REQUIRE(log.rows.size() == 3U);
+  BOOST_TEST(log.rows[0].sent.model == "a");
+  BOOST_TEST(log.rows[1].sent.model == "b");
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_is_held_for_long_is_passed_over) {
+  ChatServer busy([](const SeenRequest&) { return status_reply(429, "{}", {"Retry-After: 3600"}); });
+  ChatServer other([](const SeenRequest&) { return good(); });
+  add("a", busy.url()).fallbacks = {"b"};
+  add("b", other.url());
+  start();
+  for (int i = 0; i < 5; ++i) BOOST_TEST(ask(std::to_string(i))->model == "b");
+  BOOST_TEST(busy.seen().size() == 1U);
+  BOOST_TEST(service->state().paused == "");
+  BOOST_TEST((service->state().models[0].kind == ModelState::Kind::held));
+}
+
+BOOST_AUTO_TEST_CASE(the_breaker_keeps_calls_from_a_dead_server_and_closes_by_itself) {
+  std::atomic<bool> up = false;
+  ChatServer server([&](const SeenRequest&) { return up ? good() : status_reply(503, "{}"); });
+  ModelConfig& config = add("a", server.url());
+  config.retry.attempts = 100;
+  config.retry.breaker_failures = 3;
+  config.retry.breaker_rest_s = 0.6;
+  start();
+  std::vector<std::future<ServedResult>> results;
+  for (int i = 0; i < 8; ++i)
+    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
+  BOOST_TEST(soon([&] { return !service->state().paused.empty(); }));
+  const std::size_t before = server.seen().size();
+  BOOST_TEST(before <= 3U + 8U);  // those that were on their way
+  up = true;
+  for (auto& result : results) BOOST_TEST(result.get().has_value());
+  BOOST_TEST(told("model a rests after 3 failures"));
+  BOOST_TEST(told("model a answers again"));
+}
+
+BOOST_AUTO_TEST_CASE(a_hard_cap_is_never_passed_by_calls_in_flight) {
+  ChatServer server([](const SeenRequest&) { return good().in_pieces(400, 0.02); });
+  add("a", server.url());
+  const double most = configs[0].prices.usd_of(most_of(question("0"))) * 1.5;  // with dearer cache writes
+  caps.run.usd = 2.5 * most;  // two at once, whatever they cost in the end
+  start();
+  std::vector<std::future<ServedResult>> results;
+  for (int i = 0; i < 12; ++i)
+    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
+  double seen_most = 0.0;
+  int answered = 0, refused = 0;
+  for (auto& result : results) {
+    while (result.wait_for(std::chrono::milliseconds(2)) != std::future_status::ready) {
+      const ChatServiceState state = service->state();
+      seen_most = std::max(seen_most, state.spent.usd + state.reserved_usd);
+    }
+    const ServedResult one = result.get();
+    if (one)
+      ++answered;
+    else if (one.error().kind == Kind::over_budget)
+      ++refused;
+  }
+  BOOST_TEST(answered + refused == 12);
+  BOOST_TEST(answered == 12);  // they cost far less than they reserve: all fit, two or three at a time
+  BOOST_TEST(seen_most <= *caps.run.usd * (1 + 1e-9));
+  service.reset();
+  caps.run.usd = 0.5 * kUsd;
+  start();
+  const ServedResult none = ask("another");
+  BOOST_TEST_REQUIRE(!none.has_value());
+  BOOST_TEST((none.error().kind == Kind::over_budget));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_over_its_cap_passes_the_call_to_its_fallback) {
+  ChatServer server([](const SeenRequest&) { return good(); });
+  ModelConfig& dear = add("a", server.url());
+  dear.cap.usd = 0.0;
+  dear.fallbacks = {"b"};
+  add("b", server.url());
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  BOOST_TEST(result->model == "b");
+}
+
+BOOST_AUTO_TEST_CASE(limits_of_the_provider_are_kept) {
+  ChatServer server([](const SeenRequest&) { return good(); });
+  ModelConfig& config = add("a", server.url());
+  config.limits.requests = 40.0;  // the bucket holds a minute's worth, so it is emptied first
+  start();
+  std::vector<std::future<ServedResult>> results;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 41; ++i)
+    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
+  for (auto& result : results) BOOST_TEST(result.get().has_value());
+  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > 1.4);
+}
+
+BOOST_AUTO_TEST_CASE(no_more_calls_are_in_flight_than_a_model_allows) {
+  std::atomic<int> now = 0, most = 0;
+  ChatServer server([](const SeenRequest&) { return good().in_pieces(500, 0.03); });
+  add("a", server.url()).limits.in_flight = 3;
+  start();
+  std::vector<std::future<ServedResult>> results;
+  for (int i = 0; i < 12; ++i)
+    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
+  while (soon([&] { return service->state().in_flight + service->state().waiting > 0; }, 0.2))
+    most = std::max(most.load(), service->state().in_flight);
+  for (auto& result : results) BOOST_TEST(result.get().has_value());
+  BOOST_TEST(most.load() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_cannot_be_recorded_is_not_used) {
+  ChatServer server([](const SeenRequest&) { return good(); });
+  add("a", server.url());
+  log.refuse_answers = true;
+  start();
+  const ServedResult result = ask();
+  BOOST_TEST_REQUIRE(!result.has_value());
+  BOOST_TEST((result.error().kind == Kind::not_recorded));
+  BOOST_TEST(result.error().message.find("the disk is full") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_service_that_ends_answers_everybody) {
+  ChatServer server([](const SeenRequest&) { return Reply().stall(); });
+  add("a", server.url()).limits.in_flight = 5;
+  start();
+  std::vector<std::future<ServedResult>> results;
+  for (int i = 0; i < 10; ++i) {
+    auto promise = std::make_shared<std::promise<ServedResult>>();
+    results.push_back(promise->get_future());
+    ServedListener listener;
+    listener.done = [promise](ServedResult result) { promise->set_value(std::move(result)); };
+    service->ask({"mutate", "a", question(std::to_string(i))}, {}, std::move(listener));
+  }
+  BOOST_TEST(soon([&] { return service->state().in_flight == 5; }));
+  service.reset();
+  for (auto& result : results) BOOST_TEST((result.get().error().kind == Kind::cancelled));
+  BOOST_TEST(log.rows.size() == 5U);
+  for (const MemoryLog::Row& row : log.rows) BOOST_TEST(row.error.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(no_key_gets_into_the_record) {
+  ChatServer server([](const SeenRequest&) {
+    return status_reply(400, std::string("{\"error\": {\"message\": \"") + kTestKey + "\"}}");
+  });
+  add("a", server.url());
+  start();
+  BOOST_TEST(!ask().has_value());
+  BOOST_TEST(log.rows[0].error->message.find(kTestKey) == std::string::npos);
+  BOOST_TEST(to_record(log.rows[0].sent.request).dump().find(kTestKey) == std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
