@@ -147,11 +147,12 @@ BOOST_AUTO_TEST_CASE(samples_fall_on_lines_of_the_kernels_source) {
 BOOST_AUTO_TEST_CASE(occupancy_by_the_rules_is_what_the_driver_says) {
   const auto driver = cuda::load_driver();
   BOOST_REQUIRE(driver.has_value());
-  const char* const source = R"(extern "C" __global__ void k(float* out) {
-    extern __shared__ float s[];
-    s[threadIdx.x] = out[threadIdx.x];
+  const char* const source = R"(extern "C" __global__ void k() {
+    extern __shared__ float shared[];
+    volatile float* s = shared;
+    s[threadIdx.x] = 1.0f;
     __syncthreads();
-    out[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x]; })";
+    s[blockDim.x - 1 - threadIdx.x] = 2.0f; })";
   Variant variant;
   variant.source = source;
   variant.manifest.target = TargetKind::cuda;
