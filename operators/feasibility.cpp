@@ -1,8 +1,11 @@
 #include "operators/feasibility.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
+
+#include "evaluators/check/stages.hpp"
 
 namespace cultivar {
 
@@ -26,11 +29,14 @@ std::set<std::string> closure(const std::vector<std::string>& start, const Manif
 
 }  // namespace
 
-Feasibility::Feasibility(Variant variant, const Task& task, const std::vector<Workload>& workloads,
+Feasibility::Feasibility(Variant variant, const Task& task, std::vector<Workload> workloads,
                          const Facts& facts)
     : tunables_(variant.manifest.tunables), task_(task), facts_(facts) {
   const Manifest& manifest = variant.manifest;
   if (manifest.constraints.empty()) return;
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(workloads));
+  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(workloads));
   variant.source.clear();
   std::set<std::string> asked;
   for (const Expression& constraint : manifest.constraints) {

@@ -1,4 +1,6 @@
-// Which values of a source's tunables may be tried at all: its constraints, for every workload of the search.
+// Which values of a source's tunables may be tried at all: its constraints, for every workload of the search
+// and every shape of the task that it claims, since it will be run on all of them before it may become the
+// best.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,7 @@ namespace cultivar {
 // Keeps copies of all it needs. Not thread-safe.
 class Feasibility {
  public:
-  Feasibility(Variant, const Task&, const std::vector<Workload>&, const Facts&);
+  Feasibility(Variant, const Task&, std::vector<Workload>, const Facts&);
 
   bool operator()(const Configuration&) const;
   // The same for value indices in the order of the tunables, as a surrogate asks for thousands of points:

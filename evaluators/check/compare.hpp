@@ -1,7 +1,7 @@
 // Is an output right? E <= factor * R + floor, where E is the error against the oracle and R the error of the
 // legal roundings, for the maximum and the RMS, over all that is compared and over each block of rows: no
-// share of the elements may be arbitrarily wrong. Non-finite values must stand exactly where the oracle has
-// them.
+// share of the elements may be arbitrarily wrong. The maximum of R is at least half a unit in the last place
+// of the largest value. Non-finite values must stand exactly where the oracle has them.
 #pragma once
 
 #include <functional>

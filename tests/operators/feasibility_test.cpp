@@ -1,7 +1,11 @@
 // Constraints asked by combination of tunables say what they say when they are asked in full.
 #include "operators/feasibility.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <iterator>
+
+#include "evaluators/check/stages.hpp"
 
 using namespace cultivar;
 
@@ -13,7 +17,7 @@ constexpr const char* kSource = R"(/*--- cultivar
 name: constrained
 task: softmax
 target: cpu
-requires: "dtype == f32"
+requires: "dtype == f32 && C >= 128"
 tunables:
   A: {values: [1, 2, 4, 8, 3000], default: 1}
   B: {values: [1, 2, 4, 8], default: 1}
@@ -37,10 +41,13 @@ BOOST_AUTO_TEST_SUITE(feasibility)
 
 BOOST_AUTO_TEST_CASE(an_answer_by_value_indices_is_the_answer_of_the_constraints_at_first_and_again) {
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
-  const auto workloads = task.workloads("cpu_quick")->workloads;
+  auto workloads = task.workloads("cpu_quick")->workloads;
   const Facts facts{{"num_cores", 4.0}};
   Variant variant = make_variant(kSource, task).value();
   const Feasibility feasible(variant, task, workloads, facts);
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(workloads));
+  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(workloads));
   const auto& tunables = feasible.tunables();
   int yes = 0, no = 0;
   for (int round = 0; round < 2; ++round)
@@ -62,6 +69,26 @@ BOOST_AUTO_TEST_CASE(an_answer_by_value_indices_is_the_answer_of_the_constraints
           }
   BOOST_TEST(yes > 20);
   BOOST_TEST(no > 100);
+}
+
+// The search is about heads of 128; what fits those and not the heads of 256 in `holdout` could never be
+// promoted.
+BOOST_AUTO_TEST_CASE(shapes_that_a_search_does_not_time_constrain_it_too) {
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
+  const Variant seed = load_variant(task.folder / "seeds" / "cuda_wgmma.cu", task);
+  const Facts facts{{"num_sms", 132.0},         {"smem_max", 232448.0},  {"l2_bytes", 52428800.0},
+                    {"registers_max", 65536.0}, {"threads_max", 2048.0}, {"compute_capability", 90.0}};
+  const auto& workloads = task.workloads("avo_mha")->workloads;
+  const Feasibility feasible(seed, task, workloads, facts);
+  Configuration configuration = seed.configuration;
+  BOOST_TEST(feasible(configuration));
+  configuration["BLOCK_N_WIDE"] = std::int64_t{64};
+  configuration["STAGES"] = std::int64_t{3};
+  Variant variant = seed;
+  variant.configuration = configuration;
+  for (const Workload& workload : workloads)
+    BOOST_TEST(check_constraints(variant, task, workload, facts).has_value());
+  BOOST_TEST(!feasible(configuration));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

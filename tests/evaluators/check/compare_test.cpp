@@ -50,6 +50,24 @@ BOOST_AUTO_TEST_CASE(the_right_answer_passes) {
   BOOST_TEST(c.worst_ratio == 0.0);
 }
 
+// One row of an f16 output, whose model happened to round every element almost exactly.
+BOOST_AUTO_TEST_CASE(the_last_place_of_the_outputs_type_is_legal_even_where_few_elements_are_compared) {
+  Bed bed(1);
+  bed.workload.dtype = Dtype::f16;
+  const auto verdict = [&](double units) {
+    std::vector<double> got = bed.exact, rounded = bed.exact;
+    const double unit = epsilon_of(Dtype::f16) * 0.5;  // of values from 1/2 to 1, the largest here
+    for (double& value : rounded) value *= 1 + 0.25 * epsilon_of(Dtype::f16);
+    got[3] = round_to(Dtype::f16, got[3]) + units * unit;
+    std::vector<std::vector<std::byte>> bytes(1, std::vector<std::byte>(got.size() * 2));
+    encode(Dtype::f16, got, bytes[0]);
+    ExpectedRows expected{bed.rows, bed.exact, [&] { return rounded; }};
+    return cultivar::compare(bed.task, RowLayout(bed.task, bed.workload), bytes, expected);
+  };
+  BOOST_TEST(verdict(1.0).right, verdict(1.0).diagnostics);
+  BOOST_TEST(!verdict(4.0).right);
+}
+
 BOOST_AUTO_TEST_CASE(an_error_within_twice_the_legal_rounding_passes_and_beyond_it_fails) {
   const Bed bed(64);
   std::vector<double> rounded = bed.exact, within = bed.exact, beyond = bed.exact;

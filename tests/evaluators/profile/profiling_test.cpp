@@ -1,3 +1,4 @@
+// runs alone
 // Stage 10 over a real cpu device with stand-in instruments: what they refuse, how often runs are repeated,
 // and that every run of a profile is checked.
 #include "evaluators/profile/profiling.hpp"
@@ -70,7 +71,7 @@ struct Profiled : Instrumented {
   ProfileRequest request;
   Profiled() {
     request.workload.name = "w";
-    request.workload.values = {{"R", 256}, {"C", 2000}};
+    request.workload.values = {{"R", 4096}, {"C", 2000}};  // long beside a handshake with a thread that slept
     request.seed = 5;
     request.sampling.screening_seconds = 0.2;
     use("honest_softmax.cpp");
