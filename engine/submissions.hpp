@@ -19,7 +19,7 @@ struct Submission {
 
 struct Inbox {
   std::vector<Submission> submissions;  // in the order of their names, which begin with the time
-  std::vector<std::string> troubles;    // files that are no submission and were put aside, each with the reason
+  std::vector<std::string> troubles;  // files that are no submission and were put aside, each with the reason
 };
 
 Inbox waiting_submissions(const RunFolder&);

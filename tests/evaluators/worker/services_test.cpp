@@ -230,18 +230,21 @@ BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_befor
 
 BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   House house("softmax");
-  const EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  request.sampling.screening_samples = 100000;  // so that it is at work for a while
+  request.sampling.screening_seconds = 2.0;
   const std::vector<int> before = children();
   BOOST_REQUIRE(house.device.info());
-  bool killed = false;
-  const auto e = house.device.evaluate(request, [&](const std::string&) {
-    if (killed) return;
-    killed = true;
-    for (const int pid : children())
-      if (std::find(before.begin(), before.end(), pid) == before.end()) kill(pid, SIGKILL);
+  std::vector<int> workers = children();
+  std::erase_if(workers,
+                [&](int pid) { return std::find(before.begin(), before.end(), pid) != before.end(); });
+  BOOST_REQUIRE(!workers.empty());
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    for (const int pid : workers) kill(pid, SIGKILL);
   });
+  const auto e = house.device.evaluate(request);
   BOOST_REQUIRE_MESSAGE(e, words(e));
-  BOOST_TEST(killed);
   BOOST_TEST(e->measured(), e->reason << e->diagnostics);
   BOOST_TEST(e->worker_lost);
   BOOST_TEST(!house.evaluate(request).worker_lost);
