@@ -34,7 +34,8 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
-// Works outside the time it is given: nearly no run of it counts.
+// Works outside the time it is given: nearly no run of it counts (the scheduler may once keep it from the
+// cores for just that long), and who earns that again and again is refused.
 void check_disturbed(const char* file, const std::string& words) {
   BOOST_TEST_CONTEXT(file) {
     SoftmaxRun run(file, 2048, 1024);  // large, so that the work outlasts what the judge does meanwhile
@@ -48,7 +49,7 @@ void check_disturbed(const char* file, const std::string& words) {
       counted += sample->disturbance.empty() && i > 0;  // it may need one run to find out where things are
       told += sample->disturbance.find(words) != std::string::npos;
     }
-    BOOST_TEST(counted == 0);
+    BOOST_TEST(counted <= 1);
     BOOST_TEST(told >= 12);
   }
 }
