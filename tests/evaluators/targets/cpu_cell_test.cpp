@@ -34,23 +34,29 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
-// Works outside the time it is given: nearly no run of it counts (the scheduler may once keep it from the
-// cores for just that long), and who earns that again and again is refused.
+// Works outside the time it is given: such runs do not count. Where all cores are busy with that work the
+// judge may wake only after it, and then its time is in the sample, which gains nothing.
 void check_disturbed(const char* file, const std::string& words) {
   BOOST_TEST_CONTEXT(file) {
     SoftmaxRun run(file, 2048, 1024);  // large, so that the work outlasts what the judge does meanwhile
-    int counted = 0, told = 0;
+    SoftmaxRun honest("honest_softmax.cpp", 2048, 1024);
+    double least = 1e9, least_of_honest = 1e9;
+    int told = 0;
     for (int i = 0; i < 14; ++i) {
+      const auto fair = honest.run({.timed = true, .poison_seed = 0, .deadline_s = 20.0});
+      BOOST_REQUIRE(fair);
+      least_of_honest = std::min(least_of_honest, fair->seconds);
       const auto sample = run.run({.timed = true, .poison_seed = 0, .deadline_s = 20.0});
       if (!sample) {  // it wrote while the buffers were moved: that is the end of it as well
         BOOST_TEST((i > 0 && sample.error().kind == Fault::Kind::guard_overwritten), sample.error().detail);
         return;
       }
-      counted += sample->disturbance.empty() && i > 0;  // it may need one run to find out where things are
+      // It may need one run to find out where things are.
+      if (i > 0 && sample->disturbance.empty()) least = std::min(least, sample->seconds);
       told += sample->disturbance.find(words) != std::string::npos;
     }
-    BOOST_TEST(counted <= 1);
-    BOOST_TEST(told >= 12);
+    BOOST_TEST(least > 0.7 * least_of_honest);
+    BOOST_TEST(told >= 7);
   }
 }
 
