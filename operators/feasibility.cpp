@@ -34,9 +34,7 @@ Feasibility::Feasibility(Variant variant, const Task& task, std::vector<Workload
     : tunables_(variant.manifest.tunables), task_(task), facts_(facts) {
   const Manifest& manifest = variant.manifest;
   if (manifest.constraints.empty()) return;
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(workloads));
-  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(workloads));
+  std::ranges::copy(every_claimed_shape(task, variant), std::back_inserter(workloads));
   variant.source.clear();
   std::set<std::string> asked;
   for (const Expression& constraint : manifest.constraints) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <set>
 #include <thread>
@@ -101,6 +102,14 @@ std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant
   return workloads;
 }
 
+std::vector<Workload> every_claimed_shape(const Task& task, const Variant& variant) {
+  std::vector<Workload> all;
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(all));
+  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(all));
+  return all;
+}
+
 std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
                                                         const std::vector<Workload>& workloads,
                                                         Breadth breadth) {
@@ -114,15 +123,14 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
     return std::find(assignments.begin(), assignments.end(), macros(variant, task, w)) != assignments.end();
   };
   for (const Workload& w : workloads) add(w);
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
-    const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
-    if (breadth == Breadth::everything)
-      for (const Workload& w : shapes) add(w);
-    else if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has))
-      add(shapes.front());
+  if (breadth == Breadth::everything) {
+    for (const Workload& w : every_claimed_shape(task, variant)) add(w);
+  } else {
+    for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
+      const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
+      if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has)) add(shapes.front());
+    }
   }
-  if (breadth == Breadth::everything)
-    for (const Workload& w : holdout_workloads(task, variant)) add(w);
   const std::vector<Workload> smoke = claimed_shapes(task, Stage::smoke, variant);
   for (const Workload& w : smoke) {
     const auto found = std::find(assignments.begin(), assignments.end(), macros(variant, task, w));

@@ -22,6 +22,9 @@ std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
 // The holdout set that the variant claims: the target's own ("cpu_holdout") when the task has one, else
 // "holdout".
 std::vector<Workload> holdout_workloads(const Task&, const Variant&);
+// All of these that the variant claims: what it must be right on before it may become the best, beside what
+// is timed.
+std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
 // Every macro assignment to compile, without repetition; the one that smoke needs comes first.
 std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
                                                         const std::vector<Workload>&, Breadth);

@@ -4,18 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "evaluators/targets/binary_cache.hpp"
 
 namespace cultivar {
 namespace {
-
-std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::string number(double value) {
   return value == static_cast<double>(static_cast<std::int64_t>(value))
@@ -61,7 +54,8 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
       "\nAn output is right when its maximum and RMS error against the fp64 oracle stay below {} times those "
       "of the legal roundings (`reference_row_rounded`, below), over all of it and over each {} rows.\n",
       number(task.tolerance.factor), task.tolerance.block_rows);
-  words += "\nThe oracle (reference.cpp):\n" + fenced(read_text(task.folder / "reference.cpp"), "cpp");
+  words += "\nThe oracle (reference.cpp):\n" +
+           fenced(read_file(task.folder / "reference.cpp").value_or(""), "cpp");
   words += "\nTimed workloads:\n";
   for (const Workload& w : workloads) {
     words += fmt::format("- {} ({}):", w.name, name_of(w.dtype));

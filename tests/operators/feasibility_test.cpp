@@ -45,9 +45,7 @@ BOOST_AUTO_TEST_CASE(an_answer_by_value_indices_is_the_answer_of_the_constraints
   const Facts facts{{"num_cores", 4.0}};
   Variant variant = make_variant(kSource, task).value();
   const Feasibility feasible(variant, task, workloads, facts);
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(workloads));
-  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(workloads));
+  std::ranges::copy(every_claimed_shape(task, variant), std::back_inserter(workloads));
   const auto& tunables = feasible.tunables();
   int yes = 0, no = 0;
   for (int round = 0; round < 2; ++round)
