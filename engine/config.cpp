@@ -78,7 +78,10 @@ std::vector<OperatorShare> read_operators(const YamlNode& node) {
 // On a GPU a profile tells what a kernel runs into; on a cpu it knows little more than the time.
 EvaluationConfig evaluation_defaults(TargetKind target) {
   EvaluationConfig e;
-  if (target == TargetKind::cuda) e.profile = EvaluationConfig::Profiles::elites;
+  if (target == TargetKind::cuda) {
+    e.profile = EvaluationConfig::Profiles::elites;
+    e.workers_per_device = 2;
+  }
   return e;
 }
 
@@ -94,6 +97,12 @@ EvaluationConfig read_evaluation(const YamlNode& node, TargetKind target) {
   }
   if (auto n = map.optional("cores")) e.cores = static_cast<int>(n->integer(0, 4096));
   if (auto list = map.optional("launcher")) e.launcher = list->strings();
+  if (!e.launcher.empty()) e.workers_per_device = 1;  // a scheduler gives each a device of its own
+  if (auto n = map.optional("workers_per_device")) {
+    e.workers_per_device = static_cast<int>(n->integer(1, 8));
+    if (target == TargetKind::cpu && e.workers_per_device > 1)
+      n->fail("on the cpu target workers would disturb each other's measurements: leave this key out");
+  }
   if (auto d = map.optional("compile_deadline")) e.compile_deadline_s = read_duration(*d);
   if (auto d = map.optional("run_deadline")) e.run_deadline_s = read_duration(*d);
   if (auto n = map.optional("recycle_after")) e.recycle_after = static_cast<int>(n->integer(1, 1'000'000));
@@ -363,16 +372,17 @@ std::string to_yaml(const Config& c) {
   yaml += "operators:\n";
   for (const OperatorShare& share : c.operators) yaml += fmt::format("  {}: {}\n", share.name, share.weight);
   yaml += fmt::format(
-      "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  cores: {}\n  launcher: {}\n  "
+      "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  workers_per_device: {}\n  cores: "
+      "{}\n  launcher: {}\n  "
       "compile_deadline: "
       "{}s\n"
       "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  "
       "screening_seconds: {}s\n  max_seconds: "
       "{}s\n"
       "  oracle_rows: {}\n  profile: {}\n",
-      e.depth, e.compile_workers, fmt::join(e.devices, ", "), e.cores, quoted_list(e.launcher),
-      e.compile_deadline_s, e.run_deadline_s, e.recycle_after, e.screening_samples, e.max_samples,
-      e.screening_seconds, e.max_seconds, e.oracle_rows,
+      e.depth, e.compile_workers, fmt::join(e.devices, ", "), e.workers_per_device, e.cores,
+      quoted_list(e.launcher), e.compile_deadline_s, e.run_deadline_s, e.recycle_after, e.screening_samples,
+      e.max_samples, e.screening_seconds, e.max_seconds, e.oracle_rows,
       e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format(
       "gate:\n  min_gain: {}\n  max_workload_loss: {}\n  alpha: {}\n  futility: {}\n  guard: {}\n  "

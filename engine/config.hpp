@@ -28,10 +28,11 @@ struct OperatorShare {
 };
 
 struct EvaluationConfig {
-  int depth = 4;                // proposals in flight
-  int compile_workers = 0;      // 0: one a core
-  std::vector<int> devices{0};  // one measuring worker for each
-  int cores = 2;                // that each of them may use; 0: all
+  int depth = 4;            // proposals in flight
+  int compile_workers = 0;  // 0: one a core
+  std::vector<int> devices{0};
+  int workers_per_device = 1;  // measuring ones; on a GPU they take turns
+  int cores = 2;               // that each of them may use; 0: all
   std::vector<std::string> launcher;
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
   int recycle_after = 200;

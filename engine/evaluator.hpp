@@ -29,16 +29,17 @@ class Evaluator {
   // True where a compiler at work would disturb what is being timed (the cpu target: they share the cores).
   virtual bool timing_needs_quiet() const = 0;
   virtual int compile_workers() const = 0;
+  virtual int device_workers() const = 0;  // after devices()
 
   // Thread-safe.
   virtual tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                                      Breadth) = 0;
   // A contender's library, by the catalogue's name or by path. Throws InputError when it is not there.
   virtual Compiled contender(const std::string& library) = 0;
-  // `device` counts those that answered. One call at a time for each.
-  virtual Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) = 0;
-  virtual Expected<GateReport> gate(int device, const GateRequest&, const Note&) = 0;
-  virtual Expected<ProfilePartial> profile(int device, const ProfileRequest&, const Note&) = 0;
+  // `worker` counts the device workers. One call at a time for each.
+  virtual Expected<Evaluation> evaluate(int worker, const EvaluateRequest&, const Note&) = 0;
+  virtual Expected<GateReport> gate(int worker, const GateRequest&, const Note&) = 0;
+  virtual Expected<ProfilePartial> profile(int worker, const ProfileRequest&, const Note&) = 0;
   // From any thread: calls in flight, and all later ones, come back soon, as Errors or rejections that mean
   // nothing.
   virtual void interrupt() = 0;

@@ -54,9 +54,9 @@ class Lane {
     if (living_ < 2 || closed_) return false;
     const bool leaves = troubles >= kDevicePatience;
     if (leaves) --living_;
-    job->device_troubles.push_back(
-        fmt::format("device {} of the search: {}: {}{}", index, job->trouble->stage, job->trouble->message,
-                    leaves ? " (it is out of use from now on; the others go on)" : ""));
+    job->device_troubles.push_back(fmt::format(
+        "device worker {} of the search: {}: {}{}", index, job->trouble->stage, job->trouble->message,
+        leaves ? " (it is out of use from now on; the others go on)" : ""));
     job->trouble.reset();
     waiting_.emplace_front(std::move(job), std::move(done));
     changed_.notify_all();
@@ -178,11 +178,11 @@ struct Pipeline::Graph {
   Steward::output_ports_type* ports = nullptr;  // of the steward's present call
 };
 
-Pipeline::Pipeline(Evaluator& evaluator, int devices, std::function<void(JobPtr)> steward)
+Pipeline::Pipeline(Evaluator& evaluator, std::function<void(JobPtr)> steward)
     : evaluator_(evaluator),
       lease_(evaluator.timing_needs_quiet()),
-      graph_(std::make_unique<Graph>(*this, std::max(1, evaluator.compile_workers()), devices,
-                                     std::move(steward))) {}
+      graph_(std::make_unique<Graph>(*this, std::max(1, evaluator.compile_workers()),
+                                     std::max(1, evaluator.device_workers()), std::move(steward))) {}
 
 Pipeline::~Pipeline() {
   wait();

@@ -60,7 +60,7 @@ class Pipeline {
  public:
   // `steward` is called with each job that comes back, and with nullptr for each wake(); never twice at a
   // time, from changing threads. It must not throw. The evaluator outlives the pipeline.
-  Pipeline(Evaluator&, int devices, std::function<void(JobPtr)> steward);
+  Pipeline(Evaluator&, std::function<void(JobPtr)> steward);
   ~Pipeline();  // waits for everything in flight
 
   // Only from within the steward.

@@ -40,8 +40,7 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
 Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0) propose_seeds();
   began_ = Clock::now();
-  const int devices = static_cast<int>(config_.evaluation.devices.size() - evaluator_.left_out().size());
-  pipeline_ = std::make_unique<Pipeline>(evaluator_, devices, [this](JobPtr job) {
+  pipeline_ = std::make_unique<Pipeline>(evaluator_, [this](JobPtr job) {
     try {
       steward(job);
     } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so

@@ -17,21 +17,18 @@ namespace {
 
 class WorkerEvaluator : public Evaluator {
  public:
-  WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices)
+  WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices, int workers_per_device)
       : options_(options),
         programs_(options.programs.empty() ? program_folder() : options.programs),
-        numbers_(devices) {
-    for (const int device : devices) {
-      ServiceOptions own = options;
-      own.device = device;
-      devices_.push_back(std::make_unique<DeviceService>(own));
-    }
+        numbers_(devices),
+        workers_per_device_(workers_per_device) {
+    for (const int device : devices) workers_.push_back(worker_of(device));
   }
 
   Expected<std::vector<DeviceInfo>> devices() override {
     std::vector<std::future<Expected<DeviceInfo>>> asked;
-    for (const auto& device : devices_)
-      asked.push_back(std::async(std::launch::async, [&device] { return device->info(); }));
+    for (const auto& worker : workers_)
+      asked.push_back(std::async(std::launch::async, [&worker] { return worker->info(); }));
     std::vector<DeviceInfo> infos;
     std::vector<std::unique_ptr<DeviceService>> well;
     std::vector<int> numbers;
@@ -51,11 +48,13 @@ class WorkerEvaluator : public Evaluator {
                         "compared. Name equal cards in evaluation.devices",
                         numbers.front(), infos.front().description, numbers_[i], info->description));
       infos.push_back(std::move(*info));
-      well.push_back(std::move(devices_[i]));
+      well.push_back(std::move(workers_[i]));
       numbers.push_back(numbers_[i]);
     }
     if (infos.empty()) return tl::make_unexpected(*first_trouble);
-    devices_ = std::move(well);
+    workers_ = std::move(well);
+    for (int more = 1; more < workers_per_device_; ++more)
+      for (const int device : numbers) workers_.push_back(worker_of(device));
     if (options_.target == TargetKind::cuda)
       options_.architecture = architecture_of(static_cast<int>(infos.front().facts.at("compute_capability")));
     compiler_ = std::make_unique<CompileService>(options_);
@@ -65,6 +64,7 @@ class WorkerEvaluator : public Evaluator {
   std::string compiler_identity() override { return compiler_->compiler_identity(); }
   bool timing_needs_quiet() const override { return options_.target == TargetKind::cpu; }
   int compile_workers() const override { return options_.compile_workers; }
+  int device_workers() const override { return static_cast<int>(workers_.size()); }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
                                              Breadth breadth) override {
@@ -74,27 +74,34 @@ class WorkerEvaluator : public Evaluator {
     return library_contender(names_a_library_file(library) ? name_of_library(library) : library,
                              find_contender_library(library, "/", programs_, {}), options_.target);
   }
-  Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
-    return devices_.at(static_cast<std::size_t>(device))->evaluate(request, note);
+  Expected<Evaluation> evaluate(int worker, const EvaluateRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->evaluate(request, note);
   }
-  Expected<GateReport> gate(int device, const GateRequest& request, const Note& note) override {
-    return devices_.at(static_cast<std::size_t>(device))->gate(request, note);
+  Expected<GateReport> gate(int worker, const GateRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->gate(request, note);
   }
-  Expected<ProfilePartial> profile(int device, const ProfileRequest& request, const Note& note) override {
-    return devices_.at(static_cast<std::size_t>(device))->profile(request, note);
+  Expected<ProfilePartial> profile(int worker, const ProfileRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->profile(request, note);
   }
   void interrupt() override {
     if (compiler_) compiler_->interrupt();
-    for (const auto& device : devices_) device->interrupt();
+    for (const auto& worker : workers_) worker->interrupt();
   }
 
  private:
+  std::unique_ptr<DeviceService> worker_of(int device) const {
+    ServiceOptions own = options_;
+    own.device = device;
+    return std::make_unique<DeviceService>(own);
+  }
+
   ServiceOptions options_;
   std::filesystem::path programs_;
   std::vector<int> numbers_;  // as the configuration has them
+  int workers_per_device_;
   std::vector<std::string> left_out_;
-  std::unique_ptr<CompileService> compiler_;  // once the devices have said what to compile for
-  std::vector<std::unique_ptr<DeviceService>> devices_;
+  std::unique_ptr<CompileService> compiler_;             // once the devices have said what to compile for
+  std::vector<std::unique_ptr<DeviceService>> workers_;  // the first of each device, then the second ones
 };
 
 }  // namespace
@@ -116,7 +123,7 @@ std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
   options.compile_deadline_s = e.compile_deadline_s;
   options.run_deadline_s = e.run_deadline_s;
   options.recycle_after = e.recycle_after;
-  return std::make_unique<WorkerEvaluator>(options, e.devices);
+  return std::make_unique<WorkerEvaluator>(options, e.devices, e.workers_per_device);
 }
 
 }  // namespace cultivar

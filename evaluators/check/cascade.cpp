@@ -42,12 +42,7 @@ std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request)
 class Measuring {
  public:
   Measuring(const CascadeSite& site, const EvaluateRequest& request, std::uint64_t seed)
-      : site_(site),
-        request_(request),
-        seed_(seed),
-        stock_(site.stock ? site.stock : std::make_shared<TimingStock>()) {
-    stock_->stretches->renew(derive_seed(seed, "stretches"));
-  }
+      : site_(site), request_(request), seed_(seed), stock_(site.stock) {}
 
   // Adds to the evaluation's workloads; a rejection when the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
@@ -114,8 +109,11 @@ std::string machine_code(const Task& task, const Compiled& compiled, const std::
   return sha256_hex(all);
 }
 
-Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) {
+Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request) {
   const std::uint64_t seed = request.seed != 0 ? request.seed : secret_seed();
+  CascadeSite site = given;
+  if (!site.stock) site.stock = std::make_shared<TimingStock>();
+  site.stock->stretches->renew(derive_seed(seed, "stretches"));
   Evaluation evaluation;
   evaluation.input_seed = seed;
   evaluation.compile_seconds = request.variant.compile_seconds;
@@ -141,7 +139,8 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
   };
 
   if (auto wrong = lint(site.task, request)) return rejected(*wrong);
-  Checker checker(site.device, site.task, site.oracle, {.run_deadline_s = site.run_deadline_s});
+  Checker checker(site.device, site.task, site.oracle,
+                  {.run_deadline_s = site.run_deadline_s, .stock = site.stock});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
@@ -152,8 +151,9 @@ Evaluation run_cascade(const CascadeSite& site, const EvaluateRequest& request) 
 
   start = Clock::now();
   if (request.every_row || request.stop_after >= Stage::confirm) {
-    Checker thorough(site.device, site.task, site.oracle,
-                     {.run_deadline_s = site.run_deadline_s, .oracle_flops = kEveryRowFlops});
+    Checker thorough(
+        site.device, site.task, site.oracle,
+        {.run_deadline_s = site.run_deadline_s, .oracle_flops = kEveryRowFlops, .stock = site.stock});
     std::uint64_t shape = 0;
     for (const Workload& w : request.workloads) {
       site.progress(fmt::format("measure {}: every row", w.name));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "evaluators/check/stages.hpp"
+#include "evaluators/timing/sampler.hpp"
 
 namespace cultivar {
 namespace {
@@ -73,8 +74,9 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_side(const CascadeSite& 
 
 std::optional<Evaluation> check_contender(const CascadeSite& site, Stage stage, const Compiled& compiled,
                                           const Workload& workload, std::uint64_t seed) {
-  Checker checker(site.device, site.task, site.oracle,
-                  {.run_deadline_s = site.run_deadline_s, .oracle_flops = kContenderFlops});
+  Checker checker(
+      site.device, site.task, site.oracle,
+      {.run_deadline_s = site.run_deadline_s, .oracle_flops = kContenderFlops, .stock = site.stock});
   checker.open_with([&] { return open_side(site, stage, compiled, workload); });
   return checker.check(stage, compiled, workload, seed);
 }

@@ -47,15 +47,17 @@ class OracleLibrary {
 // The exact values of one run's inputs, in the task's order; they belong to the caller.
 struct InputView {
   std::span<const double* const> values;
+  std::span<const std::byte* const> stored = {};  // the same elements in their own type
 };
 
 // Inputs that own their memory.
 struct Inputs {
   std::vector<std::vector<std::byte>> bytes;  // the task's input tensors, in order
   std::vector<std::vector<double>> decoded;
-  std::vector<const double*> values;  // into `decoded`
+  std::vector<const double*> values;     // into `decoded`
+  std::vector<const std::byte*> stored;  // into `bytes`
 
-  InputView view() const { return {values}; }
+  InputView view() const { return {values, stored}; }
 };
 
 // Fills by the task, or by `fills` where that names a tensor.
@@ -72,14 +74,18 @@ class Oracle {
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows,
                            std::int64_t row_elements) const;
   const OracleLibrary& library() const { return library_; }
+  // From now on its threads, all but the process's first, give way to others: something is timed meanwhile.
+  void give_way() { gives_way_ = true; }
 
  private:
   const OracleLibrary& library_;
   std::vector<std::string> input_names_;
   std::vector<std::vector<std::int64_t>> shapes_;
+  std::vector<ReferenceType> types_;
   std::vector<std::pair<std::string, double>> numbers_;
   double (*round_)(double) = nullptr;
   int threads_;
+  bool gives_way_ = false;
 };
 
 }  // namespace cultivar

@@ -9,11 +9,45 @@
 #include <thread>
 
 #include "evaluators/check/secret.hpp"
+#include "evaluators/timing/input_pool.hpp"
+#include "evaluators/timing/timing_stock.hpp"
 
 namespace cultivar {
 namespace {
 
 constexpr int kDeterminismRuns = 3;
+// Drawing so many bytes for one check takes longer than all the rest of it.
+constexpr std::size_t kLargeInputs = std::size_t{64} << 20;
+// From so much of the oracle's work on, R of the workload is asked before R of the compared rows, which costs
+// three times the oracle.
+constexpr double kManyFlops = 1e9;
+
+std::size_t input_bytes(const Task& task, const Workload& workload) {
+  std::size_t bytes = 0;
+  for (const TensorSpec& tensor : task.tensors)
+    if (tensor.role == Role::input) bytes += task.bytes_of(tensor, workload);
+  return bytes;
+}
+
+// A check's inputs: drawn for it alone, or windows of long secret stretches.
+class CheckInputs {
+ public:
+  CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const StressCase* stress,
+              const std::shared_ptr<TimingStock>& stock) {
+    if (stress != nullptr)
+      own_ = make_inputs(task, workload, seed, stress->fills);
+    else if (stock && input_bytes(task, workload) >= kLargeInputs)
+      windows_.emplace(task, workload, seed, stock->stretches);
+    else
+      own_ = make_inputs(task, workload, seed);
+  }
+  RunInputs runs() const { return windows_ ? windows_->inputs() : RunInputs(own_.bytes); }
+  InputView view() const { return windows_ ? windows_->view() : own_.view(); }
+
+ private:
+  Inputs own_;
+  std::optional<InputPool> windows_;
+};
 
 std::string remedy_for(Fault::Kind kind) {
   switch (kind) {
@@ -202,10 +236,18 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, 
   return std::move(*session);
 }
 
+void size_outputs(const Task& task, const Workload& workload, std::vector<std::vector<std::byte>>& outputs) {
+  std::size_t next = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::output) continue;
+    if (next == outputs.size()) outputs.emplace_back();
+    outputs[next++].resize(task.bytes_of(tensor, workload));
+  }
+}
+
 std::vector<std::vector<std::byte>> output_buffers(const Task& task, const Workload& workload) {
   std::vector<std::vector<std::byte>> outputs;
-  for (const TensorSpec& tensor : task.tensors)
-    if (tensor.role == Role::output) outputs.emplace_back(task.bytes_of(tensor, workload));
+  size_outputs(task, workload, outputs);
   return outputs;
 }
 
@@ -244,9 +286,8 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
                                          std::uint64_t seed, const StressCase* stress) {
   const std::string where =
       stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
-  const Inputs inputs = stress == nullptr ? make_inputs(task_, workload, seed)
-                                          : make_inputs(task_, workload, seed, stress->fills);
-  std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
+  const CheckInputs inputs(task_, workload, seed, stress, limits_.stock);
+  size_outputs(task_, workload, outputs_);
   RunOptions options;
   options.deadline_s = limits_.run_deadline_s;
   std::size_t unwritten = 0;
@@ -261,7 +302,7 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
       kept_shape_ = workload.name;
     }
     options.poison_seed = derive_seed(seed, "poison", static_cast<std::uint64_t>(attempt));
-    const auto ran = kept_->run(inputs.bytes, outputs, options);
+    const auto ran = kept_->run(inputs.runs(), outputs_, options);
     unwritten = kept_->unwritten_elements();
     if (ran) break;
     kept_.reset();
@@ -275,11 +316,19 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
       rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
   const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows, layout.row_elements());
   ExpectedRows expected{rows, exact, {}};
+  const bool many =
+      static_cast<double>(rows.size()) * task_.flops(workload) / static_cast<double>(layout.rows()) >
+      kManyFlops;
+  if (oracle_.rounded() != nullptr && stress == nullptr && limits_.stock && many)
+    expected.wider = [&] {
+      return legal_errors_of(*limits_.stock, oracle_, task_, workload, layout, oracle, inputs.view(),
+                             derive_seed(seed, "wider"));
+    };
   if (oracle_.rounded() != nullptr)
     expected.rounded = [&] {
       return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements());
     };
-  const Comparison compared = compare(task_, layout, outputs, expected);
+  const Comparison compared = compare(task_, layout, outputs_, expected);
 
   std::string diagnostics;
   if (stress != nullptr && !stress->about.empty())

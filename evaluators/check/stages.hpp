@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "evaluators/check/compare.hpp"
@@ -11,6 +12,8 @@
 #include "evaluators/worker/requests.hpp"
 
 namespace cultivar {
+
+struct TimingStock;  // timing/timing_stock.hpp
 
 // What the target computes in; a task's dtypes are cut down to these.
 std::vector<Dtype> dtypes_of(TargetKind);
@@ -32,6 +35,9 @@ std::vector<std::vector<std::string>> macro_assignments(const Task&, const Varia
 struct CheckLimits {
   double run_deadline_s = 10.0;
   double oracle_flops = 6e7;  // for one run; shapes beyond it are checked on secretly chosen blocks of rows
+  // Large inputs are windows of its stretches, and errors are first compared with what it knows to be legal;
+  // none: inputs are drawn for the check, and R is taken from the compared rows.
+  std::shared_ptr<TimingStock> stock = {};
 };
 
 // Ten seconds or so of the oracle's work: beyond it even "every row" is the most blocks of rows that fit.
@@ -77,6 +83,7 @@ class Checker {
   // The stress cases of one shape share a session; a stage starts without.
   std::unique_ptr<Session> kept_;
   std::string kept_shape_;
+  std::vector<std::vector<std::byte>> outputs_;  // memory alone: every run fills it
 };
 
 int cores_of(const Facts&);  // threads for the oracle: the cpu target's cores, or the host's
@@ -85,5 +92,7 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, 
                                                                 const Workload&, const std::string& where,
                                                                 double deadline_s);
 std::vector<std::vector<std::byte>> output_buffers(const Task&, const Workload&);
+// The same, over memory that is there.
+void size_outputs(const Task&, const Workload&, std::vector<std::vector<std::byte>>&);
 
 }  // namespace cultivar

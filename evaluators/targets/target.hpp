@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -135,6 +136,8 @@ class Device {  // not thread-safe
   // False after a fault that nothing in this process recovers from (a GPU's context is lost): the worker
   // answers the request and ends, and its successor starts afresh.
   virtual bool usable() const { return true; }
+  // Called now and then while the device serves another worker, which may take minutes.
+  virtual void while_waiting(std::function<void()>) {}
   // True where runs leave the host's cores free: the judge may compute beside them.
   virtual bool apart_from_host() const { return false; }
   // Counters and samples; nullptr: this target has none. Lives as long as the device.

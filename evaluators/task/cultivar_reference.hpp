@@ -9,14 +9,51 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+enum class ReferenceType : int { other, f32, f16, bf16 };
 
 struct ReferenceTensor {
   const char* name;
   const double* values;  // the exact values of the low-precision elements, contiguous
   const std::int64_t* shape;
   int rank;
+  const void* stored = nullptr;  // the elements as the kernel gets them; read() knows how
+  ReferenceType stored_as = ReferenceType::other;
+
+  // out[i] = values[first + i] for `count` elements, from the smaller stored ones where there are any: what
+  // streams through large tensors is bound by memory.
+  void read(std::int64_t first, std::int64_t count, double* out) const {
+    if (stored_as == ReferenceType::bf16) {
+      const std::uint16_t* const from = static_cast<const std::uint16_t*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::uint32_t bits = static_cast<std::uint32_t>(from[i]) << 16;
+        float value;
+        std::memcpy(&value, &bits, sizeof value);
+        out[i] = value;
+      }
+    } else if (stored_as == ReferenceType::f32) {
+      const float* const from = static_cast<const float*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = from[i];
+#ifdef __FLT16_MANT_DIG__
+    } else if (stored_as == ReferenceType::f16) {
+      const _Float16* const from = static_cast<const _Float16*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(from[i]);
+#endif
+    } else {
+      std::memcpy(out, values + first, static_cast<std::size_t>(count) * sizeof(double));
+    }
+  }
+
+  // They are read soon. Rows that lie far apart are as slow to come as memory is without it.
+  void expect(std::int64_t first, std::int64_t count) const {
+    const bool small = stored_as != ReferenceType::other;
+    const std::int64_t width = !small ? 8 : stored_as == ReferenceType::f32 ? 4 : 2;
+    const char* const from = static_cast<const char*>(small ? stored : values) + first * width;
+    for (std::int64_t byte = 0; byte < count * width; byte += 64) __builtin_prefetch(from + byte);
+  }
 };
 
 struct ReferenceNumber {
@@ -31,10 +68,14 @@ struct ReferenceArgs {
   int number_count;
   double (*round)(double);  // rounds to the workload's dtype
 
-  const double* tensor(const char* name) const {
+  const ReferenceTensor* find(const char* name) const {
     for (int i = 0; i < tensor_count; ++i)
-      if (std::strcmp(tensors[i].name, name) == 0) return tensors[i].values;
+      if (std::strcmp(tensors[i].name, name) == 0) return &tensors[i];
     return nullptr;
+  }
+  const double* tensor(const char* name) const {
+    const ReferenceTensor* const found = find(name);
+    return found == nullptr ? nullptr : found->values;
   }
   double number(const char* name) const {
     for (int i = 0; i < number_count; ++i)

@@ -44,6 +44,7 @@ InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t s
     parts_.push_back(std::move(input));
   }
   values_.resize(parts_.size());
+  stored_.resize(parts_.size());
   next();
 }
 
@@ -71,6 +72,7 @@ void InputPool::next() {
                   input.bytes);
       decode(input.dtype, input.bytes, input.decoded);
       values_[i] = input.decoded.data();
+      stored_[i] = input.bytes.data();
       inputs.push_back({input.bytes});
       continue;
     }
@@ -81,6 +83,7 @@ void InputPool::next() {
                                     static_cast<std::size_t>(input.elements) * width),
                       input.stretch->id, whole});
     values_[i] = input.stretch->values.data() + offset;
+    stored_[i] = inputs.back().bytes.data();
   }
   inputs_ = RunInputs(std::move(inputs));
 }

@@ -21,7 +21,7 @@ class InputPool {
   InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<Stretches> stretches = nullptr);
 
   void next();  // makes the inputs of the next run; the views below change with it
-  InputView view() const { return {values_}; }
+  InputView view() const { return {values_, stored_}; }
   const RunInputs& inputs() const { return inputs_; }
 
  private:
@@ -45,6 +45,7 @@ class InputPool {
   std::vector<Input> parts_;
   RunInputs inputs_;
   std::vector<const double*> values_;
+  std::vector<const std::byte*> stored_;
 };
 
 }  // namespace cultivar

@@ -16,9 +16,6 @@
 namespace cultivar {
 namespace {
 
-// Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
-constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
-constexpr double kWiderFlops = 3e8;
 // What the oracle may do for one timed run; below kLeastRows it does it all the same. The rows of a
 // measurement's many runs add up.
 constexpr double kSampleFlops = 1.2e8;
@@ -66,9 +63,9 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       run_deadline_s_(run_deadline_s),
       layout_(task, workload),
       oracle_(library, task, workload, oracle_threads),
-      stock_(std::move(stock)),
-      pool_(task, workload, derive_seed(seed, "pool"), stock_ ? stock_->stretches : nullptr) {
-  if (stock_) outputs_ = std::move(stock_->outputs);
+      stock_(stock ? std::move(stock) : std::make_shared<TimingStock>()),
+      pool_(task, workload, derive_seed(seed, "pool"), stock_->stretches) {
+  outputs_ = std::move(stock_->outputs);
   outputs_.resize(layout_.outputs().size());
   for (std::size_t t = 0; t < outputs_.size(); ++t) {
     const OutputLayout& output = layout_.outputs()[t];
@@ -80,7 +77,7 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
 
 TimedRuns::~TimedRuns() {
   if (ahead_.valid()) ahead_.wait();
-  if (stock_) stock_->outputs = std::move(outputs_);
+  stock_->outputs = std::move(outputs_);
 }
 
 void TimedRuns::next() {
@@ -89,7 +86,7 @@ void TimedRuns::next() {
   ++run_;
   exact_.clear();
   rounded_.clear();
-  rows_ = draw_rows(oracle_rows_, "rows");
+  rows_ = draw_rows(layout_, oracle_rows_, derive_seed(seed_, "rows", run_));
   for (std::size_t t = 0; t < wanted_.size(); ++t) {
     const OutputLayout& output = layout_.outputs()[t];
     wanted_[t].clear();
@@ -98,15 +95,6 @@ void TimedRuns::next() {
         wanted_[t].push_back(layout_.base(output, row) + offset);
     std::sort(wanted_[t].begin(), wanted_[t].end());
   }
-}
-
-std::vector<std::int64_t> TimedRuns::draw_rows(std::int64_t count, std::string_view purpose) const {
-  std::mt19937_64 stream(derive_seed(seed_, purpose, run_));
-  std::set<std::int64_t> chosen;
-  const std::int64_t wanted = std::min<std::int64_t>(std::max<std::int64_t>(1, count), layout_.rows());
-  while (static_cast<std::int64_t>(chosen.size()) < wanted)
-    chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(layout_.rows())));
-  return {chosen.begin(), chosen.end()};
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
@@ -158,25 +146,6 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
   }
 }
 
-// R depends on the workload and its fills alone, so that one set of inputs serves all, and every worker after
-// this one.
-const std::vector<LegalError>& TimedRuns::legal() {
-  if (!stock_) stock_ = std::make_shared<TimingStock>();
-  std::string name = fmt::format("{} {}", workload_.name, name_of(workload_.dtype));
-  for (const auto& [dimension, value] : workload_.values) name += fmt::format(" {}={}", dimension, value);
-  std::vector<LegalError>& known = stock_->legal[name];
-  if (known.size() == layout_.outputs().size()) return known;
-  if (known = library_.known_legal_errors(name); known.size() == layout_.outputs().size()) return known;
-  const double row_flops = std::max(1.0, task_.flops(workload_) / static_cast<double>(layout_.rows()));
-  const auto affordable = static_cast<std::int64_t>(std::min(1e6, kWiderFlops / row_flops));
-  const std::vector<std::int64_t> rows =
-      draw_rows(std::clamp(affordable, kLeastWiderRows, kWiderRows), "wider");
-  const auto of = [&](RowFunction f) { return oracle_.rows(f, pool_.view(), rows, layout_.row_elements()); };
-  known = legal_errors(layout_, of(library_.exact()), of(library_.rounded()));
-  library_.keep_legal_errors(name, known);
-  return known;
-}
-
 tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample& sample) {
   if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
@@ -187,7 +156,10 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
   // Rows that were drawn one by one are one block: a single row may be too small to have a scale.
   ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
   if (library_.rounded() != nullptr) {
-    expected.wider = [&] { return legal(); };
+    expected.wider = [&] {
+      return legal_errors_of(*stock_, library_, task_, workload_, layout_, oracle_, pool_.view(),
+                             derive_seed(seed_, "wider", run_));
+    };
     expected.rounded = [&] {
       if (rounded_.empty())
         rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());

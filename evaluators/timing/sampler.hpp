@@ -13,6 +13,7 @@
 #include "evaluators/check/stages.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/roofline.hpp"
+#include "evaluators/timing/timing_stock.hpp"
 
 namespace cultivar {
 
@@ -25,13 +26,6 @@ struct SampledSide {
   std::string trouble = {};    // a contender that failed: it drops out, and this says why
   std::int64_t discarded = 0;  // runs that did not count
   std::string why_discarded = {};
-};
-
-// What the timed runs of one worker share and need not make anew: memory, and facts of the workloads alone.
-struct TimingStock {
-  std::shared_ptr<Stretches> stretches = std::make_shared<Stretches>();
-  std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R by workload, over many rows
-  std::vector<std::vector<std::byte>> outputs;                        // of the last workload
 };
 
 // Runs that are timed and not counted, before the first that is.
@@ -53,7 +47,10 @@ class TimedRuns {
             double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr);
   ~TimedRuns();
   // From now on the oracle may work while a run is under way: right where runs leave the host's cores alone.
-  void work_beside_runs() { beside_ = true; }
+  void work_beside_runs() {
+    beside_ = true;
+    oracle_.give_way();
+  }
 
   // New inputs and new secret rows. Sides that are compared run on the same ones.
   void next();
@@ -74,8 +71,6 @@ class TimedRuns {
   RowLayout layout_;
   tl::expected<Sample, Evaluation> run(SampledSide&);
   tl::expected<Sample, Evaluation> check(Session&, const Sample&);
-  std::vector<std::int64_t> draw_rows(std::int64_t count, std::string_view purpose) const;
-  const std::vector<LegalError>& legal();
 
   Oracle oracle_;
   std::shared_ptr<TimingStock> stock_;

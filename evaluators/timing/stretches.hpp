@@ -33,7 +33,7 @@ struct HugePages {
 struct Stretch {
   std::uint64_t id = 0;  // of these contents: random, never 0
   Dtype dtype = Dtype::f32;
-  std::vector<std::byte> bytes;
+  std::vector<std::byte, HugePages<std::byte>> bytes;
   std::vector<double, HugePages<double>> values;  // the same, decoded
   std::int64_t elements() const { return static_cast<std::int64_t>(values.size()); }
 };

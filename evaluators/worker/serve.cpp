@@ -108,6 +108,7 @@ class Worker {
       return {{"answer", Json::object()}};
     }
     device_ = parts_.device(cache_, device_number_);
+    device_->while_waiting([this] { announce(last_said_); });  // a sign of life; what it is at is the same
     Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
     if (!oracle) return trouble(oracle.error().stage, oracle.error().message);
     oracle_ = std::move(*oracle);
@@ -152,10 +153,11 @@ class Worker {
     announce(text);
   }
 
-  void announce(const std::string& text) {
+  void announce(std::string text) {
     last_progress_ = Clock::now();
+    last_said_ = std::move(text);
     // An engine that is gone shows at the next read.
-    (void)frames_.write({{"progress", text}}, deadline_in(kWriteSeconds));
+    (void)frames_.write({{"progress", last_said_}}, deadline_in(kWriteSeconds));
   }
 
   const WorkerParts& parts_;
@@ -171,6 +173,7 @@ class Worker {
   std::optional<OracleLibrary> oracle_;
   std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
   Clock::time_point last_progress_{};
+  std::string last_said_;
 };
 
 }  // namespace

@@ -7,7 +7,8 @@ build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
-programs="cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements tests-gpu"
+programs="cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements
+  bench-gpu-gate tests-gpu"
 for name in $programs; do
   if [ ! -x "$build/bin/$name" ]; then
     echo "bundle.sh: $build has no $name: build all of it" >&2

@@ -6,6 +6,7 @@
 # `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
 every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify contenders cudnn_independent
   profile"
+# Longer than eight minutes allow, by name only: gate_trials, every_shape.
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -32,17 +33,35 @@ echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo abs
 
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
 failed=0
+# How busy the card is meanwhile: the share of time in which a kernel ran, as the driver counts it.
+watch_card() {
+  watcher=
+  command -v nvidia-smi >/dev/null || return 0
+  nvidia-smi --query-gpu=utilization.gpu,clocks.sm,temperature.gpu,power.draw --format=csv,noheader,nounits -lms 200 \
+    >"$1" 2>/dev/null &
+  watcher=$!
+}
+unwatch_card() {
+  [ -n "$watcher" ] || return 0
+  kill "$watcher" 2>/dev/null
+  wait "$watcher" 2>/dev/null
+  awk -F', ' '{ n++; busy += $1; if ($1 >= 50) m++; clock += $2; if ($3 > hot) hot = $3; power += $4 }
+    END { if (n) printf "card: busy %.0f %% of the time over %d readings, %.0f MHz, at most %d C, %.0f W on average\n",
+      busy / n, n, clock / n, hot, power / n }' "$1"
+}
 timed() {  # name, limit in seconds, command...: output to the log
   name=$1 limit=$2
   shift 2
-  if [ $(($(date +%s) - began)) -gt 450 ]; then
+  if [ $(($(date +%s) - began)) -gt ${CULTIVAR_GPU_SECONDS:-450} ]; then
     tell "$name" - - "left out: the 8 minutes are over"
     return 0
   fi
   begin=$(date +%s)
   echo "=== $name: $*" >>"$out/logs.txt"
+  watch_card "$work/$name.card"
   timeout -k 10 "$limit" "$@" >"$work/$name.log" 2>&1
   code=$?
+  unwatch_card "$work/$name.card" >>"$work/$name.log"
   cat "$work/$name.log" >>"$out/logs.txt"
   [ $code -eq 0 ] || failed=1
   tell "$name" $code $(($(date +%s) - begin)) "$(last "$name" $code)"
@@ -53,9 +72,10 @@ last() {
   pattern='^.'
   case $1 in
     session | misbehaviour | profile | contenders) pattern='\*\*\*|error: in|fatal' ;;
-    judgements | smoke_failures) pattern='^judged' ;;
+    judgements* | smoke_failures) pattern='^judged' ;;
+    gate_trials) pattern='^(planted|itself)' ;;
     doctor) pattern='GFLOPS|unusable' ;;
-    evaluate) pattern='TFLOPS|rejected' ;;
+    evaluate | every_*) pattern='TFLOPS|rejected' ;;
     search) pattern='^  best +#|failed:|without a kernel|cultivar run:' ;;
     show) pattern='FLOPS' ;;
     export) pattern='is exported|cultivar export:' ;;
@@ -105,9 +125,24 @@ for step in $steps; do
         tell cudnn_independent - - "this build has no bench-cudnn-independent"
       fi
       ;;
-    judgements) timed judgements 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 "$attention/seeds/cuda_wgmma.cu" ;;
-    smoke_failures) timed smoke_failures 40 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 10 \
+    judgements)
+      timed judgements 120 "$bin/bench-gpu-judgements" "$attention" avo_mha 35 2 fresh "$attention/seeds/cuda_wgmma.cu" ;;
+    judgements_alone)
+      timed judgements_alone 90 "$bin/bench-gpu-judgements" "$attention" avo_mha 25 1 compiled \
+        "$attention/seeds/cuda_wgmma.cu" ;;
+    smoke_failures) timed smoke_failures 60 "$bin/bench-gpu-judgements" "$source/configs/tasks/softmax" gpu 15 2 fresh \
       "$source/tests/kernels/cuda/cheats/answers_a_constant.cu" ;;
+    gate_trials)
+      timed gate_trials 580 "$bin/bench-gpu-gate" "$attention" \
+        "$attention/seeds/cuda_wgmma.cu@BLOCK_N=128,BLOCK_N_CAUSAL=128,OVERLAP=1" 200 avo_mha:1 40 avo_mha \
+        "$out/gate_trials.jsonl" 540
+      ;;
+    every_shape)
+      for set in avo_mha avo_gqa8 fa_sweep; do
+        timed "every_$set" 280 "$bin/cultivar" evaluate attention_forward cuda_wgmma cuda_mma cuda_naive --target cuda \
+          --workloads $set
+      done
+      ;;
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
     search)
       rm -rf "$run"
@@ -138,16 +173,18 @@ for step in $steps; do
   esac
 done
 
-for name in doctor session misbehaviour judgements smoke_failures evaluate search status show lineage replay export \
+for name in doctor session misbehaviour judgements judgements_alone smoke_failures gate_trials every_avo_mha \
+  every_avo_gqa8 every_fa_sweep evaluate search status show lineage replay export \
   verify contenders cudnn_independent profile; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
-    session | misbehaviour | judgements)
-      grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS" "$work/$name.log" ;;
+    session | misbehaviour | judgements*)
+      grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS|card: " "$work/$name.log" ;;
+    gate_trials | every_*) cat "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
     cudnn_independent | profile) cat "$work/$name.log" ;;
-    smoke_failures) tail -n 1 "$work/$name.log" ;;
+    smoke_failures) tail -n 2 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
     show) head -n 30 "$work/$name.log" ;;
     *) tail -n 25 "$work/$name.log" ;;

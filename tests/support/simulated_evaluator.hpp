@@ -26,6 +26,7 @@ struct Simulation {
   bool refuse_confirmation = false;
   std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // when it is set
   std::function<bool(int device)> has_no_worker;                            // when it is set
+  int device_workers = 1;
   Facts facts = {
       {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
 };
@@ -41,6 +42,7 @@ class SimulatedEvaluator : public Evaluator {
   std::string compiler_identity() override { return "simulated compiler 1"; }
   bool timing_needs_quiet() const override { return simulation_.quiet; }
   int compile_workers() const override { return simulation_.compile_workers; }
+  int device_workers() const override { return simulation_.device_workers; }
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&, Breadth) override;
   Compiled contender(const std::string& library) override {
     Compiled made;

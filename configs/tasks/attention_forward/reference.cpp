@@ -11,6 +11,8 @@ namespace {
 
 struct Row {
   const double *q, *k, *v;      // this query; the first key and value of its head
+  const ReferenceTensor *keys_of, *values_of;
+  std::int64_t first_key;       // element at which they begin
   std::int64_t D, key_stride;   // elements
   std::int64_t visible, keys;   // how many keys the mask leaves; how many there are
   float scale;                  // a kernel argument, so f32
@@ -20,17 +22,19 @@ struct Row {
     const auto H = args.integer("H"), H_kv = args.integer("H_kv"), S_q = args.integer("S_q");
     const auto h = row % H, i = row / H % S_q, b = row / H / S_q;  // rows walk [B, S_q, H]
     key_stride = H_kv * D;
-    const auto first_key = b * keys * key_stride + h / (H / H_kv) * D;
+    first_key = b * keys * key_stride + h / (H / H_kv) * D;
+    keys_of = args.find("k");
+    values_of = args.find("v");
     q = args.tensor("q") + row * D;
-    k = args.tensor("k") + first_key;
-    v = args.tensor("v") + first_key;
+    k = keys_of->values + first_key;
+    v = values_of->values + first_key;
     visible = args.number("causal") != 0.0 ? std::clamp<std::int64_t>(i + keys - S_q + 1, 0, keys) : keys;
   }
 
-  double logit(std::int64_t j) const {
+  double logit(std::int64_t j) const { return logit(k + j * key_stride); }
+  double logit(const double* key) const {
     constexpr int lanes = 8;  // partial sums, so that the compiler may use vectors
     double sum[lanes] = {};
-    const double* key = k + j * key_stride;
     std::int64_t d = 0;
     for (; d + lanes <= D; d += lanes)
       for (int l = 0; l < lanes; ++l) sum[l] += q[d + l] * key[d + l];
@@ -47,12 +51,20 @@ struct Row {
   // Exact attention over the first `count` keys.
   void attend(double* out, std::int64_t count) const {
     if (count <= 0) return nothing(out);
-    std::vector<double> p(static_cast<std::size_t>(count));
+    std::vector<double> p(static_cast<std::size_t>(count)), line(static_cast<std::size_t>(D));
     double maximum = -std::numeric_limits<double>::infinity(), sum = 0.0;
-    for (std::int64_t j = 0; j < count; ++j) maximum = std::max(maximum, p[j] = logit(j));
-    std::fill(out, out + D, 0.0);
+    constexpr std::int64_t ahead = 12;
     for (std::int64_t j = 0; j < count; ++j) {
-      const double weight = std::exp(p[j] - maximum), *value = v + j * key_stride;
+      if (j + ahead < count) keys_of->expect(first_key + (j + ahead) * key_stride, D);
+      keys_of->read(first_key + j * key_stride, D, line.data());
+      maximum = std::max(maximum, p[j] = logit(line.data()));
+    }
+    std::fill(out, out + D, 0.0);
+    const double* const value = line.data();
+    for (std::int64_t j = 0; j < count; ++j) {
+      if (j + ahead < count) values_of->expect(first_key + (j + ahead) * key_stride, D);
+      values_of->read(first_key + j * key_stride, D, line.data());
+      const double weight = std::exp(p[j] - maximum);
       sum += weight;
       for (std::int64_t d = 0; d < D; ++d) out[d] += weight * value[d];
     }

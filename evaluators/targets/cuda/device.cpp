@@ -43,11 +43,14 @@ class CudaDevice : public Device {
   }
 
   const Ceilings& ceilings() override {
-    if (!ceilings_) ceilings_ = ceilings_of(gpu_, cache_);
+    if (ceilings_) return *ceilings_;
+    const Turns::Turn turn = gpu_.turn();
+    ceilings_ = ceilings_of(gpu_, cache_);
     return *ceilings_;
   }
 
   const Ceilings& raise_ceilings() override {
+    const Turns::Turn turn = gpu_.turn();
     ceilings_ = raised_ceilings(gpu_, cache_, ceilings());
     return *ceilings_;
   }
@@ -68,6 +71,7 @@ class CudaDevice : public Device {
   }
 
   bool usable() const override { return !gpu_.lost(); }
+  void while_waiting(std::function<void()> call) override { gpu_.turns().while_waiting(std::move(call)); }
   bool apart_from_host() const override { return true; }
 
   Instruments* instruments() override {

@@ -43,6 +43,7 @@ Expected<const Driver*> loaded() {
   find(driver.DeviceGetAttribute, {"cuDeviceGetAttribute"});
   find(driver.DeviceTotalMem, {"cuDeviceTotalMem_v2"});
   find(driver.DeviceGetPCIBusId, {"cuDeviceGetPCIBusId"});
+  find(driver.DeviceGetUuid, {"cuDeviceGetUuid_v2"});
   find(driver.DevicePrimaryCtxRetain, {"cuDevicePrimaryCtxRetain"});
   find(driver.DevicePrimaryCtxSetFlags, {"cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxSetFlags"});
   find(driver.CtxSetCurrent, {"cuCtxSetCurrent"});

@@ -21,6 +21,7 @@ struct Driver {
   Result (*DeviceGetAttribute)(int*, int, DeviceHandle) = nullptr;
   Result (*DeviceTotalMem)(std::size_t*, DeviceHandle) = nullptr;
   Result (*DeviceGetPCIBusId)(char*, int, DeviceHandle) = nullptr;
+  Result (*DeviceGetUuid)(void* sixteen_bytes, DeviceHandle) = nullptr;
   Result (*DevicePrimaryCtxRetain)(Context*, DeviceHandle) = nullptr;
   Result (*DevicePrimaryCtxSetFlags)(DeviceHandle, unsigned) = nullptr;
   Result (*CtxSetCurrent)(Context) = nullptr;

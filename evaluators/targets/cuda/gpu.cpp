@@ -55,6 +55,8 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   if (capability() < 80)
     throw MissingError(
         fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(), capability()));
+  turns_.emplace(cache / ("turns-" + uuid()));
+  const Turns::Turn opening = turn();
   driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
   driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
@@ -105,6 +107,12 @@ std::string Gpu::bus_id() const {
   driver_->must(driver_->DeviceGetPCIBusId(text.data(), static_cast<int>(text.size()) - 1, handle_),
                 "naming a GPU");
   return text.data();
+}
+
+std::string Gpu::uuid() const {
+  std::array<unsigned char, 16> bytes{};
+  driver_->must(driver_->DeviceGetUuid(bytes.data(), handle_), "naming a GPU");
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 double Gpu::default_clock_mhz() const {

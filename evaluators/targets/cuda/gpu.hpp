@@ -13,6 +13,7 @@
 #include "evaluators/targets/cuda/kernel_trace.hpp"
 #include "evaluators/targets/cuda/own_kernels.hpp"
 #include "evaluators/targets/cuda/sensors.hpp"
+#include "evaluators/targets/cuda/turns.hpp"
 #include "evaluators/targets/target.hpp"
 #include "evaluators/worker/process.hpp"
 
@@ -87,6 +88,7 @@ class Gpu {
   int attribute(int which) const;
   std::string name() const;
   std::string bus_id() const;
+  std::string uuid() const;  // of the card, wherever it is plugged in
   int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
   double default_clock_mhz() const;
   // What expressions and launch rules ask of a card: see facts_of(TargetKind::cuda).
@@ -94,8 +96,15 @@ class Gpu {
 
   // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any
   // more.
-  void lose() { lost_ = true; }
+  void lose() {
+    lost_ = true;
+    if (turns_) turns_->keep();
+  }
   bool lost() const { return lost_; }
+
+  // Whatever runs, allocates or loads holds one, so that no other worker's sample is disturbed by it.
+  [[nodiscard]] Turns::Turn turn() { return turns_->take(); }
+  Turns& turns() { return *turns_; }
 
   // What a failed call means for whoever's kernels ran last.
   Fault fault_of(Result, const std::string& while_doing);
@@ -124,6 +133,7 @@ class Gpu {
   Stream stream_ = nullptr;
   Event done_ = nullptr;
   bool lost_ = false;
+  std::optional<Turns> turns_;
   Facts facts_;
   LaunchWatch* watch_ = nullptr;
   KernelTrace trace_;

@@ -63,6 +63,7 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Pl
 
 tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, const Binary& binary,
                                                                     const Plan& plan) {
+  const Turns::Turn turn = gpu.turn();
   auto session = make(gpu, plan);
   if (!session) return session;
   auto program = Program::load(gpu, binary.path, plan);
@@ -73,6 +74,7 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, co
 
 tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
     Gpu& gpu, const std::filesystem::path& library, const Task& task, const Workload& workload) {
+  const Turns::Turn turn = gpu.turn();
   auto session = make(gpu, contender_plan(task, workload));
   if (!session) return session;
   (*session)->foreign_ = true;
@@ -81,6 +83,12 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
   if (!contender) return tl::make_unexpected(contender.error());
   (*session)->program_ = std::move(*contender);
   return session;
+}
+
+CudaSession::~CudaSession() {
+  const Turns::Turn turn = gpu_.turn();
+  program_.reset();
+  for (DeviceMemory* memory : {&memory_, &index_, &gathered_}) *memory = DeviceMemory();
 }
 
 std::optional<Fault> CudaSession::allocate() {
@@ -118,6 +126,7 @@ tl::expected<Sample, Fault> CudaSession::run(const RunInputs& inputs,
     dead_ = why;
     return tl::make_unexpected(std::move(why));
   };
+  const Turns::Turn turn = gpu_.turn();
   if (gpu_.lost()) return die(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
   if (options.timed && !proven_) {
     for (const Mode mode : {Mode::plain, Mode::traced})

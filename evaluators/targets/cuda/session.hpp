@@ -20,6 +20,8 @@ class CudaSession : public Session {
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(
       Gpu&, const std::filesystem::path& library, const Task&, const Workload&);
 
+  ~CudaSession() override;
+
   // The first timed run is preceded by two that do not count: one that makes the driver set up what the code
   // needs, and one whose kernels CUPTI counts and times.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,

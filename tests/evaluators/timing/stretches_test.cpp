@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(one_stretch_serves_all_that_ask_for_no_more_than_it_has) {
 BOOST_AUTO_TEST_CASE(contents_that_are_held_never_change_under_their_number) {
   Stretches stretches(7);
   const auto held = stretches.get(x(), Dtype::f32, 5000);
-  const std::vector<std::byte> before = held->bytes;
+  const auto before = held->bytes;
   const std::uint64_t id = held->id;
   const auto longer = stretches.get(x(), Dtype::f32, 9000);
   const auto other = stretches.another(x(), Dtype::f32, 5000);

@@ -1,0 +1,44 @@
+// Whose kernels a GPU runs now. The workers of a search share a card, so that one computes on the host while
+// another runs; other searches may use it too. They take turns by a lock on a file, which the kernel opens
+// again when its holder dies.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+namespace cultivar::cuda {
+
+class Turns {
+ public:
+  // Throws MissingError when the file can be neither found nor made.
+  explicit Turns(const std::filesystem::path& file);
+  ~Turns();
+  Turns(const Turns&) = delete;
+
+  class Turn {
+   public:
+    explicit Turn(Turns& turns) : turns_(&turns) {}
+    Turn(Turn&& other) noexcept : turns_(other.turns_) { other.turns_ = nullptr; }
+    ~Turn() {
+      if (turns_ != nullptr) turns_->give();
+    }
+
+   private:
+    Turns* turns_;
+  };
+  // Waits until nobody else has it; turns of one process nest. Throws std::runtime_error after five minutes.
+  [[nodiscard]] Turn take();
+  // Nobody gets it before this process has ended, because its kernels may still be running.
+  void keep() { kept_ = true; }
+  // Called now and then by whoever waits.
+  void while_waiting(std::function<void()> call) { waiting_ = std::move(call); }
+
+ private:
+  void give();
+  std::filesystem::path file_;
+  std::function<void()> waiting_ = [] {};
+  int descriptor_ = -1, depth_ = 0;
+  bool kept_ = false;
+};
+
+}  // namespace cultivar::cuda
