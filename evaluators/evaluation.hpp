@@ -40,7 +40,8 @@ struct Sample {
   double temperature_c = 0.0, power_w = 0.0;
   std::uint64_t throttle = 0;     // reasons, NVML bits
   std::string disturbance = {};   // not empty: it does not count, and why; never kept
-  bool device_disturbed = false;  // by the device's own doing (a low clock), which no kernel is to blame for
+  // Whose doing that is: the kernel's, perhaps; a card's that must cool down; or a busy host's.
+  enum class Disturber { kernel, device, host } disturber = Disturber::kernel;
 };
 
 struct WorkloadResult {

@@ -86,7 +86,7 @@ class Checker {
   std::vector<std::vector<std::byte>> outputs_;  // memory alone: every run fills it
 };
 
-int cores_of(const Facts&);  // threads for the oracle: the cpu target's cores, or the host's
+int cores_of(const Facts&);  // threads for the oracle: the cpu target's cores, or about half of the host's
 // Binds the variant to the workload on the device; every way in which that fails is a rejection.
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
                                                                 const Workload&, const std::string& where,

@@ -126,13 +126,13 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     auto ran = side.session->run(pool_.inputs(), outputs_, options);
     if (ran && ran->disturbance.empty()) return *ran;
     if (ran) side.why_discarded = ran->disturbance;
-    if (ran && ran->device_disturbed) {
+    if (ran && ran->disturber != Sample::Disturber::kernel) {
       ++side.discarded;
       if (++device_disturbances > kMostDeviceDisturbances)
         throw std::runtime_error(fmt::format(
             "the device is not fit to be timed: {} runs in a row on {} did not count, the last because {}",
             device_disturbances, workload_.name, ran->disturbance));
-      std::this_thread::sleep_for(kDeviceRest);
+      if (ran->disturber == Sample::Disturber::device) std::this_thread::sleep_for(kDeviceRest);
       next();
       continue;
     }

@@ -59,7 +59,8 @@ std::string with_extra(const std::string& source, const std::vector<Workload>& w
                           "[{{value: \"{}\", type: i64}}]\n",
                           cost));
   return made +
-         "\nextern \"C\" __global__ void planted_extra(long long ns) {\n  long long begin, now;\n  asm "
+         "\nextern \"C\" __global__ void planted_extra(void*, long long ns) {\n  long long begin, now;\n  "
+         "asm "
          "volatile(\"mov.u64 %0, "
          "%globaltimer;\" : \"=l\"(begin));\n  do asm volatile(\"mov.u64 %0, %globaltimer;\" : "
          "\"=l\"(now));\n  while (now - "

@@ -258,25 +258,28 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   sample.temperature_c = reading.temperature_c;
   sample.power_w = reading.power_w;
   sample.throttle = reading.throttle;
-  const auto disturb = [&](bool by_device, std::string why) {
+  const auto disturb = [&](Sample::Disturber by, std::string why) {
     if (!sample.disturbance.empty()) return;
     sample.disturbance = std::move(why);
-    sample.device_disturbed = by_device;
+    sample.disturber = by;
   };
-  if (flag[1].load() == token) disturb(true, "the stream was not held until everything was queued");
+  if (flag[1].load() == token)
+    disturb(Sample::Disturber::host, "the stream was not held until everything was queued");
   const double least = kLeastClock * gpu_.default_clock_mhz();
   if (sample.clock_mhz > 0.0 && sample.clock_mhz < least) {
     const std::string slowed = throttle_words(reading.throttle);
-    disturb(true, fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
-                              slowed.empty() ? "" : ": ", slowed));
+    disturb(Sample::Disturber::device,
+            fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
+                        slowed.empty() ? "" : ": ", slowed));
   }
   // Events are the driver's; the host's clock is nobody's but ours.
   if (host_seconds < 0.95 * sample.seconds)
-    disturb(false, fmt::format("events say {:.1f} us, of which the host saw {:.1f}", 1e6 * sample.seconds,
-                               1e6 * host_seconds));
+    disturb(Sample::Disturber::kernel, fmt::format("events say {:.1f} us, of which the host saw {:.1f}",
+                                                   1e6 * sample.seconds, 1e6 * host_seconds));
   if (host_seconds > (1.0 + kHostSlack) * sample.seconds + kHostSlackSeconds)
-    disturb(true, fmt::format("it took {:.1f} us by the host's clock and {:.1f} by the events",
-                              1e6 * host_seconds, 1e6 * sample.seconds));
+    disturb(Sample::Disturber::host,
+            fmt::format("it took {:.1f} us by the host's clock and {:.1f} by the events", 1e6 * host_seconds,
+                        1e6 * sample.seconds));
   return sample;
 }
 
