@@ -80,7 +80,7 @@ EvaluationConfig evaluation_defaults(TargetKind target) {
   EvaluationConfig e;
   if (target == TargetKind::cuda) {
     e.profile = EvaluationConfig::Profiles::elites;
-    e.workers_per_device = 2;
+    e.workers_per_device = 3;
   }
   return e;
 }

@@ -201,8 +201,8 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (cores > 0) stay_on_cores(cores);
-  // Beside a GPU all work at once: whoever times must not wait for a core, and a compiler may. It is a wish; without the
-  // right to it some samples do not count.
+  // Beside a GPU all work at once: whoever times must not wait for a core, and a compiler may. It is a wish;
+  // without the right to it some samples do not count.
   if (parts.target == TargetKind::cuda) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
   return Worker(parts, role == "measure", device).run();
 }

@@ -56,7 +56,7 @@ std::string with_extra(const std::string& source, const std::vector<Workload>& w
   std::string made = source;
   made.insert(at,
               fmt::format("  - kernel: planted_extra\n    grid: [1, 1, 1]\n    block: [32, 1, 1]\n    args: "
-                          "[{{value: \"{}\", type: i64}}]\n",
+                          "[o, {{value: \"{}\", type: i64}}]\n",
                           cost));
   return made +
          "\nextern \"C\" __global__ void planted_extra(void*, long long ns) {\n  long long begin, now;\n  "
