@@ -13,19 +13,6 @@ Record open_run(const House& house, const std::string& run) {
   return must(Record::open(find_run(house, run)));
 }
 
-IndividualId find_individual(const Record& record, const std::string& text) {
-  if (text == "best" || text == "seed") {
-    const auto id = text == "best" ? record.best() : record.first_seed();
-    if (id) return *id;
-    throw InputError("no individual has been measured in this run yet");
-  }
-  const std::string digits = text.starts_with('#') ? text.substr(1) : text;
-  if (const auto id = record.find(digits)) return *id;
-  throw InputError(
-      fmt::format("this run has no individual '{}', or several begin so (it has 1 to {}, `best`, `seed`)",
-                  text, record.count()));
-}
-
 namespace {
 
 std::string counted(std::int64_t number, const std::string& what) {
