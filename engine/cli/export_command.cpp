@@ -41,7 +41,7 @@ int export_command(const Arguments& arguments) {
     std::string lines;
     const auto exchanges = recorded_exchanges(record);
     for (const RecordedExchange& exchange : exchanges) lines += to_line(exchange);
-    must(write_atomically(answers, lines));
+    must(write_atomically(std::filesystem::absolute(answers), lines));
     output.facts({{"file", answers}, {"answers", exchanges.size()}});
     output.line(fmt::format("{} answers are in {}", exchanges.size(), answers));
     return 0;

@@ -18,7 +18,32 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Better than both seeds: rows dealt out to all cores, sixteen partial sums.
+// The sum is made anew for every 128 columns: so slow that no noise hides what is better.
+constexpr const char* kSlow = R"(/*--- cultivar
+name: rms_norm_slow
+task: rms_norm
+target: cpu
+about: "One loop after the other."
+requires: "dtype == f32"
+launch:
+  - kernel: rms_norm
+    threads: 1
+    args: [x, y, R, C, eps]
+---*/
+#include <cmath>
+
+extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
+  for (int r = 0; r < R; ++r, x += C, y += C)
+    for (int first = 0; first < C; first += 128) {
+      double sum = first * 1e-300;
+      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
+      const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
+      for (int c = first; c < C && c < first + 128; ++c) y[c] = x[c] * scale;
+    }
+}
+)";
+
+// Better by far: rows dealt out to all cores, sixteen partial sums.
 constexpr const char* kBetter = R"(/*--- cultivar
 name: rms_norm_answer
 task: rms_norm
@@ -54,7 +79,7 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps, int 
 constexpr const char* kAnswerer = R"sh(#!/bin/sh
 mail=$1 better=$2
 fence='```'
-for i in $(seq 1 600); do
+for i in $(seq 1 2400); do
   for request in "$mail"/requests/*.md; do
     [ -e "$request" ] || continue
     id=$(basename "$request" .md)
@@ -95,19 +120,28 @@ BOOST_AUTO_TEST_SUITE(mailbox_search)
 
 BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real_recorded_and_served_again) {
   const TemporaryFolder folder;
-  write_own_task(folder.path(), "{evaluations: 6, wall: 4m}");
+  write_own_task(folder.path(), "{evaluations: 5, wall: 8m}");
+  write_text(folder / "slow.cpp", kSlow);
   write_text(folder / "better.cpp", kBetter);
   write_text(folder / "answerer.sh", kAnswerer, true);
-  const std::string settings = read_text(folder / "search.yaml") +
-                               "operators: {mutate: 1}\nasking: {in_flight: 1}\n"
-                               "models:\n  me: ";
+  const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
+    return text.replace(text.find(from), from.size(), to);
+  };
+  write_text(
+      folder / "rms_norm/task.yaml",
+      replaced(read_text(folder / "rms_norm/task.yaml"),
+               "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n", "      - {R: 4096, C: 1024}\n"));
+  const std::string settings =
+      replaced(read_text(folder / "search.yaml"), "[plain, blocked]", "[./slow.cpp]") +
+      "operators: {mutate: 1}\nasking: {in_flight: 1}\n"
+      "models:\n  me: ";
   write_text(folder / "mail.yaml", settings + "{provider: mailbox, folder: mail}\n");
 
   RunningCommand search(cultivar_command({"run", "mail.yaml", "--json"}),
-                        {.folder = folder.path(), .environment = {}, .deadline_s = 280.0});
+                        {.folder = folder.path(), .environment = {}, .deadline_s = 500.0});
   // It waits, patiently, and says for whom.
   bool waited = false;
-  for (int i = 0; i < 900 && !waited && search.running(); ++i) {
+  for (int i = 0; i < 2000 && !waited && search.running(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (!fs::exists(folder / "runs/own/run.db")) continue;
     const auto status = cultivar_in(folder.path(), {"status", "own", "--json"});
@@ -119,21 +153,21 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
   BOOST_TEST(waited);
   RunningCommand answerer(
       {(folder / "answerer.sh").string(), (folder / "mail").string(), (folder / "better.cpp").string()},
-      {.folder = folder.path(), .environment = {}, .deadline_s = 200.0});
+      {.folder = folder.path(), .environment = {}, .deadline_s = 500.0});
   const auto result = search.wait();
   BOOST_TEST_INFO(result.err);
   BOOST_TEST_REQUIRE(result.exit == 0);
   const auto end = facts(result);
-  BOOST_TEST(end["evaluations"] == 6);
+  BOOST_TEST(end["evaluations"] == 5);
   BOOST_TEST(end["models"]["me"]["calls"] == 5);  // four questions, one of them asked again after a refusal
   BOOST_TEST(end["questions"]["open"] == 0);
   const auto best = facts(cultivar_in(folder.path(), {"show", "own", "best", "--json"}));
   BOOST_TEST(best["operator"] == "mutate");
   BOOST_TEST(best["model"] == "me");
   BOOST_TEST(contains(best["note"].get<std::string>(), "answer number"));
-  BOOST_TEST(end["best"]["ratio_to_seed"].get<double>() > 1.2);
+  BOOST_TEST(end["best"]["ratio_to_seed"].get<double>() > 2.0);
   int wrong = 0;
-  for (int id = 3; id <= 6; ++id) {
+  for (int id = 2; id <= 5; ++id) {
     const auto one = facts(cultivar_in(folder.path(), {"show", "own", std::to_string(id), "--json"}));
     wrong += one["stage"] == "smoke" && one["state"] == "rejected";
   }
@@ -165,11 +199,12 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
   // The same answers again, judged live, without anybody who answers.
   BOOST_TEST_REQUIRE(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 0);
   write_text(folder / "again.yaml", settings + "{provider: replay, file: answers.jsonl, match: call}\n");
-  const auto again = cultivar_in(folder.path(), {"run", "again.yaml", "--run-dir", "runs/again", "--json"});
+  const auto again =
+      cultivar_in(folder.path(), {"run", "again.yaml", "--run-dir", "runs/again", "--json"}, 500.0);
   BOOST_TEST_INFO(again.err);
   BOOST_TEST_REQUIRE(again.exit == 0);
-  BOOST_TEST(facts(again)["evaluations"] == 6);
-  BOOST_TEST((variants_of(folder.path(), "runs/again", 6) == variants_of(folder.path(), "runs/own", 6)));
+  BOOST_TEST(facts(again)["evaluations"] == 5);
+  BOOST_TEST((variants_of(folder.path(), "runs/again", 5) == variants_of(folder.path(), "runs/own", 5)));
   BOOST_TEST(cultivar_in(folder.path(), {"replay", "runs/again"}).exit == 0);
 }
 

@@ -278,30 +278,30 @@ BOOST_AUTO_TEST_CASE(a_model_that_refuses_the_key_is_left_alone_and_the_others_g
 
 BOOST_AUTO_TEST_CASE(a_failure_is_criticised_with_evidence_and_repaired_round_after_round) {
   std::mutex mutex;
-  std::vector<std::string> conversation;
-  std::atomic<int> rounds{0};
+  std::vector<std::string> conversation;  // about failures
   ChatServer server([&](const SeenRequest& seen) {
-    const std::string name = kernel_named_in(first_said(seen));
-    const std::string said = last_said(seen);
+    const std::string first = first_said(seen), said = last_said(seen), name = kernel_named_in(first);
     const std::string next = "softmax_fast_" + std::to_string(seen.number);
+    const std::string lower =
+        "<<<<<<< SEARCH\n  UNROLL: {values: [1, 2, 4, 8, 16], default: 16}\n=======\n  UNROLL: {values: [1, "
+        "2, 4, "
+        "8], default: 4}\n>>>>>>> REPLACE\n";
     const std::lock_guard lock(mutex);
     if (said.find("Make one change") != std::string::npos)  // breaks it: 16 does not compile
-      return say("<<<<<<< SEARCH\nname: " + name + "\n=======\nname: " + next +
-                 "\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n  UNROLL: {values: [1, 2, 4, 8, 16], default: "
+      return say(renaming(name, next) +
+                 "<<<<<<< SEARCH\n  UNROLL: {values: [1, 2, 4, 8, 16], default: "
                  "1}\n=======\n  UNROLL: {values: [1, 2, 4, 8, 16], default: 16}\n>>>>>>> REPLACE\n");
+    if (first.find("Refused at stage") == std::string::npos)  // a slow one
+      return say(said.find("Now make the repair") != std::string::npos ? renaming(name, next)
+                                                                       : "EVIDENCE: | workload | median |");
     conversation.push_back(said);
     if (said.find("This is a critique") != std::string::npos) return say("It feels slow somehow.");
     if (said.find("cites no evidence") != std::string::npos)
       return say("EVIDENCE: `error: too much unrolling`\nCAUSE: the default of UNROLL\nLower it.");
-    if (++rounds == 1)  // the first repair fails again
-      return say(renaming(name, next));
-    return say(
-        "<<<<<<< SEARCH\n  UNROLL: {values: [1, 2, 4, 8, 16], default: 16}\n=======\n  UNROLL: {values: [1, "
-        "2, 4, "
-        "8], default: 4}\n>>>>>>> REPLACE\n");
+    return say(name.ends_with("_r") ? lower : renaming(name, next + "_r"));  // the first repair fails again
   });
   begin(with_model(server.url(), "{mutate: 1, critique_repair: 3}",
-                   {"budget.evaluations=9", "asking={in_flight: 1, resamples: 2}", "evaluation.depth=1",
+                   {"budget.evaluations=16", "asking={in_flight: 1, resamples: 2}", "evaluation.depth=1",
                     "portfolio.learn=false"}));
   const Record run = record();
   int repaired = 0;
