@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
       replaced(read_text(folder / "rms_norm/task.yaml"),
                "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n", "      - {R: 4096, C: 1024}\n"));
   const std::string settings =
-      replaced(read_text(folder / "search.yaml"), "[plain, blocked]", "[./slow.cpp]") +
+      replaced(replaced(read_text(folder / "search.yaml"), "[plain, blocked]", "[./slow.cpp]"),
+               "max_device_seconds: 1s", "max_device_seconds: 30s") +
       "operators: {mutate: 1}\nasking: {in_flight: 1}\n"
       "models:\n  me: ";
   write_text(folder / "mail.yaml", settings + "{provider: mailbox, folder: mail}\n");
