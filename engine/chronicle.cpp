@@ -1,6 +1,5 @@
 #include "engine/chronicle.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace cultivar {
@@ -48,25 +47,22 @@ std::map<std::string, std::map<std::string, double>> RecordedChronicle::contende
 ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding& breeding,
                        const RunFacts& facts, const PromptKit& kit, std::vector<std::string>& left_out) {
   const RecordedChronicle chronicle(record, breeding);
-  Scene scene{breeding.task(),
-              breeding.workloads(),
-              breeding.facts(),
-              breeding.archive(),
-              chronicle,
-              facts.target,
-              {},
-              {},
-              0.0,
-              0.0,
-              breeding.incumbent()};
+  Scene scene{.task = breeding.task(),
+              .workloads = breeding.workloads(),
+              .facts = breeding.facts(),
+              .archive = breeding.archive(),
+              .chronicle = chronicle,
+              .target = facts.target,
+              .device = {},
+              .incumbent = breeding.incumbent()};
   const auto devices = facts.environment.value("devices", nlohmann::json::array());
   if (!devices.empty()) {
     const auto& device = devices.front();
     scene.device = device.value("description", "");
     const auto ceilings = device.value("ceilings", nlohmann::json::object());
     scene.flops = ceilings.value("flops", 0.0);
-    scene.bytes_per_second =
-        std::max(ceilings.value("bytes_per_second", 0.0), ceilings.value("cached_bytes_per_second", 0.0));
+    scene.bytes_per_second = ceilings.value("bytes_per_second", 0.0);
+    scene.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
   }
   if (const auto capability = breeding.facts().find("compute_capability");
       capability != breeding.facts().end())

@@ -94,7 +94,11 @@ void SearchLoop::answered(const JobPtr& job) {
   dialogue.model = result->model;
   dialogue.usd += result->usd;
   dialogue.tokens += result->answer.usage.total();
-  dialogue.turns.push_back({std::move(job->order->request), std::move(result->answer)});
+  // As the record has it, which holds no bytes that are not UTF-8: a replay must see the same.
+  const json recorded = to_record(result->answer);
+  dialogue.turns.push_back(
+      {std::move(job->order->request),
+       answer_from_record(json::parse(recorded.dump(-1, ' ', false, json::error_handler_t::replace)))});
   Move move = next_move(dialogue.question.brief,
                         edited_parent(journal_.record(), breeding_.archive(), dialogue.question.brief),
                         breeding_.task(), kit_, dialogue.turns);
@@ -144,6 +148,8 @@ void SearchLoop::call_failed(std::int64_t asking, const ChatError& error) {
     cap_spent_ = error.message;
     return;
   }
+  // A provider that is down comes back; meanwhile the service paces those who ask.
+  if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
   const bool hopeless = error.kind == ChatError::Kind::over_budget || error.kind == ChatError::Kind::auth;
   if (!hopeless && ++failed_calls_[model] < kPatience) return;
   if (!closed_models_.emplace(model, words).second) return;

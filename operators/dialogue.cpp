@@ -56,6 +56,19 @@ struct Understood {
   std::string refusal;               // empty: none
 };
 
+// What a search can make use of, and its record can hold.
+std::string too_many(const Manifest& manifest) {
+  constexpr std::size_t kTunables = 32, kValues = 64;
+  if (manifest.tunables.size() > kTunables)
+    return fmt::format("The manifest has {} tunables; at most {} are allowed.", manifest.tunables.size(),
+                       kTunables);
+  for (const Tunable& tunable : manifest.tunables)
+    if (tunable.values.size() > kValues)
+      return fmt::format("Tunable {} has {} values; at most {} are allowed.", tunable.name,
+                         tunable.values.size(), kValues);
+  return {};
+}
+
 Understood understand(const Brief& brief, const EditedParent& parent, const Task& task,
                       const ChatAnswer& answer) {
   Understood result;
@@ -84,6 +97,10 @@ Understood understand(const Brief& brief, const EditedParent& parent, const Task
   if (!manifest) {
     result.refusal = "The source that comes out has a wrong manifest: " + manifest.error().text();
   } else {
+    if (const std::string why = too_many(*manifest); !why.empty()) {
+      result.refusal = why;
+      return result;
+    }
     if (before) proposal.configuration = inherited(*manifest, before->manifest, parent.configuration);
     const auto variant = make_variant(*source, task, proposal.configuration);
     if (!variant)

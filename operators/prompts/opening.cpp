@@ -57,9 +57,13 @@ std::string compact_report(const Profile& profile, const Profile* before) {
 class Writer {
  public:
   Writer(const Brief& brief, const Scene& scene, const PromptKit& kit) : brief_(brief), s_(scene), kit_(kit) {
+    const auto cache = s_.facts.find(s_.target == "cuda" ? "l2_bytes" : "l3_bytes");
     for (const Workload& w : s_.workloads) {
+      const bool cached = cache != s_.facts.end() && s_.task.bytes(w) <= cache->second;
+      const double rate =
+          cached ? std::max(s_.bytes_per_second, s_.cached_bytes_per_second) : s_.bytes_per_second;
       const double arithmetic = s_.flops > 0 ? s_.task.flops(w) / s_.flops : 0.0;
-      const double traffic = s_.bytes_per_second > 0 ? s_.task.bytes(w) / s_.bytes_per_second : 0.0;
+      const double traffic = rate > 0 ? s_.task.bytes(w) / rate : 0.0;
       if (std::max(arithmetic, traffic) > 0) floors_us_.push_back(1e6 * std::max(arithmetic, traffic));
     }
     const IndividualId subject = brief_.parents.front();
@@ -70,12 +74,18 @@ class Writer {
     const IndividualId subject = brief_.parents.front();
     const bool critique = brief_.op == "critique_repair";
     const auto evaluation = s_.chronicle.evaluation(subject);
-    const auto profile = s_.chronicle.profile(subject);
+    auto profile = s_.chronicle.profile(subject);
+    // Only what was promoted has been profiled: what an ancestor ran into is the next best that is known.
+    std::string whose;
+    for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !profile && !critique; ++ancestor)
+      if ((profile = s_.chronicle.profile(*ancestor)))
+        whose = fmt::format("It was not profiled; #{}, from which it came, was:\n\n", *ancestor);
     add("parent", kernel_text(subject), 0);
     if (!critique && evaluation && evaluation->measured()) add("parent", table_of(*evaluation), 1, "table");
     if (brief_.op == "crossover") add_partner();
     if (critique) add_evidence(evaluation, profile);
-    if (!critique && profile) add("report", report_of(subject, *profile), 1, "report");
+    if (!critique && profile)
+      add("report", whose + report_of(subject, *profile), whose.empty() ? 1 : 3, "report");
     add("standing", standing(subject), 2, "standing");
     add_lineage();
     if (!critique) add_failures();

@@ -46,7 +46,8 @@ struct Scene {
   std::string target;  // "cpu", "cuda"
   std::string device;  // in words
   std::string architecture = {};
-  double flops = 0.0, bytes_per_second = 0.0;  // the most that the device was seen to do; 0: not known
+  // The most that the device was seen to do; 0: not known. What fits its last cache may come from there.
+  double flops = 0.0, bytes_per_second = 0.0, cached_bytes_per_second = 0.0;
   IndividualId incumbent = 0;
 };
 

@@ -108,6 +108,19 @@ BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_refused
   BOOST_TEST(contains(cut.said(), "cut off"), cut.said());
 }
 
+BOOST_AUTO_TEST_CASE(a_space_beyond_all_measure_is_never_proposed) {
+  std::string values = "0", many;
+  for (int i = 1; i < 100; ++i) values += ", " + std::to_string(i);
+  for (int i = 0; i < 100; ++i) many += "\n  T" + std::to_string(i) + ": {values: [1, 2], default: 1}";
+  (void)after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [" + values + "], default: 1}"));
+  BOOST_TEST(contains(said(), "Tunable A has 100 values; at most 64"), said());
+  (void)after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [1, 2, 4], default: 1}" + many));
+  BOOST_TEST(contains(said(), "102 tunables; at most 32"), said());
+  const Move end =
+      after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [" + values + "], default: 1}"));
+  BOOST_TEST(std::holds_alternative<GivenUp>(end));
+}
+
 BOOST_AUTO_TEST_CASE(a_repair_follows_only_a_critique_that_quotes_the_evidence) {
   brief.op = "critique_repair";
   (void)after("It is broken. EVIDENCE: trust me on this");

@@ -81,9 +81,17 @@ struct Attention {
     return p;
   }
   ChatRequest ask(const Brief& brief, std::vector<std::string>* left_out = nullptr) const {
-    const Scene scene{
-        task,    workloads, facts,  chronicle.archive, chronicle, "cuda", "NVIDIA H100 80GB HBM3",
-        "sm_90", 989e12,    3.3e12, incumbent};
+    const Scene scene{.task = task,
+                      .workloads = workloads,
+                      .facts = facts,
+                      .archive = chronicle.archive,
+                      .chronicle = chronicle,
+                      .target = "cuda",
+                      .device = "NVIDIA H100 80GB HBM3",
+                      .architecture = "sm_90",
+                      .flops = 989e12,
+                      .bytes_per_second = 3.3e12,
+                      .incumbent = incumbent};
     return opening(brief, scene, kit, left_out);
   }
 };
@@ -165,6 +173,11 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_wants_is_there_when_there_is_room) {
   BOOST_TEST(contains(user, "first wrong element: o[0, 3, 1, 7]"));
   BOOST_TEST(contains(user, "# Notes that may help"));
   BOOST_TEST(contains(user, "wgmma"));
+  // A child that nobody profiled is told what the one it came from ran into.
+  const IndividualId child =
+      chronicle.add(seed("cuda_mma.cu") + "// child\n", "mutate", {parent}, measured(295.0));
+  BOOST_TEST(
+      contains(ask(mutate(child)).messages.at(0).text, "It was not profiled; #2, from which it came, was:"));
 }
 
 BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
