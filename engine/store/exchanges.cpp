@@ -225,9 +225,10 @@ std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& c
 }
 
 ExchangeTexts exchange_texts(const Record& record, ExchangeId id) {
-  SQLite::Statement q(record.database(),
-                      "SELECT r.body, e.answer FROM exchanges e JOIN requests r ON r.number = e.request WHERE "
-                      "e.number = ?");
+  SQLite::Statement q(
+      record.database(),
+      "SELECT r.body, e.answer FROM exchanges e JOIN requests r ON r.number = e.request WHERE "
+      "e.number = ?");
   q.bind(1, id);
   if (!q.executeStep()) return {};
   const std::string answer = q.getColumn(1).getString();
