@@ -110,7 +110,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   const Task task = load_task(config.task_folder);
   for (const auto* sources :
        {&config.seeds, &config.contenders})  // a bad one is said before anything is made
-    for (const fs::path& file : *sources) load_variant(file, task);
+    for (const fs::path& file : *sources) load_variant(file, task, config.target);
   std::error_code ec;
   if (fs::exists(folder.database(), ec))
     return failure("create run",
@@ -201,6 +201,10 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
   const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
   if (!variant) throw InputError(variant.error().text());
   return put_submission(folder, {{}, source, note, variant->configuration});
+  if (const auto fits = check_target(
+          *variant, facts.target == name_of(TargetKind::cuda) ? TargetKind::cuda : TargetKind::cpu);
+      !fits)
+    throw InputError(fits.error().text());
 }
 
 }  // namespace cultivar

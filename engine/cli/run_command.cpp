@@ -20,9 +20,9 @@ void check_sources(const Config& config, const Output& output) {
   const std::vector<Workload>& workloads = task.workloads(config.workloads)->workloads;
   const KnownDevice* const card = config.target == TargetKind::cuda ? known_device("h100") : nullptr;
   nlohmann::json seeds = nlohmann::json::array();
-  for (const fs::path& file : config.contenders) load_variant(file, task);
+  for (const fs::path& file : config.contenders) load_variant(file, task, config.target);
   for (const fs::path& file : config.seeds) {
-    const Variant seed = load_variant(file, task);
+    const Variant seed = load_variant(file, task, config.target);
     for (const Workload& workload : workloads) {
       if (!claims(seed, task, workload))
         throw InputError(

@@ -108,8 +108,9 @@ Workbench::Workbench(const House& house, const Task& task, TargetChoice target, 
 
 tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) const {
   auto variant = make_variant(source.source, task_, source.configuration);
-  if (variant) return std::move(*variant);
-  const ManifestError& error = variant.error();
+  const auto fits = variant ? check_target(*variant, target_) : tl::expected<void, ManifestError>();
+  if (variant && fits) return std::move(*variant);
+  const ManifestError& error = variant ? fits.error() : variant.error();
   return tl::make_unexpected(
       rejection(Stage::lint, error.message, fmt::format("{}: {}", source.origin, error.text())));
 }

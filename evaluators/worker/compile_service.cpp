@@ -93,6 +93,8 @@ struct CompileService::State {
   tl::expected<Compiled, Evaluation> compile(const Variant& variant,
                                              const std::vector<std::vector<std::string>>& assignments,
                                              bool contender) {
+    if (const auto fits = check_target(variant, options.target); !fits)
+      return tl::make_unexpected(rejection(Stage::lint, fits.error().message, fits.error().text()));
     const Clock::time_point start = Clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     const nlohmann::json source = protocol::from(variant);

@@ -236,6 +236,21 @@ BOOST_AUTO_TEST_CASE(a_file_is_loaded_and_its_errors_carry_its_name_and_line) {
   BOOST_CHECK_THROW(load_variant(file, attention()), InputError);
 }
 
+BOOST_AUTO_TEST_CASE(a_variant_for_one_target_is_refused_on_another_with_the_line_that_says_so) {
+  const Variant variant = made(example::cpu);
+  BOOST_TEST(check_target(variant, TargetKind::cpu).has_value());
+  const auto elsewhere = check_target(variant, TargetKind::cuda);
+  BOOST_REQUIRE(!elsewhere);
+  BOOST_TEST(elsewhere.error().message.find("target: is cpu, and this is cuda (say --target cpu") == 0u,
+             elsewhere.error().message);
+  BOOST_TEST(elsewhere.error().line > 1);
+  const auto file = std::filesystem::temp_directory_path() / "cultivar_variant_target_test.cpp";
+  std::ofstream(file) << example::cpu;
+  BOOST_CHECK_THROW(load_variant(file, attention(), TargetKind::cuda), InputError);
+  BOOST_TEST(load_variant(file, attention(), TargetKind::cpu).id == variant.id);
+  std::filesystem::remove(file);
+}
+
 BOOST_AUTO_TEST_CASE(every_seed_and_contender_of_the_tasks_is_a_legal_variant) {
   int count = 0;
   for (const char* folder : {"seeds", "contenders"}) {
