@@ -15,6 +15,13 @@ class Contender : public Session {
   Contender(const CascadeSite& site, Stage stage, std::string name, const Workload& workload)
       : site_(site), stage_(stage), name_(std::move(name)), workload_(workload) {}
 
+  ~Contender() override {
+    if (!session_) return;
+    site_.announce(contender_progress(name_, "release on " + workload_.name));
+    session_.reset();
+    back();
+  }
+
   std::optional<Evaluation> open(const Compiled& compiled) {
     site_.announce(contender_progress(name_, "prepare on " + workload_.name));
     auto opened = site_.device.open_contender(compiled.library, site_.task, workload_, site_.run_deadline_s);
@@ -56,9 +63,15 @@ std::string contender_progress(const std::string& name, const std::string& doing
   return fmt::format("{}{}: {}", kPrefix, name, doing);
 }
 
-std::string contender_in_progress(const std::string& progress) {
-  if (!progress.starts_with(kPrefix)) return {};
-  return progress.substr(kPrefix.size(), progress.find(": ") - kPrefix.size());
+bool contender_in_progress(const std::string& progress) {
+  return progress.starts_with(kPrefix);
+}
+
+std::string contender_in_progress(const std::string& progress, const std::vector<std::string>& names) {
+  std::string longest;  // a name may hold what parts it from the rest
+  for (const std::string& name : names)
+    if (progress.starts_with(contender_progress(name, "")) && name.size() > longest.size()) longest = name;
+  return longest;
 }
 
 tl::expected<std::unique_ptr<Session>, Evaluation> open_side(const CascadeSite& site, Stage stage,

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "evaluators/check/cascade.hpp"
 
@@ -22,8 +23,9 @@ class ContenderBrokeDevice : public std::runtime_error {
 
 // What the engine hears while a contender is called: "contender NAME: ...".
 std::string contender_progress(const std::string& name, const std::string& doing);
-// The name in such a text; empty: it is none.
-std::string contender_in_progress(const std::string& progress);
+bool contender_in_progress(const std::string& progress);
+// Which of these is being called; empty: none.
+std::string contender_in_progress(const std::string& progress, const std::vector<std::string>& names);
 
 // A session of either: a variant's (see open_session), or of a contender's library. Throws
 // ContenderBrokeDevice, as its runs do. The site and the workload outlive the session.
