@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/config.hpp"
+#include "engine/secret_words.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/llm/providers.hpp"
 
@@ -117,6 +118,11 @@ void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
     if (m.answer != "file" && names("{answer_file}"))
       node.fail("{answer_file} is only read with answer: file");
   } else if (m.provider == "mailbox") {
+    if (const auto where = secret_in(m.extra))
+      extra->fail(
+          *where +
+          " looks like a key, and what stands in a configuration gets into the record: put it into an "
+          "environment variable and name that with api_key_env");
     m.folder = path_of("folder");
   } else {
     const YamlNode node = map.require("file");
@@ -132,6 +138,13 @@ void read_limits(const YamlNode& node, RateLimit& limits) {
   if (auto n = map.optional("input_tokens_per_minute")) limits.input_tokens = n->number(1.0, 1e12);
   if (auto n = map.optional("output_tokens_per_minute")) limits.output_tokens = n->number(1.0, 1e12);
   if (auto n = map.optional("in_flight")) limits.in_flight = static_cast<int>(n->integer(1, 1024));
+    const std::vector<std::string> placeholders{"prompt_file", "answer_file", "folder"};
+    if (const std::string odd = unknown_placeholder(m.command, placeholders); !odd.empty())
+      node.fail("nothing is put in place of {" + odd + "}" + did_you_mean(odd, placeholders));
+    if (const auto where = secret_in(m.command))
+      node.fail(*where +
+                " looks like a key, and what stands in a configuration gets into the record: put it into an "
+                "environment variable, which the program inherits");
   map.finish();
 }
 

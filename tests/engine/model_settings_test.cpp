@@ -113,7 +113,12 @@ BOOST_AUTO_TEST_CASE(a_budget_in_usd_needs_prices) {
 BOOST_AUTO_TEST_CASE(a_key_in_the_file_is_refused_and_not_repeated) {
   const std::string key = "sk-ant-api03-abcdef";
   for (const std::string& text :
-       {"a: {provider: openai, model: m, api_key: " + key + "}",
+       {"a: {provider: openai, model: m, extra: {api_key: " + key + "}}",
+        "a: {provider: openai, model: m, extra: {headers: {Authorization: \"Bearer " + key + "\"}}}",
+        "a: {provider: openai, model: m, extra: {user: " + key + "}}",
+        "a: {provider: command, command: [ask, --api-key, " + key + "]}",
+        "a: {provider: command, command: [env, \"KEY=" + key + "\", ask]}",
+        "a: {provider: openai, model: m, api_key: " + key + "}",
         "a: {provider: openai, model: m, api_key_env: " + key + "}",
         "a: {provider: openai, model: m, base_url: \"https://me:" + key + "@host/v1\"}"}) {
     const std::string words = complaint(text);
