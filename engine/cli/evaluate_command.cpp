@@ -27,7 +27,9 @@ Stage parse_stage(const std::string& text) {
 json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
   return {{"variant", variant},
           {"id", id},
-          {"verdict", e.measured() ? "measured" : "rejected"},
+          {"verdict", !e.measured()         ? "rejected"
+                      : e.workloads.empty() ? "passed"
+                                            : "measured"},
           {"stage", name_of(e.stage)},
           {"reason", e.reason},
           {"diagnostics", e.diagnostics},
