@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
 
+// What passed an older screen is looked at again: raise this whenever the screen refuses more.
+constexpr int screen_version = 2;
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
   return flags;
@@ -217,9 +219,10 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
     for (const auto& argument : launch.args)
       arguments.push_back(fmt::format("{}:{}", argument.text, argument.type ? name_of(*argument.type) : ""));
   }
-  const std::string key = sha256_hex(fmt::format(
-      "{}\n{} {}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, s.options.limits.spill_bytes,
-      fmt::join(macros, "\n"), fmt::join(kernels, " "), fmt::join(arguments, " "), variant.source));
+  const std::string key =
+      sha256_hex(fmt::format("{}\nscreen {}\n{} {}\n{}\n{}\n{}\n{}", s.identity, screen_version,
+                             s.options.trusted, s.options.limits.spill_bytes, fmt::join(macros, "\n"),
+                             fmt::join(kernels, " "), fmt::join(arguments, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
@@ -230,8 +233,8 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
   if (!cubin)
     return fail(Stage::screen, "the machine code is malformed: " + cubin.error().message, output->log);
-  if (const auto verdict =
-          screen(*cubin, output->ptx, output->log, variant.manifest, s.options.limits, s.options.trusted);
+  if (const auto verdict = screen(*cubin, output->ptx, output->log, variant.source, variant.manifest,
+                                  s.options.limits, s.options.trusted);
       !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
 
