@@ -161,8 +161,10 @@ int doctor_command(const Arguments& arguments) {
   try {
     const ServiceOptions services = services_for(TargetKind::cpu);
     CompileService compiler(services);
-    const std::string identity = compiler.compiler_identity();
-    report("compiler", identity.substr(0, identity.find(" -")));
+    const CompilerInfo compiling = compiler.compiler_info();
+    report("compiler", compiling.identity.substr(0, compiling.identity.find(" -")));
+    report("", compiling.isolation);
+    if (!compiling.weakness.empty()) lacks("walls around the compiler", compiling.weakness, false);
     DeviceService device(services);
     show_step("measuring this machine's ceilings");
     const DeviceInfo info = must(device.info());
@@ -172,7 +174,8 @@ int doctor_command(const Arguments& arguments) {
     if (!info.weakness.empty()) lacks("isolation", info.weakness, false);
     report("ceilings", ceilings_in_words(info.ceilings));
     facts["cpu"] = facts_of(info);
-    facts["cpu"]["compiler"] = identity;
+    facts["cpu"]["compiler"] = compiling.identity;
+    facts["cpu"]["compiler_isolation"] = compiling.isolation;
   } catch (const std::exception& error) {
     clear_step();
     report("unusable", error.what());
@@ -201,9 +204,12 @@ int doctor_command(const Arguments& arguments) {
         report("ceilings", ceilings_in_words(info->ceilings));
         facts["cuda_device"] = facts_of(*info);
       }
-      const std::string identity = CompileService(services).compiler_identity();
-      report("compiler", identity.substr(0, identity.find(" --")));
-      facts["cuda_compiler"] = identity;
+      const CompilerInfo compiling = CompileService(services).compiler_info();
+      report("compiler", compiling.identity.substr(0, compiling.identity.find(" --")));
+      report("", compiling.isolation);
+      if (!compiling.weakness.empty()) lacks("walls around NVRTC", compiling.weakness, false);
+      facts["cuda_compiler"] = compiling.identity;
+      facts["cuda_compiler_isolation"] = compiling.isolation;
     } catch (const std::exception& error) {
       clear_step();
       report("unusable", error.what());

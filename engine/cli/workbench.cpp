@@ -130,6 +130,9 @@ tl::expected<void, Evaluation> Workbench::check_plans(const Variant& variant,
 
 tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
                                                       const std::vector<Workload>& workloads) {
+  if (!std::exchange(warned_, true))
+    if (const std::string weakness = compiler_.compiler_info().weakness; !weakness.empty())
+      notify("Warning: {}.\n", weakness);
   return compiler_.compile(variant, workloads);
 }
 

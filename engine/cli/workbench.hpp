@@ -56,6 +56,7 @@ class Workbench {
   TargetKind target_;
   DeviceService device_;
   CompileService compiler_;
+  bool warned_ = false;  // of what the compiler could read
   WhenInterrupted on_interrupt_;
 };
 

@@ -133,8 +133,8 @@ struct CompileService::State {
   std::mutex mutex;
   std::condition_variable available;
   std::vector<WorkerLink*> free;
-  std::mutex identity_mutex;
-  std::string identity;
+  std::mutex info_mutex;
+  std::optional<CompilerInfo> info;
 };
 
 CompileService::CompileService(ServiceOptions options)
@@ -166,12 +166,14 @@ tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Varia
   return state_->compile(variant, assignments, true);
 }
 
-std::string CompileService::compiler_identity() {
-  const std::lock_guard lock(state_->identity_mutex);
-  if (!state_->identity.empty()) return state_->identity;
+CompilerInfo CompileService::compiler_info() {
+  const std::lock_guard lock(state_->info_mutex);
+  if (state_->info) return *state_->info;
   const auto answer = state_->call({{"request", "info"}}, kInfoSeconds);
   if (!answer) throw MissingError(answer.error().error.message);
-  return state_->identity = answer->at("identity").get<std::string>();
+  const auto said = [&](const char* what) { return answer->at(what).get<std::string>(); };
+  state_->info = CompilerInfo{said("identity"), said("isolation"), said("weakness")};
+  return *state_->info;
 }
 
 void CompileService::interrupt() {

@@ -123,7 +123,12 @@ class Worker {
         {"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
                                              device_->weakness(), device_->facts(), device_->ceilings()})}};
   }
-  Json compiler_info() { return {{"answer", {{"identity", compiler_->identity()}}}}; }
+  Json compiler_info() {
+    return {{"answer",
+             {{"identity", compiler_->identity()},
+              {"isolation", compiler_->isolation()},
+              {"weakness", compiler_->weakness()}}}};
+  }
 
   Json compile(const Json& request) {
     const bool contender = request.at("contender").get<bool>();
@@ -201,8 +206,8 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (cores > 0) stay_on_cores(cores);
-  // Beside a GPU all work at once: whoever times must not wait for a core, and a compiler may. It is a wish; without the
-  // right to it some samples do not count.
+  // Beside a GPU all work at once: whoever times must not wait for a core, and a compiler may. It is a wish;
+  // without the right to it some samples do not count.
   if (parts.target == TargetKind::cuda) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
   return Worker(parts, role == "measure", device).run();
 }
