@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/check/stages.hpp"
+#include "evaluators/targets/cuda/launch_rules.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/process.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -151,7 +152,18 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
           fmt::format(
               "`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
               variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
-  return state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
+  auto compiled =
+      state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
+  if (!compiled || state_->options.target != TargetKind::cuda) return compiled;
+  // What no card could launch need not wait for one.
+  const std::string architecture =
+      state_->options.architecture.empty() ? "sm_90a" : state_->options.architecture;
+  for (const Workload& w : workloads)
+    if (const Binary* binary = compiled->binary(macros(variant, state_->task, w)))
+      if (const auto legal = check_launches(binary->path, variant, state_->task, w, architecture); !legal)
+        return tl::make_unexpected(
+            rejection(Stage::screen, "no card can launch it on " + w.name, legal.error().message + "\n"));
+  return compiled;
 }
 
 tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Variant& variant,
