@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -170,3 +171,9 @@ int evaluate_command(const Arguments& arguments) {
 }
 
 }  // namespace cultivar
+    for (const auto& [name, compiled] : beside) {  // it was asked for by name
+      const bool timed = std::ranges::any_of(
+          evaluation.workloads,
+          [&, &contender = name](const WorkloadResult& w) { return w.ratios.contains(contender); });
+      every_one_measured = every_one_measured && (timed || evaluation.workloads.empty());
+    }

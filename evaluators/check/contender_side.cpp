@@ -31,6 +31,9 @@ class Contender : public Session {
       return std::nullopt;
     }
     fail_with_the_device(opened.error());
+    // Of no workload in particular, and no advice for kernels would help.
+    if (opened.error().kind == Fault::Kind::load_failed)
+      return rejection(Stage::lint, "it cannot be used", opened.error().detail + "\n");
     return rejection_of(stage_, opened.error(), workload_.name);
   }
 

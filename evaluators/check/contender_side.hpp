@@ -33,8 +33,8 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_side(const CascadeSite&,
                                                              const Workload&);
 
 // A library's output on a workload, compared as a variant's is: every element must be written, and as many
-// secret blocks of rows right as kContenderFlops of the oracle allow. nullopt: passed. Timed runs are checked
-// besides.
+// secret blocks of rows right as kContenderFlops of the oracle allow. nullopt: passed. Stage lint: it does
+// not load, on any workload. Timed runs are checked besides.
 inline constexpr double kContenderFlops = 2e9;
 std::optional<Evaluation> check_contender(const CascadeSite&, Stage, const Compiled&, const Workload&,
                                           std::uint64_t seed);
