@@ -96,6 +96,17 @@ BOOST_AUTO_TEST_CASE(a_constraint_that_fails_is_named_with_its_numbers) {
       check_constraints(made(example::cuda), attention(), workload("avo_mha", 0), cuda_facts).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(names_of_the_compiler_and_numbers_with_zeros_in_front_are_refused) {
+  const auto refused = [](const std::string& from, const std::string& to) {
+    const auto variant = make_variant(replaced(example::cpu, from, to), attention());
+    return variant ? std::string("accepted") : variant.error().message;
+  };
+  BOOST_TEST(refused("tunables:", "tunables:\n  __CUDACC__: {values: [1, 2], default: 1}")
+                 .find("belongs to the compiler") != std::string::npos);
+  BOOST_TEST(refused("tunables:", "tunables:\n  A: {values: [010, 2], default: 2}").find("zeros in front") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(macros_are_sorted_and_typed) {
   const std::vector<std::string> expected{
       "D=64",         "DTYPE=float", "DTYPE_F32=1", "LAYOUT=LAYOUT_packed", "LAYOUT_packed=1",
