@@ -188,8 +188,9 @@ int doctor_command(const Arguments& arguments) {
   output.line("\nThe cuda target");
   const bool cuda = fs::exists(house.programs / "cultivar-worker-cuda", trouble);
   facts["cuda"] = cuda;
-  facts["cuda_compiler"] = facts["cuda_device"] = nullptr;
+  facts["cuda_compiler"] = facts["cuda_device"] = facts["cuda_trouble"] = nullptr;
   if (!cuda) {
+    facts["cuda_trouble"] = "this build has no CUDA worker";
     report("absent", "this build has no CUDA worker; the cpu target needs none");
   } else {
     try {
@@ -198,6 +199,7 @@ int doctor_command(const Arguments& arguments) {
       const auto info = DeviceService(services).info();
       clear_step();
       report("device", info ? info->description : info.error().message);
+      if (!info) facts["cuda_trouble"] = info.error().message;
       if (info) {
         services.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
         report("isolation", info->isolation);
@@ -213,6 +215,7 @@ int doctor_command(const Arguments& arguments) {
     } catch (const std::exception& error) {
       clear_step();
       report("unusable", error.what());
+      facts["cuda_trouble"] = error.what();
       lacks("the cuda target", error.what(), false);
     }
   }
