@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(the_example_of_the_readme_compiles_for_every_dtype_it_claim
   const std::string readme = text_of(source_folder / "evaluators/README.md");
   const std::size_t begin = readme.find("```cpp\n", readme.find("## A cuda variant")) + 7;
   const Variant variant = variant_of(readme.substr(begin, readme.find("```\n", begin) - begin));
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     const Workload w{"w", dtype, {{"R", 4}, {"C", 100}}};
     const auto binary = compiler().compile(variant, macros(variant, task_named("softmax"), w), 60.0);
     BOOST_TEST(binary.has_value(), (binary ? "" : binary.error().diagnostics));
