@@ -11,6 +11,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -68,7 +69,7 @@ TargetChoice parse_target(const House& house, const std::string& text) {
 const WorkloadSet& choose_workloads(const Task& task, const std::string& set, TargetKind target) {
   const std::vector<std::string> usual = target == TargetKind::cpu
                                              ? std::vector<std::string>{"cpu_quick", "quick"}
-                                             : std::vector<std::string>{"quick"};
+                                             : std::vector<std::string>{"quick", "gpu"};
   if (!set.empty()) {
     if (const WorkloadSet* found = task.workloads(set)) return *found;
     std::vector<std::string> known;
@@ -79,6 +80,9 @@ const WorkloadSet& choose_workloads(const Task& task, const std::string& set, Ta
   for (const std::string& name : usual)
     if (const WorkloadSet* found = task.workloads(name)) return *found;
   if (task.workload_sets.empty()) throw InputError(fmt::format("task {} has no workload set", task.name));
+  if (target == TargetKind::cuda)
+    for (const WorkloadSet& each : task.workload_sets)
+      if (!each.name.starts_with("cpu") && each.name != "holdout") return each;
   return task.workload_sets.front();
 }
 
@@ -115,15 +119,23 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
       rejection(Stage::lint, error.message, fmt::format("{}: {}", source.origin, error.text())));
 }
 
-tl::expected<void, Evaluation> Workbench::check_plans(const Variant& variant,
+tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source, const Variant& variant,
                                                       const std::vector<Workload>& workloads) const {
   const KnownDevice* const card = target_ == TargetKind::cuda ? known_device("h100") : nullptr;
   if (card == nullptr) return {};
+  const auto refused = [&](const std::string& why, const char* key) {
+    const int line = line_of(variant.source, key);
+    return tl::make_unexpected(rejection(
+        Stage::lint, why,
+        fmt::format("{}: {}", source.origin, line > 0 ? fmt::format("line {}: {}", line, why) : why)));
+  };
   for (const Workload& workload : workloads) {
     if (const auto holds = check_constraints(variant, task_, workload, card->facts); !holds)
-      return tl::make_unexpected(rejection(Stage::lint, holds.error().message, ""));
+      return refused(holds.error().message, "constraints");
     if (const auto plan = make_plan(variant, task_, workload, card->facts); !plan)
-      return tl::make_unexpected(rejection(Stage::lint, plan.error().message, ""));
+      // "launch[0].block[0]: ..." begins with the place in the manifest.
+      return refused(plan.error().message,
+                     plan.error().message.substr(0, plan.error().message.find(": ")).c_str());
   }
   return {};
 }

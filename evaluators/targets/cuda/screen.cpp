@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
@@ -41,6 +44,14 @@ bool contains(std::string_view text, std::string_view what) {
   return text.find(what) != text.npos;
 }
 
+// "vtable for B" of _ZTV1B.
+std::string readable(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 && text != nullptr ? std::string(text.get()) : name;
+}
+
 ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
   const std::vector<WritableVariable> writable = writable_variables(cubin, ptx);
   if (writable.empty()) return {};
@@ -50,7 +61,7 @@ ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
       named.push_back(fmt::format("and {} more", writable.size() - named.size()));
       break;
     }
-    named.push_back(fmt::format("{} ({})", cut(v.name, 100), v.why));
+    named.push_back(fmt::format("{} ({})", cut(readable(v.name), 100), v.why));
   }
   return {
       fmt::format("it has variables that it may write: {}", fmt::join(named, ", ")),
