@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -6,6 +5,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -184,12 +184,9 @@ int evaluate_command(const Arguments& arguments) {
     }
     all.push_back(facts_of(source.origin, id, evaluation, report));
     every_one_measured = every_one_measured && evaluation.measured();
-    for (const auto& [name, compiled] : beside) {  // it was asked for by name
-      const bool timed = std::ranges::any_of(
-          evaluation.workloads,
-          [&, &contender = name](const WorkloadResult& w) { return w.ratios.contains(contender); });
-      every_one_measured = every_one_measured && (timed || evaluation.workloads.empty());
-    }
+    for (const auto& [name, compiled] : beside)  // it was asked for by name
+      every_one_measured = every_one_measured &&
+                           evaluation.diagnostics.find(unusable_contender(name)) == std::string::npos;
   }
   output.facts(all);
   return every_one_measured ? 0 : 1;

@@ -64,9 +64,9 @@ class Measuring {
       if (unusable_.contains(name)) continue;
       if (const auto wrong = check_contender(site_, Stage::measure, contender, workload,
                                              derive_seed(seed, "contender " + name))) {
+        if (wrong->stage == Stage::lint) unusable_.insert(name);
         evaluation.diagnostics +=
             fmt::format("contender {}: {}\n{}\n", name, wrong->reason, wrong->diagnostics);
-        if (wrong->stage == Stage::lint) unusable_.insert(name);
       } else {
         sides.push_back(side(name, contender));
       }

@@ -8,7 +8,7 @@
 namespace cultivar {
 namespace {
 
-constexpr std::string_view kPrefix = "contender ";
+constexpr std::string_view kPrefix = "contender ", kUnusable = "it cannot be used";
 
 class Contender : public Session {
  public:
@@ -33,7 +33,7 @@ class Contender : public Session {
     fail_with_the_device(opened.error());
     // Of no workload in particular, and no advice for kernels would help.
     if (opened.error().kind == Fault::Kind::load_failed)
-      return rejection(Stage::lint, "it cannot be used", opened.error().detail + "\n");
+      return rejection(Stage::lint, std::string(kUnusable), opened.error().detail + "\n");
     return rejection_of(stage_, opened.error(), workload_.name);
   }
 
@@ -64,6 +64,10 @@ class Contender : public Session {
 
 std::string contender_progress(const std::string& name, const std::string& doing) {
   return fmt::format("{}{}: {}", kPrefix, name, doing);
+}
+
+std::string unusable_contender(const std::string& name) {
+  return fmt::format("{}{}: {}\n", kPrefix, name, kUnusable);
 }
 
 bool contender_in_progress(const std::string& progress) {

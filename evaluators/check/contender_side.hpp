@@ -27,6 +27,9 @@ bool contender_in_progress(const std::string& progress);
 // Which of these is being called; empty: none.
 std::string contender_in_progress(const std::string& progress, const std::vector<std::string>& names);
 
+// How the diagnostics of an evaluation begin to tell of a library that does not load.
+std::string unusable_contender(const std::string& name);
+
 // A session of either: a variant's (see open_session), or of a contender's library. Throws
 // ContenderBrokeDevice, as its runs do. The site and the workload outlive the session.
 tl::expected<std::unique_ptr<Session>, Evaluation> open_side(const CascadeSite&, Stage, const Compiled&,
