@@ -18,9 +18,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr double kLongestSeconds = 10 * 366 * 86400.0;
+constexpr std::size_t kLongestName = 100;
+
 double read_duration(const YamlNode& node) {
   const auto seconds = duration_seconds(node.string());
   if (!seconds) node.fail("'" + node.string() + "' is not a duration (write 90s, 3m, 2h, 7d or 1h30m)");
+  if (*seconds > kLongestSeconds) node.fail("'" + node.string() + "' is longer than ten years");
   return *seconds;
 }
 
@@ -31,7 +35,10 @@ void refuse(YamlMap& map, const char* key, const char* why) {
 Budget read_budget(const YamlNode& node, bool has_models) {
   YamlMap map = node.map();
   Budget budget;
-  if (auto wall = map.optional("wall")) budget.wall_s = read_duration(*wall);
+  if (auto wall = map.optional("wall")) {
+    budget.wall_s = read_duration(*wall);
+    if (!(budget.wall_s > 0)) wall->fail("no time at all: leave wall out for a search without a limit");
+  }
   if (auto evaluations = map.optional("evaluations")) budget.evaluations = evaluations->integer(1);
   for (const char* key : {"usd", "tokens"})
     if (!has_models) refuse(map, key, "there is no `models` section, so no language model costs anything");
@@ -246,6 +253,10 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   c.name = name.string();
   if (c.name.find('/') != std::string::npos || c.name.starts_with('.'))
     name.fail("a name becomes a folder's name: no slash, no dot in front");
+  if (c.name.size() > kLongestName)
+    name.fail(fmt::format("a name becomes a folder's name: {} characters at most", kLongestName));
+  if (std::ranges::any_of(c.name, [](unsigned char l) { return std::iscntrl(l) != 0; }))
+    name.fail("a name becomes a folder's name: no line ends and no other control characters");
   const YamlNode task_node = map.require("task");
   c.task_folder = find_task(task_node, base, installation.tasks);
   const Task task = load_task(c.task_folder);
@@ -412,8 +423,8 @@ std::optional<double> duration_seconds(std::string_view text) {
         default:
           return std::nullopt;
       }
-    } else if (any) {
-      return std::nullopt;  // "1h30": thirty what?
+    } else {
+      return std::nullopt;  // "90", "1h30": thirty what?
     }
     total += value * unit;
     any = true;

@@ -26,6 +26,9 @@ class Evaluator {
   // After devices(), in words: each that does not answer. The search goes on without them.
   virtual std::vector<std::string> left_out() const { return {}; }
   virtual std::string compiler_identity() = 0;
+  virtual std::string compiler_weakness() {
+    return {};
+  }  // what it could read that it should not; empty: nothing
   // True where a compiler at work would disturb what is being timed (the cpu target: they share the cores).
   virtual bool timing_needs_quiet() const = 0;
   virtual int compile_workers() const = 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/config.hpp"
+#include "engine/secret_words.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/llm/providers.hpp"
 
@@ -80,16 +81,48 @@ std::string read_base_url(const YamlNode& node) {
   return url;
 }
 
+// https, or a server on this machine.
+bool keeps_a_key(const std::string& url) {
+  if (!url.starts_with("http://")) return true;
+  const std::string host = url.substr(7, url.find_first_of(":/", url[7] == '[' ? url.find(']') : 7) - 7);
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+// `{prompt_fle}` among the arguments of a program: nobody would fill it in.
+std::string unknown_placeholder(const std::vector<std::string>& words,
+                                const std::vector<std::string>& known) {
+  for (const std::string& word : words)
+    for (std::size_t at = word.find('{'); at != std::string::npos; at = word.find('{', at + 1)) {
+      const std::size_t end = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at + 1);
+      if (end == at + 1 || end == std::string::npos || word[end] != '}') continue;
+      const std::string name = word.substr(at + 1, end - at - 1);
+      if (std::ranges::find(known, name) == known.end()) return name;
+    }
+  return {};
+}
+
 void read_http(YamlMap& map, const ProviderFacts& facts, ModelConfig& m) {
   m.model = map.require("model").string();
   m.base_url = facts.base_url;
   if (auto url = map.optional("base_url")) m.base_url = read_base_url(*url);
+  if (map.has("api_key_env") && !keeps_a_key(m.base_url))
+    map.require("api_key_env")
+        .fail(
+            "a key would go over the network for all to read: base_url must begin with https:// (http:// is "
+            "for "
+            "localhost)");
   // Somebody else's server does not get the key of the provider's own.
   if (m.base_url == facts.base_url) m.api_key_env = facts.api_key_env;
   if (auto name = map.optional("api_key_env")) m.api_key_env = variable_name(*name);
   if (auto extra = map.optional("extra")) {
     if (!extra->is_map()) extra->fail("a map of fields, as in {top_k: 40}");
     m.extra = json_of(*extra);
+    if (const auto where = secret_in(m.extra))
+      extra->fail(
+          *where +
+          " looks like a key, and what stands in a configuration gets into the record: put it into an "
+          "environment variable and name that with api_key_env");
     for (const char* ours : {"messages", "input", "stream", "system"})
       if (m.extra.contains(ours))
         extra->fail(fmt::format("{} belongs to every request and cannot be set here", ours));
@@ -105,6 +138,13 @@ void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
     const YamlNode node = map.require("command");
     m.command = node.strings();
     if (m.command.empty()) node.fail("a program and its arguments, as in [claude, -p]");
+    const std::vector<std::string> placeholders{"prompt_file", "answer_file", "folder"};
+    if (const std::string odd = unknown_placeholder(m.command, placeholders); !odd.empty())
+      node.fail("nothing is put in place of {" + odd + "}" + did_you_mean(odd, placeholders));
+    if (const auto where = secret_in(m.command))
+      node.fail(*where +
+                " looks like a key, and what stands in a configuration gets into the record: put it into an "
+                "environment variable, which the program inherits");
     if (auto model = map.optional("model")) m.model = model->string();
     if (auto answer = map.optional("answer")) m.answer = answer->one_of({"text", "file", "claude_json"});
     const auto names = [&](const char* what) {

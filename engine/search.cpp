@@ -20,8 +20,9 @@ using nlohmann::json;
 
 namespace {
 
-void warn_of_weakness(const DeviceInfo& device, const Faces& faces) {
-  if (!device.weakness.empty() && faces.event) faces.event({0.0, "warning", device.weakness, 0});
+void warn_of_weakness(Evaluator& evaluator, const DeviceInfo& device, const Faces& faces) {
+  for (const std::string& weakness : {device.weakness, evaluator.compiler_weakness()})
+    if (!weakness.empty() && faces.event) faces.event({0.0, "warning", weakness, 0});
 }
 
 json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
@@ -128,7 +129,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   if (!models) return tl::make_unexpected(models.error());
   for (const auto* sources :
        {&config.seeds, &config.contenders})  // a bad one is said before anything is made
-    for (const fs::path& file : *sources) load_variant(file, task);
+    for (const fs::path& file : *sources) load_variant(file, task, config.target);
   std::error_code ec;
   if (fs::exists(folder.database(), ec))
     return failure("create run",
@@ -153,7 +154,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
   facts.environment = environment_of(*evaluator, *devices);
-  warn_of_weakness(devices->front(), faces);
+  warn_of_weakness(*evaluator, devices->front(), faces);
 
   auto journal = Journal::create(folder, facts);
   if (!journal) return tl::make_unexpected(journal.error());
@@ -187,7 +188,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
       const json now = environment_of(*evaluator, *devices);
-      warn_of_weakness(devices->front(), faces);
+      warn_of_weakness(*evaluator, devices->front(), faces);
       if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
         return failure(
             "resume",
@@ -221,6 +222,10 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
     return tl::make_unexpected(restored.error());
   const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
   if (!variant) throw InputError(variant.error().text());
+  if (const auto fits = check_target(
+          *variant, facts.target == name_of(TargetKind::cuda) ? TargetKind::cuda : TargetKind::cpu);
+      !fits)
+    throw InputError(fits.error().text());
   return put_submission(folder, {{}, source, note, variant->configuration});
 }
 

@@ -62,6 +62,7 @@ class WorkerEvaluator : public Evaluator {
   }
   std::vector<std::string> left_out() const override { return left_out_; }
   std::string compiler_identity() override { return compiler_->compiler_identity(); }
+  std::string compiler_weakness() override { return compiler_->compiler_info().weakness; }
   bool timing_needs_quiet() const override { return options_.target == TargetKind::cpu; }
   int compile_workers() const override { return options_.compile_workers; }
   int device_workers() const override { return static_cast<int>(workers_.size()); }

@@ -11,7 +11,7 @@ namespace cultivar {
 const WorkloadSet& choose_workloads(const Task& task, const std::string& set, TargetKind target) {
   const std::vector<std::string> usual = target == TargetKind::cpu
                                              ? std::vector<std::string>{"cpu_quick", "quick"}
-                                             : std::vector<std::string>{"quick"};
+                                             : std::vector<std::string>{"quick", "gpu"};
   if (!set.empty()) {
     if (const WorkloadSet* found = task.workloads(set)) return *found;
     std::vector<std::string> known;
@@ -22,6 +22,9 @@ const WorkloadSet& choose_workloads(const Task& task, const std::string& set, Ta
   for (const std::string& name : usual)
     if (const WorkloadSet* found = task.workloads(name)) return *found;
   if (task.workload_sets.empty()) throw InputError(fmt::format("task {} has no workload set", task.name));
+  if (target == TargetKind::cuda)
+    for (const WorkloadSet& each : task.workload_sets)
+      if (!each.name.starts_with("cpu") && each.name != "holdout") return each;
   return task.workload_sets.front();
 }
 

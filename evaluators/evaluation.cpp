@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "evaluators/plain_text.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -121,8 +123,9 @@ Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {
   Evaluation e;
   e.verdict = Evaluation::Verdict::rejected;
   e.stage = stage;
-  e.reason = std::move(reason);
-  e.diagnostics = std::move(diagnostics);
+  constexpr std::size_t most_reason_bytes = 400;
+  e.reason = plain_line(reason, most_reason_bytes);
+  e.diagnostics = plain_text(diagnostics);
   return e;
 }
 

@@ -161,8 +161,10 @@ int doctor_command(const Arguments& arguments) {
   try {
     const ServiceOptions services = services_for(TargetKind::cpu);
     CompileService compiler(services);
-    const std::string identity = compiler.compiler_identity();
-    report("compiler", identity.substr(0, identity.find(" -")));
+    const CompilerInfo compiling = compiler.compiler_info();
+    report("compiler", compiling.identity.substr(0, compiling.identity.find(" -")));
+    report("", compiling.isolation);
+    if (!compiling.weakness.empty()) lacks("walls around the compiler", compiling.weakness, false);
     DeviceService device(services);
     show_step("measuring this machine's ceilings");
     const DeviceInfo info = must(device.info());
@@ -172,7 +174,8 @@ int doctor_command(const Arguments& arguments) {
     if (!info.weakness.empty()) lacks("isolation", info.weakness, false);
     report("ceilings", ceilings_in_words(info.ceilings));
     facts["cpu"] = facts_of(info);
-    facts["cpu"]["compiler"] = identity;
+    facts["cpu"]["compiler"] = compiling.identity;
+    facts["cpu"]["compiler_isolation"] = compiling.isolation;
   } catch (const std::exception& error) {
     clear_step();
     report("unusable", error.what());
@@ -185,8 +188,9 @@ int doctor_command(const Arguments& arguments) {
   output.line("\nThe cuda target");
   const bool cuda = fs::exists(house.programs / "cultivar-worker-cuda", trouble);
   facts["cuda"] = cuda;
-  facts["cuda_compiler"] = facts["cuda_device"] = nullptr;
+  facts["cuda_compiler"] = facts["cuda_device"] = facts["cuda_trouble"] = nullptr;
   if (!cuda) {
+    facts["cuda_trouble"] = "this build has no CUDA worker";
     report("absent", "this build has no CUDA worker; the cpu target needs none");
   } else {
     try {
@@ -195,18 +199,23 @@ int doctor_command(const Arguments& arguments) {
       const auto info = DeviceService(services).info();
       clear_step();
       report("device", info ? info->description : info.error().message);
+      if (!info) facts["cuda_trouble"] = info.error().message;
       if (info) {
         services.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
         report("isolation", info->isolation);
         report("ceilings", ceilings_in_words(info->ceilings));
         facts["cuda_device"] = facts_of(*info);
       }
-      const std::string identity = CompileService(services).compiler_identity();
-      report("compiler", identity.substr(0, identity.find(" --")));
-      facts["cuda_compiler"] = identity;
+      const CompilerInfo compiling = CompileService(services).compiler_info();
+      report("compiler", compiling.identity.substr(0, compiling.identity.find(" --")));
+      report("", compiling.isolation);
+      if (!compiling.weakness.empty()) lacks("walls around NVRTC", compiling.weakness, false);
+      facts["cuda_compiler"] = compiling.identity;
+      facts["cuda_compiler_isolation"] = compiling.isolation;
     } catch (const std::exception& error) {
       clear_step();
       report("unusable", error.what());
+      facts["cuda_trouble"] = error.what();
       lacks("the cuda target", error.what(), false);
     }
   }

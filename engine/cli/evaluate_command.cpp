@@ -5,6 +5,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/check/contender_side.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -27,7 +28,9 @@ Stage parse_stage(const std::string& text) {
 json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
   return {{"variant", variant},
           {"id", id},
-          {"verdict", e.measured() ? "measured" : "rejected"},
+          {"verdict", !e.measured()         ? "rejected"
+                      : e.workloads.empty() ? "passed"
+                                            : "measured"},
           {"stage", name_of(e.stage)},
           {"reason", e.reason},
           {"diagnostics", e.diagnostics},
@@ -44,6 +47,11 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
            const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
+    const std::string_view more = e.diagnostics;
+    if (more.ends_with(e.reason) && more.find('\n') == more.npos) {  // the same, with its place
+      output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), more));
+      return;
+    }
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), e.reason));
     if (!e.diagnostics.empty()) output.line(e.diagnostics);
   } else if (e.workloads.empty()) {
@@ -87,12 +95,20 @@ int evaluate_command(const Arguments& arguments) {
   const Task task = load_task(find_task(house, task_name));
   TargetChoice where = parse_target(house, target);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
+  if (set.empty())
+    notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
   const Stage last = parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
   if (!architecture.empty() && (where.kind != TargetKind::cuda || runs))
     throw InputError(
         "--arch is for --target cuda with --stop-after lint, compile or screen: what runs is compiled for "
         "the card that it runs on");
+  if (!architecture.empty() &&
+      (!architecture.starts_with("sm_") || architecture.size() < 5 || architecture.size() > 8))
+    throw InputError(fmt::format("--arch {}: write it as in sm_90a", architecture));
+  if (profiled && last < Stage::measure)
+    throw InputError(
+        fmt::format("--profile is of what was measured, and --stop-after {} ends before that", stop_after));
   where.architecture = architecture;
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
@@ -100,6 +116,12 @@ int evaluate_command(const Arguments& arguments) {
     sources.push_back(find_source(house, task, each, {"seeds", "contenders"}));
   for (const std::string& each : contenders)
     others.push_back(find_contender(house, task, where.kind, each, {"contenders", "seeds"}));
+  for (std::size_t i = 0; i < others.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (others[i].label == others[j].label)
+        throw InputError(
+            fmt::format("--contender: '{}' and '{}' are both called {}, and a ratio could be of either",
+                        contenders[j], contenders[i], others[i].label));
 
   Workbench bench(house, task, where, runs);
   std::vector<std::pair<std::string, Compiled>> beside;
@@ -118,7 +140,7 @@ int evaluate_command(const Arguments& arguments) {
       if (mine.empty()) return rejection(Stage::lint, "it claims none of the workloads of the set", "");
       // A device knows its own numbers: later stages ask it.
       if (!runs)
-        if (const auto legal = bench.check_plans(*variant, mine); !legal) return legal.error();
+        if (const auto legal = bench.check_plans(source, *variant, mine); !legal) return legal.error();
       if (last == Stage::lint) {
         Evaluation passed;
         passed.verdict = Evaluation::Verdict::measured;
@@ -162,6 +184,9 @@ int evaluate_command(const Arguments& arguments) {
     }
     all.push_back(facts_of(source.origin, id, evaluation, report));
     every_one_measured = every_one_measured && evaluation.measured();
+    for (const auto& [name, compiled] : beside)  // it was asked for by name
+      every_one_measured = every_one_measured &&
+                           evaluation.diagnostics.find(unusable_contender(name)) == std::string::npos;
   }
   output.facts(all);
   return every_one_measured ? 0 : 1;

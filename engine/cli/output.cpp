@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/plain_text.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -31,7 +33,7 @@ void Output::facts(const nlohmann::json& value) const {
 }
 
 void Output::line(const std::string& words) const {
-  write(text(), words + "\n");
+  write(text(), plain_text(words) + "\n");
 }
 
 std::string Table::text(const std::string& indent) const {

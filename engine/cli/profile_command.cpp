@@ -71,8 +71,9 @@ Workload choose_workload(const Task& task, const Variant& variant, const std::st
   };
   for (const WorkloadSet& set : task.workload_sets)
     for (const Workload& w : set.workloads) {
+      if (!claims(variant, task, w)) continue;
       known.push_back(w.name);
-      if (wanted(w) && claims(variant, task, w)) fitting.push_back(w);
+      if (wanted(w)) fitting.push_back(w);
     }
   if (fitting.empty() && name.empty())
     fitting = claimed(variant, task, choose_workloads(task, "", variant.manifest.target).workloads);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -7,7 +9,9 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/worker/process.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -20,9 +24,9 @@ void check_sources(const Config& config, const Output& output) {
   const std::vector<Workload>& workloads = task.workloads(config.workloads)->workloads;
   const KnownDevice* const card = config.target == TargetKind::cuda ? known_device("h100") : nullptr;
   nlohmann::json seeds = nlohmann::json::array();
-  for (const fs::path& file : config.contenders) load_variant(file, task);
+  for (const fs::path& file : config.contenders) load_variant(file, task, config.target);
   for (const fs::path& file : config.seeds) {
-    const Variant seed = load_variant(file, task);
+    const Variant seed = load_variant(file, task, config.target);
     for (const Workload& workload : workloads) {
       if (!claims(seed, task, workload))
         throw InputError(
@@ -41,6 +45,16 @@ void check_sources(const Config& config, const Output& output) {
     seeds.push_back({{"name", seed.manifest.name}, {"configurations", choices}});
     output.line(fmt::format("  seed {}: {:.0f} configurations", seed.manifest.name, choices));
   }
+  for (const ModelConfig& model : config.models)
+    if (const char* key = model.api_key_env.empty() ? "" : std::getenv(model.api_key_env.c_str());
+        key == nullptr)
+      output.line(
+          fmt::format("  model {}: {} is not set in this environment", model.name, model.api_key_env));
+  const auto asks = [](const OperatorShare& share) {
+    return share.name != "tune" && share.name != "crossover_knobs";
+  };
+  if (!config.models.empty() && std::ranges::none_of(config.operators, asks))
+    output.line("  models: none of the operators asks a language model, so they are not used");
   output.facts({{"name", config.name},
                 {"task", task.name},
                 {"target", name_of(config.target)},
@@ -48,6 +62,27 @@ void check_sources(const Config& config, const Output& output) {
                 {"seeds", seeds}});
   output.line(
       fmt::format("The configuration is sound. Whether this machine can run it: {} doctor", called_as()));
+}
+
+// What is named and must be on this machine. Not part of reading a configuration: a record is read anywhere.
+void check_programs(const Config& config, const House& house) {
+  for (const std::string& library : config.libraries) {
+    const fs::path file = find_contender_library(library, "/", house.programs, {});
+    for (const KnownContender& known : known_contenders(house.programs))
+      if (known.library == file && !known.task.empty() &&
+          (known.task != config.task_folder.filename() || known.target != name_of(config.target)))
+        throw InputError(fmt::format("contenders: '{}' is for the task {} on {}, and this is {} on {}",
+                                     known.name, known.task, known.target,
+                                     config.task_folder.filename().string(), name_of(config.target)));
+  }
+  const auto need = [](const std::string& what, const std::string& program) {
+    std::error_code ignored;
+    if (find_program(program).empty() && !fs::is_regular_file(program, ignored))
+      throw InputError(fmt::format("{}: there is no program '{}' on this machine", what, program));
+  };
+  if (!config.evaluation.launcher.empty()) need("evaluation.launcher", config.evaluation.launcher.front());
+  for (const ModelConfig& model : config.models)
+    if (!model.command.empty()) need(fmt::format("models.{}.command", model.name), model.command.front());
 }
 
 }  // namespace
@@ -74,6 +109,7 @@ int run_command(const Arguments& arguments) {
   const House house = find_house();
   const Config config =
       load_config(find_file(house, file, "configuration"), overrides, installation_of(house));
+  check_programs(config, house);
   if (check) {
     check_sources(config, output);
     return 0;

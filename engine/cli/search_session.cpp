@@ -58,6 +58,16 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     case Outcome::Stop::exhausted:
       break;
   }
+  if (!record.best() && summary.measured > 0) {
+    notify(
+        "The search ended ({}) with {} kernel{} measured and none confirmed (in a fresh process, with new "
+        "inputs): "
+        "the time did not last, or the confirmation failed, which `{} lineage {}` tells. More time:\n"
+        "  {} resume {} --set budget.wall=1h\n",
+        outcome.reason, summary.measured, summary.measured == 1 ? "" : "s", called_as(), place, called_as(),
+        place);
+    return 1;
+  }
   if (!record.best()) {
     notify(
         "The search ended ({}) without a kernel that passed every check. `{} show {} 1` tells why "

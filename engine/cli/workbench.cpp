@@ -10,6 +10,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -76,27 +77,39 @@ Workbench::Workbench(const House& house, const Task& task, TargetChoice target, 
 
 tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) const {
   auto variant = make_variant(source.source, task_, source.configuration);
-  if (variant) return std::move(*variant);
-  const ManifestError& error = variant.error();
+  const auto fits = variant ? check_target(*variant, target_) : tl::expected<void, ManifestError>();
+  if (variant && fits) return std::move(*variant);
+  const ManifestError& error = variant ? fits.error() : variant.error();
   return tl::make_unexpected(
       rejection(Stage::lint, error.message, fmt::format("{}: {}", source.origin, error.text())));
 }
 
-tl::expected<void, Evaluation> Workbench::check_plans(const Variant& variant,
+tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source, const Variant& variant,
                                                       const std::vector<Workload>& workloads) const {
   const KnownDevice* const card = target_ == TargetKind::cuda ? known_device("h100") : nullptr;
   if (card == nullptr) return {};
+  const auto refused = [&](const std::string& why, const char* key) {
+    const int line = line_of(variant.source, key);
+    return tl::make_unexpected(rejection(
+        Stage::lint, why,
+        fmt::format("{}: {}", source.origin, line > 0 ? fmt::format("line {}: {}", line, why) : why)));
+  };
   for (const Workload& workload : workloads) {
     if (const auto holds = check_constraints(variant, task_, workload, card->facts); !holds)
-      return tl::make_unexpected(rejection(Stage::lint, holds.error().message, ""));
+      return refused(holds.error().message, "constraints");
     if (const auto plan = make_plan(variant, task_, workload, card->facts); !plan)
-      return tl::make_unexpected(rejection(Stage::lint, plan.error().message, ""));
+      // "launch[0].block[0]: ..." begins with the place in the manifest.
+      return refused(plan.error().message,
+                     plan.error().message.substr(0, plan.error().message.find(": ")).c_str());
   }
   return {};
 }
 
 tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
                                                       const std::vector<Workload>& workloads) {
+  if (!std::exchange(warned_, true))
+    if (const std::string weakness = compiler_.compiler_info().weakness; !weakness.empty())
+      notify("Warning: {}.\n", weakness);
   return compiler_.compile(variant, workloads);
 }
 

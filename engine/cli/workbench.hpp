@@ -36,7 +36,8 @@ class Workbench {
   tl::expected<Variant, Evaluation> lint(const NamedSource&) const;
   // The manifest's constraints and its plan for each workload, as far as the device's numbers are known
   // without asking it: on cuda those of an H100. What passes may still be refused by the device itself.
-  tl::expected<void, Evaluation> check_plans(const Variant&, const std::vector<Workload>&) const;
+  tl::expected<void, Evaluation> check_plans(const NamedSource&, const Variant&,
+                                             const std::vector<Workload>&) const;
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
   // For what is timed beside: must compile, and must claim one of the workloads at least.
   Compiled contender(const NamedSource&, const std::vector<Workload>&);
@@ -51,6 +52,7 @@ class Workbench {
   TargetKind target_;
   DeviceService device_;
   CompileService compiler_;
+  bool warned_ = false;  // of what the compiler could read
   WhenInterrupted on_interrupt_;
 };
 

@@ -61,6 +61,17 @@ std::string device_of(const RunFacts& facts) {
   return devices.empty() ? "an unnamed device" : devices.front().value("description", "an unnamed device");
 }
 
+// Both as the search screened them, which is the ratio that `status` shows. A confirmation's figure has no
+// counterpart of the seed's, and nothing that was timed on another day is one.
+std::string ratio_words(const Individual& best, const Individual& seed) {
+  if (best.id == seed.id) return ". It is the first seed itself";
+  if (!(best.fitness > 0 && seed.fitness > 0)) return "";
+  return fmt::format(
+      ". When the search screened them it had {:.2f} times the first seed's fitness (not timed in the same "
+      "minutes)",
+      best.fitness / seed.fitness);
+}
+
 struct Contents {
   std::map<std::string, std::string> files;  // relative path -> text
   std::vector<std::string> specialisations;
@@ -118,10 +129,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"workloads", config.workloads},
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
       {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, evaluation->unit)},
-      {"ratio",
-       seed_row && seed_row->individual.fitness > 0
-           ? fmt::format(", {:.2f} times the first seed", evaluation->fitness / seed_row->individual.fitness)
-           : ""},
+      {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
       {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))}};
   values.insert(parts->values.begin(), parts->values.end());
 

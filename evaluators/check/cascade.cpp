@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 
 #include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/secret.hpp"
@@ -60,12 +61,15 @@ class Measuring {
         if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
         continue;
       }
+      if (unusable_.contains(name)) continue;
       if (const auto wrong = check_contender(site_, Stage::measure, contender, workload,
-                                             derive_seed(seed, "contender " + name)))
+                                             derive_seed(seed, "contender " + name))) {
+        if (wrong->stage == Stage::lint) unusable_.insert(name);
         evaluation.diagnostics +=
             fmt::format("contender {}: {}\n{}\n", name, wrong->reason, wrong->diagnostics);
-      else
+      } else {
         sides.push_back(side(name, contender));
+      }
     }
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()), stock_);
@@ -97,6 +101,7 @@ class Measuring {
   const EvaluateRequest& request_;
   std::uint64_t seed_;
   std::shared_ptr<TimingStock> stock_;
+  std::set<std::string> unusable_;  // contenders that do not load: said once
 };
 
 }  // namespace

@@ -8,12 +8,19 @@
 namespace cultivar {
 namespace {
 
-constexpr std::string_view kPrefix = "contender ";
+constexpr std::string_view kPrefix = "contender ", kUnusable = "it cannot be used";
 
 class Contender : public Session {
  public:
   Contender(const CascadeSite& site, Stage stage, std::string name, const Workload& workload)
       : site_(site), stage_(stage), name_(std::move(name)), workload_(workload) {}
+
+  ~Contender() override {
+    if (!session_) return;
+    site_.announce(contender_progress(name_, "release on " + workload_.name));
+    session_.reset();
+    back();
+  }
 
   std::optional<Evaluation> open(const Compiled& compiled) {
     site_.announce(contender_progress(name_, "prepare on " + workload_.name));
@@ -24,6 +31,9 @@ class Contender : public Session {
       return std::nullopt;
     }
     fail_with_the_device(opened.error());
+    // Of no workload in particular, and no advice for kernels would help.
+    if (opened.error().kind == Fault::Kind::load_failed)
+      return rejection(Stage::lint, std::string(kUnusable), opened.error().detail + "\n");
     return rejection_of(stage_, opened.error(), workload_.name);
   }
 
@@ -56,9 +66,19 @@ std::string contender_progress(const std::string& name, const std::string& doing
   return fmt::format("{}{}: {}", kPrefix, name, doing);
 }
 
-std::string contender_in_progress(const std::string& progress) {
-  if (!progress.starts_with(kPrefix)) return {};
-  return progress.substr(kPrefix.size(), progress.find(": ") - kPrefix.size());
+std::string unusable_contender(const std::string& name) {
+  return fmt::format("{}{}: {}\n", kPrefix, name, kUnusable);
+}
+
+bool contender_in_progress(const std::string& progress) {
+  return progress.starts_with(kPrefix);
+}
+
+std::string contender_in_progress(const std::string& progress, const std::vector<std::string>& names) {
+  std::string longest;  // a name may hold what parts it from the rest
+  for (const std::string& name : names)
+    if (progress.starts_with(contender_progress(name, "")) && name.size() > longest.size()) longest = name;
+  return longest;
 }
 
 tl::expected<std::unique_ptr<Session>, Evaluation> open_side(const CascadeSite& site, Stage stage,

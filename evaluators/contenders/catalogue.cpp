@@ -60,11 +60,16 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
 }
 
 bool names_a_library_file(const std::string& text) {
-  return fs::path(text).extension() == ".so";
+  const std::string name = fs::path(text).filename().string();
+  if (name.ends_with(".so")) return true;
+  const std::size_t so = name.rfind(".so.");  // libx.so.1.2
+  return so != std::string::npos && so + 4 < name.size() &&
+         name.find_first_not_of("0123456789.", so + 4) == std::string::npos;
 }
 
 std::string name_of_library(const fs::path& file) {
-  const std::string stem = file.stem().string();
+  const std::string whole = file.filename().string();
+  const std::string stem = whole.substr(0, whole.rfind(".so"));
   for (const std::string_view prefix : {std::string_view(kPrefix), std::string_view("lib")})
     if (stem.starts_with(prefix) && stem.size() > prefix.size()) return stem.substr(prefix.size());
   return stem;

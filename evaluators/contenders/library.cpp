@@ -3,7 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "evaluators/contenders/watchdog.hpp"
+#include "evaluators/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -17,8 +21,13 @@ auto bad(const fs::path& path, std::string why) {
   return failure("load contender", fmt::format("{}: {}", path.string(), std::move(why)));
 }
 
+constexpr std::size_t most_text = 4096;
+
+// Of others' code: short enough to be sent and shown.
 std::string text_of(const char* text) {
-  return text == nullptr ? std::string() : std::string(text);
+  if (text == nullptr) return {};
+  const std::size_t size = ::strnlen(text, most_text + 1);
+  return plain_text(std::string_view(text, std::min(size, most_text))) + (size > most_text ? " ..." : "");
 }
 
 // Calls code of others'; what it throws is its answer.
@@ -27,7 +36,7 @@ Expected<std::int32_t> guarded(const char* stage, const Call& call) {
   try {
     return call();
   } catch (const std::exception& e) {
-    return failure(stage, fmt::format("it threw an exception across the C interface: {}", e.what()));
+    return failure(stage, fmt::format("it threw an exception across the C interface: {}", text_of(e.what())));
   } catch (...) {
     return failure(stage, "it threw an exception across the C interface");
   }

@@ -173,6 +173,9 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
 
 json report_json(const Profile& profile, const Profile* parent) {
   json all = {{"profile", profile}, {"report", facts_of(explain(profile))}, {"against", nullptr}};
+  for (const char* sensor : {"clock_mhz", "temperature_c", "power_w"})  // 0 is what was not read
+    if (all["profile"][sensor] == 0.0) all["profile"][sensor] = nullptr;
+  if (all["report"].value("limited_by", "") == "") all["report"]["limited_by"] = nullptr;
   if (parent == nullptr) return all;
   json changes = json::array();
   for (const Change& change : differences(*parent, profile))

@@ -154,6 +154,8 @@ struct LineTable::Reader {
       switch (opcode) {
         case extended: {
           const std::uint64_t bytes_of_it = in.unsigned_leb();
+          if (bytes_of_it > lines.size() - std::min<std::uint64_t>(in.position(), lines.size()))
+            throw ElfBytes::Malformed{"an instruction of a line table beyond its section"};
           const std::uint64_t next = in.position() + bytes_of_it;
           if (bytes_of_it == 0) break;
           const auto which = in.fixed<std::uint8_t>();
@@ -185,7 +187,9 @@ struct LineTable::Reader {
           advance(in.unsigned_leb());
           break;
         case advance_line:
-          line += in.signed_leb();
+          // Within what a line number can be, whatever is written there.
+          line = std::clamp(line + std::clamp<std::int64_t>(in.signed_leb(), -INT32_MAX, INT32_MAX),
+                            std::int64_t{-INT32_MAX}, std::int64_t{INT32_MAX});
           break;
         case set_file:
           file = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, in.unsigned_leb()));

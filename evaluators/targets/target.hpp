@@ -34,6 +34,9 @@ class Compiler {  // thread-safe
   virtual ~Compiler() = default;
   // The exact compiler and flags: part of every cache key and of the record's environment.
   virtual std::string identity() const = 0;
+  virtual std::string isolation() const = 0;  // where the compiler runs, in words
+  virtual std::string weakness()
+      const = 0;  // what it could read that it should not, and a remedy; empty: nothing
   virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                        double deadline_s) = 0;
 };

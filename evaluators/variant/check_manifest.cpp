@@ -76,6 +76,10 @@ class Checker {
   void claim(const std::string& path, const std::string& name, std::string what) {
     if (contains(Expression::reserved_names(), name))
       fail(path, fmt::format("the name '{}' is a function or dtype (choose another)", name));
+    if (name.starts_with("__") || (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z'))
+      fail(path,
+           fmt::format("the name '{}' belongs to the compiler: it becomes a macro (choose one without the _)",
+                       name));
     if (is_cpp_keyword(name))
       fail(path, fmt::format("the name '{}' is a word of C++ (choose another)", name));
     if (name == "thread" || name == "threads")

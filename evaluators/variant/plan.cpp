@@ -246,9 +246,10 @@ Expected<void> check_constraints(const Variant& variant, const Task& task, const
     std::string numbers;
     for (const std::string& name : constraint.names())
       numbers += fmt::format("{}{}={}", numbers.empty() ? "" : ", ", name, scope->at(name));
-    return failure("constraints", fmt::format("the constraint '{}' does not hold: {} (workload {}; {})",
-                                              constraint.text(), numbers, workload.name,
-                                              to_string(variant.manifest.tunables, variant.configuration)));
+    const std::string chosen = to_string(variant.manifest.tunables, variant.configuration);
+    return failure("constraints", fmt::format("the constraint '{}' does not hold{}{} (workload {}{}{})",
+                                              constraint.text(), numbers.empty() ? "" : ": ", numbers,
+                                              workload.name, chosen.empty() ? "" : "; ", chosen));
   }
   return {};
 }

@@ -62,6 +62,15 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, const Task
   return variant;
 }
 
+tl::expected<void, ManifestError> check_target(const Variant& variant, TargetKind where) {
+  const TargetKind own = variant.manifest.target;
+  if (own == where) return {};
+  return tl::make_unexpected(ManifestError{
+      line_of(variant.source, "target"),
+      fmt::format("target: is {0}, and this is {1} (say --target {0}, or write the kernel for {1})",
+                  name_of(own), name_of(where))});
+}
+
 Variant load_variant(const std::filesystem::path& file, const Task& task, Configuration configuration) {
   std::ifstream in(file, std::ios::binary);
   if (!in || std::filesystem::is_directory(file))
@@ -73,6 +82,14 @@ Variant load_variant(const std::filesystem::path& file, const Task& task, Config
     throw InputError(
         fmt::format("{}:{}: {}", file.string(), std::max(1, variant.error().line), variant.error().message));
   return *std::move(variant);
+}
+
+Variant load_variant(const std::filesystem::path& file, const Task& task, TargetKind where) {
+  Variant variant = load_variant(file, task);
+  if (const auto fits = check_target(variant, where); !fits)
+    throw InputError(
+        fmt::format("{}:{}: {}", file.string(), std::max(1, fits.error().line), fits.error().message));
+  return variant;
 }
 
 }  // namespace cultivar

@@ -27,8 +27,13 @@ std::string sha256_hex(std::string_view bytes);
 // Lint, stage 0: parse, check against the task, check the configuration (missing tunables get their
 // defaults).
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task&, Configuration = {});
-// The same from a file; an unreadable file is an InputError, a bad manifest is too ("file:line: ...").
+// A variant for one target is nothing on another, even where its source would compile.
+tl::expected<void, ManifestError> check_target(const Variant&, TargetKind where);
+// The same as make_variant from a file; an unreadable file is an InputError, a bad manifest is too
+// ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});
+// And it must be for this target.
+Variant load_variant(const std::filesystem::path&, const Task&, TargetKind);
 
 // Device facts for expressions: num_cores, l1_bytes, ... on cpu; num_sms, smem_max, l2_bytes, ... on cuda.
 using Facts = Bindings;

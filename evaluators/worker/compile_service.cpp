@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/check/stages.hpp"
+#include "evaluators/targets/cuda/launch_rules.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/process.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -93,6 +94,8 @@ struct CompileService::State {
   tl::expected<Compiled, Evaluation> compile(const Variant& variant,
                                              const std::vector<std::vector<std::string>>& assignments,
                                              bool contender) {
+    if (const auto fits = check_target(variant, options.target); !fits)
+      return tl::make_unexpected(rejection(Stage::lint, fits.error().message, fits.error().text()));
     const Clock::time_point start = Clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     const nlohmann::json source = protocol::from(variant);
@@ -131,8 +134,8 @@ struct CompileService::State {
   std::mutex mutex;
   std::condition_variable available;
   std::vector<WorkerLink*> free;
-  std::mutex identity_mutex;
-  std::string identity;
+  std::mutex info_mutex;
+  std::optional<CompilerInfo> info;
 };
 
 CompileService::CompileService(ServiceOptions options)
@@ -149,7 +152,18 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
           fmt::format(
               "`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
               variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
-  return state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
+  auto compiled =
+      state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
+  if (!compiled || state_->options.target != TargetKind::cuda) return compiled;
+  // What no card could launch need not wait for one.
+  const std::string architecture =
+      state_->options.architecture.empty() ? "sm_90a" : state_->options.architecture;
+  for (const Workload& w : workloads)
+    if (const Binary* binary = compiled->binary(macros(variant, state_->task, w)))
+      if (const auto legal = check_launches(binary->path, variant, state_->task, w, architecture); !legal)
+        return tl::make_unexpected(
+            rejection(Stage::screen, "no card can launch it on " + w.name, legal.error().message + "\n"));
+  return compiled;
 }
 
 tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Variant& variant,
@@ -164,12 +178,14 @@ tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Varia
   return state_->compile(variant, assignments, true);
 }
 
-std::string CompileService::compiler_identity() {
-  const std::lock_guard lock(state_->identity_mutex);
-  if (!state_->identity.empty()) return state_->identity;
+CompilerInfo CompileService::compiler_info() {
+  const std::lock_guard lock(state_->info_mutex);
+  if (state_->info) return *state_->info;
   const auto answer = state_->call({{"request", "info"}}, kInfoSeconds);
   if (!answer) throw MissingError(answer.error().error.message);
-  return state_->identity = answer->at("identity").get<std::string>();
+  const auto said = [&](const char* what) { return answer->at(what).get<std::string>(); };
+  state_->info = CompilerInfo{said("identity"), said("isolation"), said("weakness")};
+  return *state_->info;
 }
 
 void CompileService::interrupt() {

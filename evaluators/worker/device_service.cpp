@@ -50,22 +50,46 @@ struct DeviceService::State {
       served = 1;
     }
     auto answer = link.call(request, deadline_s, quiet_s, progress);
-    if (!answer && culprit(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::lost) {
+    if (!answer && blamed(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
       answer = link.call(request, deadline_s, quiet_s, progress);
     }
-    if (!answer && culprit(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
+    if (!answer && blamed(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
       *lost = true;
     return answer;
   }
 
-  // The contender's library that has cost the worker; empty: none has.
-  static std::string culprit(const LinkTrouble& trouble) {
+  // What a contender's library was at when it cost the worker (see contender_progress); empty: none has.
+  static std::string blamed(const LinkTrouble& trouble) {
     using Kind = LinkTrouble::Kind;
-    if (trouble.kind == Kind::lost || trouble.kind == Kind::timed_out)
-      return contender_in_progress(trouble.last_progress);
-    if (trouble.kind == Kind::refused) return contender_in_progress(trouble.error.stage + ": ");
-    return {};
+    const bool worker_gone = trouble.kind == Kind::lost || trouble.kind == Kind::timed_out;
+    const std::string words = worker_gone                     ? trouble.last_progress
+                              : trouble.kind == Kind::refused ? trouble.error.stage + ": "
+                                                              : std::string();
+    return contender_in_progress(words) ? words : std::string();
+  }
+
+  // The libraries that are left out after this trouble, with the reason; empty: it is none of theirs.
+  static std::string leave_out(std::vector<std::pair<std::string, Compiled>>& contenders,
+                               const LinkTrouble& trouble) {
+    std::vector<std::string> libraries;
+    for (const auto& [name, compiled] : contenders)
+      if (compiled.is_library()) libraries.push_back(compiled.variant.manifest.name);
+    const std::string culprit = contender_in_progress(blamed(trouble), libraries);
+    // A library may have left a thread or a broken heap behind, which strikes later: once more without any.
+    if (culprit.empty() && trouble.kind != LinkTrouble::Kind::lost) return {};
+    std::string words;
+    std::erase_if(contenders, [&](const auto& contender) {
+      const std::string& name = contender.second.variant.manifest.name;
+      const bool out = contender.second.is_library() && (culprit.empty() || name == culprit);
+      if (out)
+        words +=
+            fmt::format("contender {}: {}, and is left out\nwhile at: {}\n{}\n", name,
+                        culprit.empty() ? "it was there when the worker was lost" : "it has cost the worker",
+                        trouble.last_progress, trouble.error.message);
+      return out;
+    });
+    return words;
   }
 
   double quiet_seconds() const { return 2 * options.run_deadline_s + kSlackSeconds; }
@@ -131,13 +155,9 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   while (true) {
     const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", protocol::from(asked)}};
     answer = state_->call(message, state_->deadline_of(asked), state_->quiet_seconds(), progress, &lost);
-    const std::string culprit = answer ? std::string() : State::culprit(answer.error());
-    if (culprit.empty() || std::erase_if(asked.contenders, [&](const auto& contender) {
-                             return contender.second.variant.manifest.name == culprit;
-                           }) == 0)
-      break;
-    left_out += fmt::format("contender {}: it has cost the worker, and is left out\nwhile at: {}\n{}\n",
-                            culprit, answer.error().last_progress, answer.error().error.message);
+    const std::string words = answer ? std::string() : State::leave_out(asked.contenders, answer.error());
+    if (words.empty()) break;
+    left_out += words;
   }
   if (answer) {
     try {

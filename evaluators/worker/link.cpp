@@ -79,7 +79,7 @@ LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what)
       message += fmt::format(" (it ended: {})", status->describe());
     if (const std::string said = ending->process.captured(); !said.empty()) message += "\nit said: " + said;
   }
-  if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "interrupted"}, {}};
+  if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "the work was stopped"}, {}};
   return {kind, {fmt::format("worker {}", role_), message}, {}};
 }
 

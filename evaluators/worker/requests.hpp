@@ -108,6 +108,10 @@ struct ProfilePartial {
   bool again = false;                   // it failed in a way that another try may not
 };
 
+struct CompilerInfo {
+  std::string identity, isolation, weakness;  // as Compiler says them
+};
+
 struct DeviceInfo {
   std::string description, isolation, weakness;
   Facts facts;

@@ -44,7 +44,7 @@ class Worker {
         fmt::print(stderr, "{}: {}\n", parts_.program, request.error().message);
         return 1;
       }
-      if (request->value("request", "") == "shutdown") return 0;
+      if (request->is_object() && request->value("request", Json()) == "shutdown") return 0;
       Json said = answer(*request);
       const bool last = device_ && !device_->usable();
       if (last) said["last"] = true;
@@ -70,7 +70,7 @@ class Worker {
     } catch (const MissingError& e) {
       return trouble("missing", e.what());
     } catch (const std::exception& e) {
-      return trouble(request.value("request", "request"), e.what());
+      return trouble(request.at("request").get<std::string>(), e.what());
     }
   }
 
@@ -123,7 +123,12 @@ class Worker {
         {"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
                                              device_->weakness(), device_->facts(), device_->ceilings()})}};
   }
-  Json compiler_info() { return {{"answer", {{"identity", compiler_->identity()}}}}; }
+  Json compiler_info() {
+    return {{"answer",
+             {{"identity", compiler_->identity()},
+              {"isolation", compiler_->isolation()},
+              {"weakness", compiler_->weakness()}}}};
+  }
 
   Json compile(const Json& request) {
     const bool contender = request.at("contender").get<bool>();

@@ -39,7 +39,8 @@ class CompileService {
                                              Breadth = Breadth::searching);
   // A contender's source: may include its library's headers; compiled for the workloads that it claims alone.
   tl::expected<Compiled, Evaluation> compile_contender(const Variant&, const std::vector<Workload>&);
-  std::string compiler_identity();
+  CompilerInfo compiler_info();  // throws MissingError likewise
+  std::string compiler_identity() { return compiler_info().identity; }
   // From any thread: kills the workers. Calls in flight, and all later ones, return a rejection
   // "interrupted".
   void interrupt();

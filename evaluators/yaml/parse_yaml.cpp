@@ -130,7 +130,10 @@ YamlNode parse_yaml(std::string_view text, std::string origin, int first_line) {
     YamlNode root(builder.root());
     TreeBuilder rest(builder.origin(), first_line);
     if (parser.HandleNextDocument(rest))
-      throw YamlError(builder.origin(), 0, "holds more than one document (remove the ---)");
+      throw YamlError(
+          builder.origin(), 0,
+          "holds more than one document (remove a --- inside; or its first lines, a list perhaps, do not "
+          "belong to the keys below)");
     return root;
   } catch (const YAML::Exception& error) {
     std::string remedy = "check quotes, brackets and indentation";

@@ -150,6 +150,9 @@ std::int64_t YamlNode::integer(std::int64_t minimum, std::int64_t maximum) const
   const auto [end, error] = std::from_chars(begin, last, value);
   if (!is_scalar() || error != std::errc() || end != last || begin == last)
     fail(fmt::format("must be a whole number, not {}", described(*data_)));
+  const char* const digits = begin + (*begin == '-' ? 1 : 0);
+  if (*digits == '0' && digits + 1 != last)
+    fail(fmt::format("has zeros in front, which some read as octal (write {})", value));
   if (value < minimum || value > maximum) {
     if (maximum == std::numeric_limits<std::int64_t>::max())
       fail(fmt::format("must be at least {}, not {}", minimum, value));

@@ -59,6 +59,10 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those
   BOOST_TEST(words.exit == 0);
   BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R4096_C2048_f32"), words.out);
   BOOST_TEST(has(words.out, "1000 columns alone, and this is 2048"), words.out);
+
+  const auto useless = run({"evaluate", "own_softmax", "vectorised", "--contender", library("OLD_ABI")});
+  BOOST_TEST(useless.exit == 1);
+  BOOST_TEST(has(useless.out, "contender OLD_ABI: it cannot be used\n"), useless.out);
 }
 
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
@@ -104,6 +108,10 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
              refused.err);
   configuration("[./libnone.so]");
   BOOST_TEST(run({"run", "search.yaml"}).exit == 2);
+  BOOST_TEST(run({"run", "search.yaml", "--check"}).exit == 2);
+  configuration("[cudnn]");
+  BOOST_TEST(has(run({"run", "search.yaml", "--check"}).err, "is not there") ||
+             has(run({"run", "search.yaml", "--check"}).err, "is for the task attention_forward"));
 
   library("REFUSES");
   configuration("[" + library("") + ", ./libREFUSES.so]");

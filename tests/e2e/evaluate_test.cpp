@@ -92,10 +92,28 @@ BOOST_AUTO_TEST_CASE(an_early_stop_checks_but_does_not_time) {
       facts(run({"evaluate", "rms_norm", "plain", "blocked", "--stop-after", "smoke", "--json"}));
   BOOST_TEST_REQUIRE(list.size() == 2u);
   for (const auto& one : list) {
-    BOOST_TEST(one["verdict"] == "measured");
+    BOOST_TEST(one["verdict"] == "passed");
     BOOST_TEST(one["stage"] == "smoke");
     BOOST_TEST(one["workloads"].empty());
   }
+}
+
+BOOST_AUTO_TEST_CASE(options_that_contradict_each_other_are_bad_usage) {
+  const std::string kernel = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/two_kernels.cu";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"evaluate", "rms_norm", "plain", "--stop-after", "smoke", "--profile"},
+        {"evaluate", "rms_norm", "plain", "--contender", "plain", "--contender", "plain"},
+        {"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen", "--arch", "90"}})
+    BOOST_TEST(run(words).exit != 0, words.back());
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_of_another_target_is_rejected_at_lint) {
+  const std::string kernel = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/two_kernels.cu";
+  const auto result = run({"evaluate", "softmax", kernel, "--json"});
+  BOOST_TEST(result.exit == 1);
+  const auto list = facts(result);
+  BOOST_TEST(list[0]["stage"] == "lint");
+  BOOST_TEST(list[0]["reason"].get<std::string>().find("say --target cuda") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_tunable_or_value_is_a_rejection_at_lint) {

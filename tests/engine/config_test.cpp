@@ -113,6 +113,15 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_of_an_override_is_its_own_fault_and_not_the_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_budget_of_no_time_or_of_ages_and_a_name_no_folder_can_have_are_refused) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 00m}\n"), "no time at all"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 90}\n"), "is not a duration"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 999999999999999d}\n"), "ten years"));
+  const std::string after = kLeast.substr(kLeast.find('\n'));
+  BOOST_TEST(contains(complaint(*this, "name: " + std::string(300, 'n') + after), "100 characters at most"));
+  BOOST_TEST(contains(complaint(*this, "name: \"a\\nb\"" + after), "control characters"));
+}
+
 BOOST_AUTO_TEST_CASE(duplicate_keys_are_errors) {
   BOOST_TEST(contains(complaint(*this, kLeast + "seed: 1\nseed: 2\n"), "my.yaml:6"));
 }
@@ -153,12 +162,12 @@ BOOST_AUTO_TEST_CASE(overrides_replace_values_and_are_checked_alike) {
 }
 
 BOOST_AUTO_TEST_CASE(durations_are_read_in_every_unit_and_nonsense_is_refused) {
-  BOOST_TEST(duration_seconds("90").value() == 90.0);
+  BOOST_TEST(duration_seconds("90s").value() == 90.0);
   BOOST_TEST(duration_seconds("3m").value() == 180.0);
   BOOST_TEST(duration_seconds("1h30m").value() == 5400.0);
   BOOST_TEST(duration_seconds("7d").value() == 604800.0);
   BOOST_TEST(duration_seconds("0.5s").value() == 0.5);
-  for (const char* bad : {"", "m", "3x", "1h30", "-5s", "1..5s", "5 m"})
+  for (const char* bad : {"", "m", "3x", "90", "0", "1h30", "-5s", "1..5s", "5 m"})
     BOOST_TEST(!duration_seconds(bad), bad);
   BOOST_TEST(duration_text(3720) == "1h02m");
 }

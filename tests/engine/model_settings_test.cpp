@@ -110,10 +110,34 @@ BOOST_AUTO_TEST_CASE(a_budget_in_usd_needs_prices) {
   BOOST_TEST(complaint("a: {provider: mailbox, folder: x}", true) == "no complaint");
 }
 
+BOOST_AUTO_TEST_CASE(a_key_goes_over_https_or_to_this_machine_alone) {
+  const auto at = [](const std::string& url) {
+    return complaint("a: {provider: openai, model: m, api_key_env: KEY, base_url: \"" + url + "\"}");
+  };
+  for (const char* url :
+       {"https://far.example/v1", "http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:80/v1"})
+    BOOST_TEST(at(url) == "no complaint", url);
+  for (const char* url : {"http://far.example/v1", "http://localhost.example/v1", "http://10.0.0.1:8000/v1"})
+    BOOST_TEST(contains(at(url), "must begin with https"), url);
+}
+
+BOOST_AUTO_TEST_CASE(a_placeholder_that_nobody_fills_in_is_named) {
+  const std::string words = complaint("a: {provider: command, command: [ask, \"{prompt_fle}\"]}");
+  BOOST_TEST(contains(words, "{prompt_fle}"), words);
+  BOOST_TEST(contains(words, "prompt_file"), words);
+  BOOST_TEST(complaint("a: {provider: command, command: [ask, \"{prompt_file}\", \"{\\\"a\\\": 1}\"]}") ==
+             "no complaint");
+}
+
 BOOST_AUTO_TEST_CASE(a_key_in_the_file_is_refused_and_not_repeated) {
   const std::string key = "sk-ant-api03-abcdef";
   for (const std::string& text :
-       {"a: {provider: openai, model: m, api_key: " + key + "}",
+       {"a: {provider: openai, model: m, extra: {api_key: " + key + "}}",
+        "a: {provider: openai, model: m, extra: {headers: {Authorization: \"Bearer " + key + "\"}}}",
+        "a: {provider: openai, model: m, extra: {user: " + key + "}}",
+        "a: {provider: command, command: [ask, --api-key, " + key + "]}",
+        "a: {provider: command, command: [env, \"KEY=" + key + "\", ask]}",
+        "a: {provider: openai, model: m, api_key: " + key + "}",
         "a: {provider: openai, model: m, api_key_env: " + key + "}",
         "a: {provider: openai, model: m, base_url: \"https://me:" + key + "@host/v1\"}"}) {
     const std::string words = complaint(text);

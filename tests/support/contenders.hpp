@@ -10,16 +10,16 @@
 
 namespace cultivar::testing {
 
-// folder/libNAME.so of softmax.c with this macro ("": as it should be).
-inline std::filesystem::path contender_library(const std::filesystem::path& folder,
-                                               const std::string& macro) {
+// folder/libNAME.so of softmax.c with this macro ("": as it should be); otherwise named after the macro.
+inline std::filesystem::path contender_library(const std::filesystem::path& folder, const std::string& macro,
+                                               std::string name = "") {
   const std::string source = CULTIVAR_SOURCE_DIR;
-  const std::filesystem::path made =
-      folder / ("lib" + (macro.empty() ? std::string("plain") : macro) + ".so");
+  if (name.empty()) name = macro.empty() ? "plain" : macro;
+  const std::filesystem::path made = folder / ("lib" + name + ".so");
   const auto compiled = run_command(
-      {"cc", "-std=c99", "-pedantic", "-Wall", "-Werror", "-Wno-unused", "-O2", "-shared", "-fPIC",
+      {"cc", "-std=gnu99", "-pedantic", "-Wall", "-Werror", "-Wno-unused", "-O2", "-shared", "-fPIC",
        "-I" + source + "/evaluators/contenders", macro.empty() ? "-DPLAIN" : "-D" + macro,
-       source + "/tests/kernels/contenders/softmax.c", "-o", made.string(), "-lm"},
+       source + "/tests/kernels/contenders/softmax.c", "-o", made.string(), "-lm", "-pthread"},
       {.folder = {}, .environment = {}, .deadline_s = 240.0});
   if (compiled.exit != 0)
     throw std::runtime_error("cc ended with " + std::to_string(compiled.exit) + "\n" + compiled.out +

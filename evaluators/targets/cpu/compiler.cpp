@@ -220,6 +220,12 @@ std::string CpuCompiler::isolation() const {
         state_->sandbox.obstacle(), walls.error().message);
 }
 
+std::string CpuCompiler::weakness() const {
+  if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
+  return "a kernel's source may include any file of this user, and what it holds gets into messages: install "
+         "bubblewrap, and allow user namespaces to this process";
+}
+
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,
                                                           const std::vector<std::string>& macros,
                                                           double deadline_s) {

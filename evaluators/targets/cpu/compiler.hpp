@@ -28,8 +28,8 @@ class CpuCompiler : public Compiler {  // thread-safe
   // Stage compile: the compiler's words, or that it took too long or too much. Stage screen: see screen.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
-  // Where the compiler runs, in words.
-  std::string isolation() const;
+  std::string isolation() const override;
+  std::string weakness() const override;
   // Of the last calls: true when the binary came from the cache (for tests and reports).
   std::size_t compilations() const;
 

@@ -11,6 +11,7 @@
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cuda/cubin.hpp"
 #include "evaluators/targets/cuda/diagnostics.hpp"
+#include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/toolkit.hpp"
 #include "evaluators/targets/sandbox.hpp"
 #include "evaluators/worker/process.hpp"
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
+// What passed an older screen is looked at again: raise this whenever the screen refuses more.
+constexpr int screen_version = 2;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
@@ -53,6 +56,25 @@ struct CudaCompiler::State {
       : options(std::move(o)), cache(fs::absolute(options.cache) / "cuda", ".cubin") {
     options.cache = fs::absolute(options.cache);
     if (options.program.empty()) options.program = beside_this_program();
+    if (options.best_walls != CudaCompilerOptions::Walls::bubblewrap) sandbox = Sandbox::none("not wanted");
+  }
+
+  // The compiler, its headers and libraries, and the variant's own folder.
+  Expected<FileWalls> walls_around(const fs::path& folder) const {
+    if (options.best_walls == CudaCompilerOptions::Walls::none) return failure("landlock", "not wanted");
+    std::vector<fs::path> readable{"/usr",
+                                   "/bin",
+                                   "/lib",
+                                   "/lib64",
+                                   "/etc/alternatives",
+                                   "/etc/ld.so.cache",
+                                   "/dev/urandom",
+                                   "/dev/zero",
+                                   folder,
+                                   fs::canonical(options.program),
+                                   toolkit.library.parent_path()};
+    readable.insert(readable.end(), toolkit.includes.begin(), toolkit.includes.end());
+    return FileWalls::make(readable, {folder / "out", "/dev/null"});
   }
 
   CudaCompilerOptions options;
@@ -108,6 +130,9 @@ struct CudaCompiler::State {
                                                     double deadline_s) {
     ProcessOptions process;
     process.command = command(folder, macros);
+    const Expected<FileWalls> walls =
+        sandbox.usable() || options.trusted ? failure("landlock", "not needed") : walls_around(folder.path());
+    if (walls) process.walls = &*walls;
     if (!sandbox.usable()) {
       process.folder = folder.path();
       process.environment = std::vector<std::string>{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"};
@@ -203,8 +228,22 @@ std::size_t CudaCompiler::compilations() const {
 std::string CudaCompiler::isolation() const {
   if (state_->sandbox.usable())
     return "NVRTC runs in bubblewrap: no network, no home, read-only /usr, bounded memory, output and time";
-  return fmt::format("NVRTC runs with bounded memory, output and time, but can read this user's files: {}",
-                     state_->sandbox.obstacle());
+  if (state_->walls_around("/usr"))
+    return fmt::format(
+        "NVRTC runs with bounded memory, output and time, and may read nothing but /usr and its own toolkit "
+        "(Landlock); no bubblewrap: {}",
+        state_->sandbox.obstacle());
+  return fmt::format(
+      "NVRTC runs with bounded memory, output and time, but can read this user's files, so that variants may "
+      "include the toolkit's headers alone: no bubblewrap ({}), no Landlock",
+      state_->sandbox.obstacle());
+}
+
+std::string CudaCompiler::weakness() const {
+  if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
+  return "the compiler of kernels can read all files of this user; only the text of a source is looked at "
+         "for "
+         "what it includes: install bubblewrap, and allow user namespaces to this process";
 }
 
 tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& variant,
@@ -217,11 +256,18 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
     for (const auto& argument : launch.args)
       arguments.push_back(fmt::format("{}:{}", argument.text, argument.type ? name_of(*argument.type) : ""));
   }
-  const std::string key = sha256_hex(fmt::format(
-      "{}\n{} {}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, s.options.limits.spill_bytes,
-      fmt::join(macros, "\n"), fmt::join(kernels, " "), fmt::join(arguments, " "), variant.source));
+  const std::string key =
+      sha256_hex(fmt::format("{}\nscreen {}\n{} {}\n{}\n{}\n{}\n{}", s.identity, screen_version,
+                             s.options.trusted, s.options.limits.spill_bytes, fmt::join(macros, "\n"),
+                             fmt::join(kernels, " "), fmt::join(arguments, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
+  if (!s.options.trusted && !s.sandbox.usable() && !s.walls_around("/usr"))
+    if (const std::string odd = include_beyond(variant.source, s.toolkit.includes); !odd.empty())
+      return fail(Stage::screen, fmt::format("it includes what may not be read here: {}", odd),
+                  "Without bubblewrap and without Landlock the compiler can read all of this user's files: "
+                  "include the toolkit's own headers by their plain names alone, as in <cuda_bf16.h>, or "
+                  "install bubblewrap.");
   const CompileFolder folder(s.options.cache / "tmp");
   if (auto written = write_file_durably(folder.path() / "variant.cu", variant.source); !written)
     return fail(Stage::compile, "the cache folder cannot be written", written.error().message);
@@ -230,8 +276,8 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
   if (!cubin)
     return fail(Stage::screen, "the machine code is malformed: " + cubin.error().message, output->log);
-  if (const auto verdict =
-          screen(*cubin, output->ptx, output->log, variant.manifest, s.options.limits, s.options.trusted);
+  if (const auto verdict = screen(*cubin, output->ptx, output->log, variant.source, variant.manifest,
+                                  s.options.limits, s.options.trusted);
       !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
 

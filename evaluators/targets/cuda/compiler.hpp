@@ -21,6 +21,8 @@ struct CudaCompilerOptions {
   bool trusted = false;                 // contenders: the screen lets them keep statics
   CodeLimits limits = {};
   std::size_t memory_bytes = std::size_t{8} << 30;  // of one compiler process
+  // What keeps NVRTC from the user's files: the best there is. Fewer for tests, as on a machine without them.
+  enum class Walls { bubblewrap, landlock, none } best_walls = Walls::bubblewrap;
 };
 
 class CudaCompiler : public Compiler {  // thread-safe
@@ -35,8 +37,8 @@ class CudaCompiler : public Compiler {  // thread-safe
   // stack_bytes, shared_bytes (static), constant_bytes, text_bytes, barriers.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
-  // Where NVRTC runs, in words.
-  std::string isolation() const;
+  std::string isolation() const override;
+  std::string weakness() const override;
   // Of the last calls: how often the compiler ran, rather than the cache (for tests and reports).
   std::size_t compilations() const;
 

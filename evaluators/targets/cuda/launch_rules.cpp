@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <span>
 
+#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/targets/cuda/tensor_map.hpp"
 
 namespace cultivar {
@@ -86,6 +90,14 @@ class Checker {
     if (static_cast<double>(shared) > most)
       fail(fmt::format("{} bytes of shared memory ({} dynamic, {} static); a block may have {:.0f}", shared,
                        plan_.shared_bytes, code_.shared_bytes, most));
+    // The driver sets it aside for every thread that can be resident, before the first launch.
+    const double stack = code_.stack_bytes * fact(facts_, "threads_max", 2048) * fact(facts_, "num_sms", 132);
+    constexpr double most_stack = 40e9;  // half of the smallest card's memory
+    if (stack > most_stack)
+      fail(fmt::format(
+          "a stack of {} bytes a thread, which for all that can be resident is more than a card's memory "
+          "(keep arrays in shared memory, or make them smaller)",
+          code_.stack_bytes));
     // Registers are handed out to warps, in units of 256: 8 for each thread.
     const std::uint64_t warps = (product(plan_.block) + 31) / 32,
                         registers = warps * 32 * ((code_.registers + 7) / 8 * 8);
@@ -136,6 +148,29 @@ Expected<void> check_launches(const Cubin& cubin, const Plan& plan, const Facts&
     if (auto done = check_launch(*code, kernel, facts); !done) return done;
   }
   return {};
+}
+
+Expected<void> check_launches(const std::filesystem::path& file, const Variant& variant, const Task& task,
+                              const Workload& workload, const std::string& architecture) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  const auto cubin = read_cubin(std::as_bytes(std::span(bytes)));
+  if (!cubin) return {};
+  Expected<void> first;
+  for (const KnownDevice& card : known_devices()) {
+    if (card.architecture != architecture) continue;
+    // Cards of one architecture differ in how many multiprocessors they have: an H100 for PCI has 114.
+    for (const double multiprocessors : {card.facts.at("num_sms"), 114.0}) {
+      Facts facts = card.facts;
+      facts["num_sms"] = multiprocessors;
+      const auto plan = make_plan(variant, task, workload, facts);
+      if (!plan) return {};
+      auto legal = check_launches(*cubin, *plan, facts);
+      if (legal || (!first && first.error().message != legal.error().message)) return {};
+      first = std::move(legal);
+    }
+  }
+  return first;
 }
 
 }  // namespace cultivar

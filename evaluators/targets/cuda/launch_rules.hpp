@@ -1,6 +1,8 @@
 // What a plan and a cubin must agree on before anything is launched, as far as it can be told without a GPU.
 #pragma once
 
+#include <filesystem>
+
 #include "evaluators/targets/cuda/cubin.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -20,5 +22,10 @@ std::size_t argument_bytes(const PlannedArgument&);
 Expected<void> check_launch(const CubinKernel&, const PlannedKernel&, const Facts&);
 // The same for a whole plan; every kernel must be in the cubin.
 Expected<void> check_launches(const Cubin&, const Plan&, const Facts&);
+
+// The same for a cubin in a file, as far as it holds on every card of its architecture; a file that is not
+// there, or a plan that depends on the card, is left to the card.
+Expected<void> check_launches(const std::filesystem::path& cubin, const Variant&, const Task&,
+                              const Workload&, const std::string& architecture);
 
 }  // namespace cultivar

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
+
+#include "evaluators/targets/cuda/diagnostics.hpp"
+#include "evaluators/targets/cuda/ptx_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -38,17 +44,61 @@ bool contains(std::string_view text, std::string_view what) {
   return text.find(what) != text.npos;
 }
 
+// "vtable for B" of _ZTV1B.
+std::string readable(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 && text != nullptr ? std::string(text.get()) : name;
+}
+
 ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
-  const std::vector<std::string> writable = writable_variables(cubin, ptx);
+  const std::vector<WritableVariable> writable = writable_variables(cubin, ptx);
   if (writable.empty()) return {};
-  return {fmt::format("it has variables that it may write: {}", fmt::join(writable, ", ")),
-          "A kernel may keep nothing between runs. State belongs into a workspace of the manifest (`zero: "
-          "true` for "
-          "counters), tables into __constant__ or constexpr arrays that are only read, in the kernel or in "
-          "functions "
-          "that are inlined: a table whose address goes to a function that is not inlined, to another "
-          "variable or "
-          "to an instruction other than a load counts as written."};
+  std::vector<std::string> named;
+  for (const WritableVariable& v : writable) {
+    if (named.size() == 5) {
+      named.push_back(fmt::format("and {} more", writable.size() - named.size()));
+      break;
+    }
+    named.push_back(fmt::format("{} ({})", cut(readable(v.name), 100), v.why));
+  }
+  return {
+      fmt::format("it has variables that it may write: {}", fmt::join(named, ", ")),
+      "A kernel may keep nothing between runs. State belongs into a workspace of the manifest (`zero: true` "
+      "for counters), tables into __constant__ or constexpr arrays that are only read, in the kernel or in "
+      "functions that are inlined: indexed by numbers, so that the address of the table is only copied, "
+      "added to and loaded from. A table whose address is compared, shifted, masked or stored, or goes to a "
+      "function that is not inlined, to another variable or to inline assembly other than ld and the source "
+      "of cp.async, counts as written."};
+}
+
+bool is_clock(std::string_view name) {
+  return name.starts_with("%clock") || name.starts_with("%globaltimer") || name.starts_with("%pm");
+}
+
+// Special registers that tell the time or count what runs. The toolkit's own headers may ask the time where
+// the source does not: cuda::barrier waits with longer and longer pauses.
+ScreenVerdict screen_clocks(std::string_view text, std::string_view source) {
+  if (!contains(text, "%clock") && !contains(text, "%globaltimer") && !contains(text, "%pm")) return {};
+  const auto refusal = [](std::string_view which) {
+    return ScreenVerdict{
+        fmt::format("it reads a clock ({})", which),
+        "A kernel may not know the time. Remove clock(), clock64(), __globaltimer(), <chrono> and "
+        "what reads %clock, %clock64, %globaltimer or %pm0 to %pm7 in inline assembly."};
+  };
+  const bool asks = contains(source, "clock") || contains(source, "globaltimer") ||
+                    contains(source, "chrono") || contains(source, "#line");
+  const auto ptx = read_ptx(text);
+  if (!ptx) return refusal("in assembly that cannot be followed");
+  for (const PtxStatement& s : ptx->statements)
+    for (const PtxToken& t : s.tokens) {
+      const bool of_a_header =
+          s.file != 0 && s.file != ptx->source_file && t.text.starts_with("%globaltimer");
+      if (t.kind == PtxToken::Kind::name && is_clock(t.text) && (asks || !of_a_header))
+        return refusal(t.text);
+    }
+  return {};
 }
 
 ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
@@ -70,8 +120,14 @@ ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
           "A variant is one file and is linked with nothing: define it there."};
 }
 
+// Not what a source's own #warning or #error puts into the log.
+bool of_ptxas(std::string_view line) {
+  return line.starts_with("ptxas ");
+}
+
 ScreenVerdict screen_warnings(std::string_view log) {
   for (const std::string_view line : lines_of(log)) {
+    if (!of_ptxas(line)) continue;
     if (contains(line, "(C7508)"))
       return {"setmaxnreg is ignored by ptxas (C7508)",
               fmt::format(
@@ -151,16 +207,18 @@ ScreenVerdict screen_kernel(const Cubin& cubin, const Manifest& manifest, const 
 std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
   std::vector<PtxasReport> reports;
   for (const std::string_view line : lines_of(log)) {
-    if (contains(line, "Compiling entry function")) {
+    const std::string_view figures = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (of_ptxas(line) && contains(line, ": Compiling entry function '")) {
       reports.emplace_back().kernel = quoted(line);
     } else if (reports.empty()) {
       continue;
-    } else if (contains(line, "bytes spill stores")) {  // of the kernel, then of each function that it calls
+    } else if ((of_ptxas(line) || (!figures.empty() && figures[0] >= '0' && figures[0] <= '9')) &&
+               contains(line, "bytes spill stores")) {  // of the kernel, then of each function that it calls
       reports.back().stack_bytes =
           std::max(reports.back().stack_bytes, number_before(line, " bytes stack frame"));
       reports.back().spill_store_bytes += number_before(line, " bytes spill stores");
       reports.back().spill_load_bytes += number_before(line, " bytes spill loads");
-    } else if (contains(line, " registers")) {
+    } else if (of_ptxas(line) && contains(line, " registers")) {
       PtxasReport& r = reports.back();
       r.registers = number_before(line, " registers");
       r.barriers = number_before(line, " barriers");
@@ -171,14 +229,15 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
   return reports;
 }
 
-ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, const Manifest& manifest,
-                     const CodeLimits& limits, bool trusted) {
+ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, std::string_view source,
+                     const Manifest& manifest, const CodeLimits& limits, bool trusted) {
   for (const KernelLaunch& launch : manifest.launch)
     if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
   if (trusted) return {};
   // malloc and printf bring variables of their own: they are named first.
   if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
   if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;
+  if (auto verdict = screen_clocks(ptx, source); !verdict.passed()) return verdict;
   if (auto verdict = screen_warnings(log); !verdict.passed()) return verdict;
   return screen_spills(log, manifest, limits);
 }
@@ -187,10 +246,14 @@ ScreenVerdict screen_errors(std::string_view log) {
   constexpr std::string_view unresolved = "Unresolved extern function";
   std::vector<std::string> externals;
   for (const std::string_view line : lines_of(log)) {
-    if (contains(line, "device-side kernel launch") ||
-        contains(line, "kernel launch from __device__ or __global__ functions"))
+    const std::size_t error = line.find("): error: ");
+    const std::string_view said = error == line.npos ? std::string_view() : line.substr(error + 10);
+    if (line.starts_with("variant.cu(") && !said.starts_with("#error") &&
+        !said.starts_with("static assertion") &&
+        (contains(said, "device-side kernel launch") ||
+         contains(said, "kernel launch from __device__ or __global__ functions")))
       externals.emplace_back("cudaLaunchDevice");
-    if (contains(line, unresolved)) externals.push_back(quoted(line));
+    if (of_ptxas(line) && contains(line, unresolved)) externals.push_back(quoted(line));
   }
   auto verdict = screen_externals(externals);
   if (!verdict.passed()) verdict.diagnostics += fmt::format("\n{}", log);

@@ -1,6 +1,8 @@
 #include "engine/export/cpp_expression.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 using namespace cultivar;
@@ -30,6 +32,23 @@ BOOST_AUTO_TEST_CASE(what_cpp_spells_differently_is_translated) {
   BOOST_TEST(cpp("D == 64 && causal") == "double((double(D == 64.0) != 0.0) && (causal != 0.0))");
   BOOST_TEST(cpp("a ? b : c + 1") == "((a) != 0.0 ? b : (c + 1.0))");
   BOOST_TEST(cpp("1e-3 * 2.5") == "(1e-3 * 2.5)");
+}
+
+BOOST_AUTO_TEST_CASE(every_function_of_the_language_can_be_written) {
+  const std::string header = [] {
+    std::ifstream in(CULTIVAR_SOURCE_DIR "/engine/export/templates/expressions.hpp.in");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  BOOST_REQUIRE(!header.empty());
+  int functions = 0;
+  for (const std::string& name : Expression::reserved_names()) {
+    if (!Expression::parse(name + "(1)") && !Expression::parse(name + "(1, 2)")) continue;  // a dtype
+    const bool defined = header.find("double " + name + "(") != std::string::npos ||
+                         header.find("std::" + name) != std::string::npos;
+    BOOST_TEST(defined, name);
+    ++functions;
+  }
+  BOOST_TEST(functions == 10);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

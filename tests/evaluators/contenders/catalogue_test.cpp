@@ -65,6 +65,11 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
 BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
   const TemporaryFolder house;
   BOOST_TEST(names_a_library_file("here/libmine.so"));
+  BOOST_TEST(names_a_library_file("./libmine.so.1"));
+  BOOST_TEST(names_a_library_file("libmine.so.12.3"));
+  for (const char* other : {"libmine.so.txt", "mine.so.", "mine.sox", "a.so.d/mine.cpp"})
+    BOOST_TEST(!names_a_library_file(other), other);
+  BOOST_TEST(name_of_library("/x/libmine.so.12.3") == "mine");
   BOOST_TEST(!names_a_library_file("mine"));
   BOOST_TEST(refused("libmine.so", house.path()) == "no such file: " + (house / "libmine.so").string());
   testing::write_text(house / "libmine.so", "");

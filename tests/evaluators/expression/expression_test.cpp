@@ -65,7 +65,9 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_named_with_the_nearest) {
 
 BOOST_AUTO_TEST_CASE(a_non_finite_result_is_an_error_that_shows_the_numbers) {
   BOOST_TEST(Expression::parse("a / b")->evaluate({{"a", 1}, {"b", 0}}).error().message ==
-             "'a / b': is inf (with a=1, b=0)");
+             "'a / b': is infinite: is something divided by 0? (with a=1, b=0)");
+  BOOST_TEST(Expression::parse("a % b")->evaluate({{"a", 1}, {"b", 0}}).error().message ==
+             "'a % b': is no number: x / 0, x % 0 or a root of less than 0? (with a=1, b=0)");
   BOOST_TEST(!Expression::parse("sqrt(0 - a)")->evaluate({{"a", 1}}).has_value());
 }
 
@@ -84,6 +86,16 @@ BOOST_AUTO_TEST_CASE(what_is_not_one_expression_is_refused) {
     BOOST_TEST(parse_error(text) != "no error", text);
   BOOST_TEST(parse_error("D = 128") == "'D = 128': = does not compare (write ==)");
   BOOST_TEST(parse_error(std::string(100000, '(')) != "no error");
+}
+
+BOOST_AUTO_TEST_CASE(the_language_is_what_the_readme_lists_and_nothing_of_the_library) {
+  for (const char* text :
+       {"sin(1)", "tan(1)", "exp(1)", "sum(1, 2)", "avg(1, 2)", "sign(1)", "rint(1)", "log(2)"})
+    BOOST_TEST(parse_error(text) != "no error", text);
+  const Expression constants = Expression::parse("_pi + _e").value();
+  BOOST_TEST(constants.names().size() == 2u);  // names like any other
+  BOOST_TEST(value_of("abs(0 - 2) + log2(8) + sqrt(4) + min(4, 3, 5) + max(1)") == 11);
+  for (const std::string& name : Expression::reserved_names()) BOOST_TEST(!name.starts_with("_"), name);
 }
 
 BOOST_AUTO_TEST_CASE(constants_and_texts_round_trip) {

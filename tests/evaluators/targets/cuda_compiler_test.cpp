@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(the_example_of_the_readme_compiles_for_every_dtype_it_claim
   const std::string readme = text_of(source_folder / "evaluators/README.md");
   const std::size_t begin = readme.find("```cpp\n", readme.find("## A cuda variant")) + 7;
   const Variant variant = variant_of(readme.substr(begin, readme.find("```\n", begin) - begin));
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     const Workload w{"w", dtype, {{"R", 4}, {"C", 100}}};
     const auto binary = compiler().compile(variant, macros(variant, task_named("softmax"), w), 60.0);
     BOOST_TEST(binary.has_value(), (binary ? "" : binary.error().diagnostics));
@@ -156,13 +156,26 @@ BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
              failure.reason);
 }
 
-BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user) {
-  if (compiler().isolation().find("bubblewrap:") == std::string::npos)
-    return;  // said in isolation() and in the README
-  const auto failure = failure_of(kernel("refused/reads_a_secret_while_compiling.cu"));
-  BOOST_TEST((failure.stage == Stage::compile));
-  BOOST_TEST(has(failure.reason, "cannot open source file"), failure.reason);
-  BOOST_TEST(!has(failure.diagnostics, "root:"));
+BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user_whatever_walls_there_are) {
+  using Walls = CudaCompilerOptions::Walls;
+  for (const Walls walls : {Walls::bubblewrap, Walls::landlock, Walls::none}) {
+    const FreshCache cache("cuda-walls");
+    CudaCompilerOptions behind = options(cache.folder);
+    behind.best_walls = walls;
+    CudaCompiler walled(behind);
+    const bool by_text = has(walled.isolation(), "no Landlock");
+    BOOST_TEST(by_text == has(walled.isolation(), "can read this user's files"), walled.isolation());
+    const Variant thief = kernel("refused/reads_a_secret_while_compiling.cu");
+    const auto binary = walled.compile(thief, macros_for(thief), 60.0);
+    BOOST_REQUIRE(!binary);
+    BOOST_TEST((binary.error().stage == (by_text ? Stage::screen : Stage::compile)), binary.error().reason);
+    BOOST_TEST(has(binary.error().reason, by_text ? "may not be read here" : "cannot open source file"),
+               binary.error().reason);
+    BOOST_TEST(!has(binary.error().diagnostics, "root:"));
+    const Variant honest = kernel("mma_sync.cu");
+    const auto good = walled.compile(honest, macros_for(honest), 60.0);
+    BOOST_TEST(good.has_value(), (good ? "" : good.error().reason + "\n" + good.error().diagnostics));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_flood_of_messages_is_cut) {

@@ -80,6 +80,7 @@ BOOST_AUTO_TEST_CASE(limits_of_the_card_are_kept) {
         c.threads_at_most.reset(), p.block = {512, 1, 1};
       },
       "168 registers for each of 512 threads are 86016");
+  refuses([](auto& c, auto&) { c.stack_bytes = 500000; }, "a stack of 500000 bytes a thread");
   refuses([](auto&, auto& p) { p.block = {1025, 1, 1}; }, "block[0] is 1025");
   refuses([](auto&, auto& p) { p.block = {32, 1, 65}; }, "block[2] is 65; it must be 1 to 64");
   refuses(

@@ -30,6 +30,19 @@ BOOST_AUTO_TEST_CASE(each_kind_of_forbidden_kernel_is_refused_with_a_reason_and_
            {"hidden_in_assembly", "variables that it may write: ", "workspace"},
            {"writes_constants", "variables that it may write: state", "workspace"},
            {"casts_const_away", "variables that it may write: table", "workspace"},
+           {"writes_without_a_blank", "table (line 17: its address goes into 'st.global.u32')",
+            "inline assembly"},
+           {"writes_behind_a_comment", "table (line 17: its address goes into 'st.global.u32')", "workspace"},
+           {"writes_behind_a_commented_predicate", "table (line 17: its address goes into 'st.global.u32')",
+            "ld"},
+           {"writes_by_a_bulk_copy", "its address goes into 'cp.async.bulk.global.shared::cta.bulk_group'",
+            "cp"},
+           {"writes_in_a_function", "table (line 15: its address goes into 'st.global.u32')", "not inlined"},
+           {"launders_an_address_by_loads", "that it may write: table (", "masked"},
+           {"launders_an_address_by_predicates", "table (", "compared"},
+           {"launders_an_address_by_branches", "table (", "compared"},
+           {"reads_the_clock", "reads a clock (%clock64)", "clock64()"},
+           {"reads_the_global_timer", "reads a clock (%globaltimer)", "%globaltimer"},
            {"device_malloc", "allocates memory on the device", "workspace"},
            {"prints", "printf", "remove it"},
            {"child_launch", "launches kernels from the device", "`launch`"},
@@ -94,6 +107,19 @@ BOOST_AUTO_TEST_CASE(addresses_that_leave_sight_count_as_written) {
               "asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;\" ::\"l\"(s), "
               "\"r\"((unsigned)__cvta_generic_to_shared(m)) : \"memory\"); y[0] = s[n]; }",
           "s");
+}
+
+BOOST_AUTO_TEST_CASE(the_sources_own_warnings_and_errors_are_not_taken_for_the_compilers) {
+  for (const char* said : {"(C7508) looks bad", "(C7510)", "wgmma.mma_async instructions are serialized",
+                           "ptxas info : Compiling entry function 'k' 99999 bytes spill stores"})
+    compiled(small("#warning " + std::string(said) + "\n" + head + "{ y[n] = 1; }"));
+  for (const char* said : {"kernel launch from __device__ or __global__ functions",
+                           "device-side kernel launch", "Unresolved extern function 'malloc'"}) {
+    const CompileFailure failure =
+        failure_of(small("#error " + std::string(said) + "\n" + head + "{ y[n] = 1; }"));
+    BOOST_TEST((failure.stage == Stage::compile), failure.reason);
+    BOOST_TEST(has(failure.reason, "#error"), failure.reason);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_limit_of_spills_is_the_callers) {

@@ -58,6 +58,19 @@ BOOST_AUTO_TEST_CASE(a_refused_variant_is_a_rejection_with_words) {
   BOOST_TEST(!compiled.error().worker_lost);
 }
 
+BOOST_AUTO_TEST_CASE(what_no_card_could_launch_is_refused_without_one) {
+  CompileService service(options_for("softmax", 1, 60.0));
+  Workload w;
+  w.name = "w";
+  w.values = {{"R", 4}, {"C", 100}};
+  const auto compiled = service.compile(kernel("refused/more_threads_than_it_promises.cu"), {w});
+  BOOST_REQUIRE(!compiled.has_value());
+  BOOST_TEST((compiled.error().stage == Stage::screen));
+  BOOST_TEST(has(compiled.error().reason, "no card can launch it on w"), compiled.error().reason);
+  BOOST_TEST(has(compiled.error().diagnostics, "__launch_bounds__ promises 64 at most"),
+             compiled.error().diagnostics);
+}
+
 BOOST_AUTO_TEST_CASE(a_task_says_how_much_may_be_spilled) {
   const FreshCache copy("cuda-task");
   fs::copy(source_folder / "configs/tasks/softmax", copy.folder, fs::copy_options::recursive);

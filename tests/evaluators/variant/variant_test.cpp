@@ -96,6 +96,17 @@ BOOST_AUTO_TEST_CASE(a_constraint_that_fails_is_named_with_its_numbers) {
       check_constraints(made(example::cuda), attention(), workload("avo_mha", 0), cuda_facts).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(names_of_the_compiler_and_numbers_with_zeros_in_front_are_refused) {
+  const auto refused = [](const std::string& from, const std::string& to) {
+    const auto variant = make_variant(replaced(example::cpu, from, to), attention());
+    return variant ? std::string("accepted") : variant.error().message;
+  };
+  BOOST_TEST(refused("tunables:", "tunables:\n  __CUDACC__: {values: [1, 2], default: 1}")
+                 .find("belongs to the compiler") != std::string::npos);
+  BOOST_TEST(refused("tunables:", "tunables:\n  A: {values: [010, 2], default: 2}").find("zeros in front") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(macros_are_sorted_and_typed) {
   const std::vector<std::string> expected{
       "D=64",         "DTYPE=float", "DTYPE_F32=1", "LAYOUT=LAYOUT_packed", "LAYOUT_packed=1",
@@ -160,8 +171,8 @@ BOOST_AUTO_TEST_CASE(an_argument_that_does_not_fit_its_type_says_which_would) {
   BOOST_TEST(error("4 * team * TILE", "TILE / 7")
                  .find("workspace.scratch.bytes: 'TILE / 7': must be a whole number") == 0u);
   BOOST_TEST(error("threads: team", "threads: 0").find("launch[0].threads: '0': must be at least 1") == 0u);
-  BOOST_TEST(error("\"num_cores\"", "\"1 / (B - 1)\"").find("let.team: '1 / (B - 1)': is inf (with B=1)") ==
-             0u);
+  BOOST_TEST(error("\"num_cores\"", "\"1 / (B - 1)\"")
+                 .find("let.team: '1 / (B - 1)': is infinite: is something divided by 0? (with B=1)") == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(the_design_example_plans_every_cuda_field) {
@@ -234,6 +245,21 @@ BOOST_AUTO_TEST_CASE(a_file_is_loaded_and_its_errors_carry_its_name_and_line) {
   BOOST_TEST(load_variant(file, attention()).id == made(example::cpu).id);
   std::filesystem::remove(file);
   BOOST_CHECK_THROW(load_variant(file, attention()), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_variant_for_one_target_is_refused_on_another_with_the_line_that_says_so) {
+  const Variant variant = made(example::cpu);
+  BOOST_TEST(check_target(variant, TargetKind::cpu).has_value());
+  const auto elsewhere = check_target(variant, TargetKind::cuda);
+  BOOST_REQUIRE(!elsewhere);
+  BOOST_TEST(elsewhere.error().message.find("target: is cpu, and this is cuda (say --target cpu") == 0u,
+             elsewhere.error().message);
+  BOOST_TEST(elsewhere.error().line > 1);
+  const auto file = std::filesystem::temp_directory_path() / "cultivar_variant_target_test.cpp";
+  std::ofstream(file) << example::cpu;
+  BOOST_CHECK_THROW(load_variant(file, attention(), TargetKind::cuda), InputError);
+  BOOST_TEST(load_variant(file, attention(), TargetKind::cpu).id == variant.id);
+  std::filesystem::remove(file);
 }
 
 BOOST_AUTO_TEST_CASE(every_seed_and_contender_of_the_tasks_is_a_legal_variant) {

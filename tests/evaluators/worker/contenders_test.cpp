@@ -39,8 +39,8 @@ struct Services {
   CompileService compiler{options()};
   DeviceService device{options()};
 
-  Compiled library(const std::string& macro) {
-    const fs::path file = testing::contender_library(folder.path(), macro);
+  Compiled library(const std::string& macro, const std::string& name = "") {
+    const fs::path file = testing::contender_library(folder.path(), macro, name);
     return library_contender(file.stem().string(), file, TargetKind::cpu);
   }
   EvaluateRequest request(const std::vector<std::string>& macros) {
@@ -125,10 +125,49 @@ BOOST_AUTO_TEST_CASE(one_that_hangs_is_named_and_the_run_goes_on_without_it) {
       e.diagnostics);
 }
 
+BOOST_AUTO_TEST_CASE(one_that_crashes_when_it_is_released_is_named_too) {
+  const Evaluation e = judged({"ENDS_BADLY", ""});
+  BOOST_TEST(has(e.diagnostics, "contender libENDS_BADLY: it has cost the worker, and is left out"),
+             e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "release on even"), e.diagnostics);
+  BOOST_TEST(e.workloads[0].ratios.count("libplain") == 1U);
+  BOOST_TEST(!e.worker_lost);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_strikes_after_it_has_returned_costs_the_variant_nothing) {
+  const Evaluation e = judged({"STRIKES_LATER"});
+  BOOST_TEST(has(e.diagnostics, "contender libSTRIKES_LATER: it "), e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "is left out"), e.diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_text_without_end_is_cut) {
+  const Evaluation e = judged({"TALKS"});
+  BOOST_TEST(has(e.diagnostics, "contender libTALKS: contender failed on even\neven: eeee"),
+             e.diagnostics.substr(0, 300));
+  BOOST_TEST(e.diagnostics.size() < 20000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_with_a_colon_is_still_that_name) {
+  EvaluateRequest r = request({});
+  for (const char* name : {"a", "a: b"}) {
+    const Compiled made = library(name == std::string("a") ? "" : "CRASHES", name);
+    r.contenders.emplace_back(made.variant.manifest.name, made);
+  }
+  const auto e = device.evaluate(r);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_TEST(e->measured(), e->reason << e->diagnostics);
+  BOOST_TEST(has(e->diagnostics, "contender liba: b: it has cost the worker, and is left out"),
+             e->diagnostics);
+  for (const WorkloadResult& w : e->workloads) BOOST_TEST(w.ratios.count("liba") == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_contender_is_told_and_the_run_goes_on) {
   const Evaluation e = judged({"OLD_ABI"});
-  BOOST_TEST(has(e.diagnostics, "contender libOLD_ABI: load failed on even"), e.diagnostics);
-  BOOST_TEST(has(e.diagnostics, "built with version 0"), e.diagnostics);
+  BOOST_TEST(has(e.diagnostics, "contender libOLD_ABI: it cannot be used\n"), e.diagnostics);
+  const std::size_t said = e.diagnostics.find("built with version 0");
+  BOOST_TEST(said != std::string::npos, e.diagnostics);
+  BOOST_TEST(e.diagnostics.find("built with version 0", said + 1) ==
+             std::string::npos);  // once, not by workload
 }
 
 BOOST_AUTO_TEST_CASE(the_gate_takes_a_library_for_a_side_and_checks_it) {

@@ -228,6 +228,16 @@ BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_befor
   BOOST_TEST((compiled.error().stage == Stage::lint));
 }
 
+BOOST_AUTO_TEST_CASE(a_variant_of_another_target_is_refused_even_where_its_source_would_compile) {
+  Variant variant = load_variant(kHonest, softmax().task);
+  variant.manifest.target = TargetKind::cuda;
+  const auto compiled = softmax().compiler.compile(variant, {rows_and_columns(64, 64)});
+  BOOST_REQUIRE(!compiled);
+  BOOST_TEST((compiled.error().stage == Stage::lint));
+  BOOST_TEST(compiled.error().reason.find("--target cuda") != std::string::npos, compiled.error().reason);
+  BOOST_TEST(!softmax().compiler.compile_contender(variant, {rows_and_columns(64, 64)}).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   House house("softmax");
   EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));

@@ -1,6 +1,6 @@
 /* A contender for softmax on the cpu, as a user would write one from cultivar_contender.h alone; and, by
  * macros, what contenders get wrong: OLD_ABI, NO_LAUNCH, OTHER_TASK, OTHER_TARGET, REFUSES, FAILS_TO_PREPARE,
- * FAILS, CRASHES, HANGS, WRONG, LEAVES_SOME, WRITES_BEHIND, CHANGES_INPUT. */
+ * FAILS, TALKS, CRASHES, HANGS, ENDS_BADLY, STRIKES_LATER, WRONG, LEAVES_SOME, WRITES_BEHIND, CHANGES_INPUT. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,16 @@ struct plan {
 };
 
 static char error_text[160] = "";
+
+#ifdef STRIKES_LATER
+#include <pthread.h>
+#include <unistd.h>
+static void* strike(void* nothing) {
+  usleep(20000); /* the contender has long returned */
+  abort();
+  return nothing;
+}
+#endif
 
 const cultivar_contender_description* cultivar_contender_describe(void) {
   static cultivar_contender_description told = {CULTIVAR_CONTENDER_ABI, "plain", "1.0", "softmax", "cpu"};
@@ -50,6 +60,13 @@ int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload, 
     snprintf(error_text, sizeof error_text, "1000 columns alone, and this is %ld", plan.columns);
     return CULTIVAR_CONTENDER_UNSUPPORTED;
   }
+#endif
+#ifdef TALKS
+  return CULTIVAR_CONTENDER_FAILED;
+#endif
+#ifdef STRIKES_LATER
+  pthread_t thread;
+  pthread_create(&thread, NULL, strike, NULL);
 #endif
 #ifdef FAILS_TO_PREPARE
   snprintf(error_text, sizeof error_text, "its licence has run out");
@@ -102,9 +119,19 @@ int32_t cultivar_contender_launch(void* handle, void* const* data, void* stream)
 #endif
 
 void cultivar_contender_release(void* handle) {
+#ifdef ENDS_BADLY
+  abort();
+#endif
   free(handle);
 }
 
 const char* cultivar_contender_last_error(void) {
+#ifdef TALKS
+  const size_t size = 50000000;
+  char* text = malloc(size);
+  memset(text, 'e', size);
+  text[size - 1] = 0;
+  return text;
+#endif
   return error_text;
 }

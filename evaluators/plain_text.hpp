@@ -1,0 +1,15 @@
+// Text of others - compilers, candidates, contenders - made fit to be shown and kept.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cultivar {
+
+// Control characters are spelled out (\x1b), so that no text moves a terminal's cursor. Line ends and tabs
+// stay.
+std::string plain_text(std::string_view);
+// One line of at most so many bytes; what is left out is marked. Never ends within a UTF-8 character.
+std::string plain_line(std::string_view, std::size_t most_bytes);
+
+}  // namespace cultivar

@@ -1,0 +1,32 @@
+#include "evaluators/plain_text.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/evaluation.hpp"
+
+using namespace cultivar;
+
+BOOST_AUTO_TEST_SUITE(plain_text)
+
+BOOST_AUTO_TEST_CASE(control_characters_are_spelled_out_and_letters_stay) {
+  BOOST_TEST(cultivar::plain_text("a\x1b[31mb\tc\nd\r\ne\rf\x7f") == "a\\x1b[31mb\tc\nd\ne\\x0df\\x7f");
+  BOOST_TEST(cultivar::plain_text("\xc2\x9b"
+                                  "31m \xc3\xa9 \xe2\x80\xa6") == "\\x9b31m \xc3\xa9 \xe2\x80\xa6");
+  BOOST_TEST(cultivar::plain_text(std::string("\0", 1)) == "\\x00");
+}
+
+BOOST_AUTO_TEST_CASE(a_line_is_cut_between_characters_and_says_so) {
+  BOOST_TEST(plain_line("short\nof two", 100) == "short of two");
+  BOOST_TEST(plain_line("abcdef", 4) == "abcd ...");
+  BOOST_TEST(plain_line("abc\xc3\xa9", 4) == "abc ...");
+  BOOST_TEST(plain_line("abcd", 4) == "abcd");
+}
+
+BOOST_AUTO_TEST_CASE(a_rejection_is_fit_to_be_shown_whoever_wrote_its_reason) {
+  const Evaluation e = rejection(Stage::compile, "error: \x1b[2J" + std::string(100000, 'x'), "a\x1b]0;b\n");
+  BOOST_TEST(e.reason.size() < 1000U);
+  BOOST_TEST(e.reason.starts_with("error: \\x1b[2Jxxx"));
+  BOOST_TEST(e.diagnostics == "a\\x1b]0;b\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
