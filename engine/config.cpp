@@ -71,7 +71,7 @@ EvaluationConfig evaluation_defaults(TargetKind target) {
   EvaluationConfig e;
   if (target == TargetKind::cuda) {
     e.profile = EvaluationConfig::Profiles::elites;
-    e.workers_per_device = 3;
+    e.workers_per_device = 4;
   }
   return e;
 }

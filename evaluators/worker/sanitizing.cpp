@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
+#include <utility>
 
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/worker/process.hpp"
@@ -64,24 +65,37 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
     missing_ = "compute-sanitizer was not found in PATH or /usr/local/cuda/bin";
     return;
   }
-  for (const std::string name : {"memcheck", "racecheck"}) {
+  const auto add = [&](const std::string& name, const std::vector<std::string>& more, bool after_a_loss) {
     const fs::path log = new_log(given.cache, name);
     // Each buffer is an allocation of its own then, so that memcheck knows where it ends.
     std::vector<std::string> words = {
         "env",        "CULTIVAR_SANITIZED=1", sanitizer.string(), "--tool", name,
         "--log-file", log.string(),           "--print-limit",    "4",      "--show-backtrace",
         "no"};
-    if (name == "memcheck") words.insert(words.end(), {"--report-api-errors", "no"});
+    words.insert(words.end(), more.begin(), more.end());
     ServiceOptions options = given;
     options.launcher.insert(options.launcher.end(), words.begin(), words.end());
-    tools_.emplace_back(new Tool{name, log, WorkerLink(options, "measure")});
-  }
+    tools_.emplace_back(new Tool{name, log, after_a_loss, WorkerLink(options, "measure")});
+  };
+  add("memcheck", {"--report-api-errors", "no"}, false);
+  add("racecheck", {}, false);
+  // Racecheck's own analysis of what it has found was seen to crash (CUDA 13.0, a kernel of one's own
+  // loading); the bare hazards are more than anybody wants to read, but they are told.
+  add("racecheck", {"--racecheck-report", "hazard"}, true);
 }
 
 Sanitizing::Outcome Sanitizing::run(const Compiled& compiled, const WorkerLink::Progress& progress) {
   if (!missing_.empty()) return {std::nullopt, missing_};
   Outcome outcome;
+  std::string why;  // nothing is known of the tool before
+  bool lost = false;
+  const auto note = [&] {
+    if (!why.empty()) outcome.note += (outcome.note.empty() ? "" : "; ") + std::exchange(why, {});
+  };
   for (const auto& tool : tools_) {
+    if (tool->after_a_loss && !lost) continue;
+    if (!tool->after_a_loss) note();
+    why.clear();
     EvaluateRequest request;
     request.variant = compiled;
     request.stop_after = Stage::edge;
@@ -90,6 +104,7 @@ Sanitizing::Outcome Sanitizing::run(const Compiled& compiled, const WorkerLink::
                                         kSeconds, kSlower * run_deadline_s_, [&](const std::string& at) {
                                           if (progress) progress(tool->name + ": " + at);
                                         });
+    lost = !answer && answer.error().kind == LinkTrouble::Kind::lost;
     tool->link.stop(kGoodbyeSeconds);
     const Expected<std::string> text = read_file(tool->log);
     std::error_code ignored;
@@ -102,7 +117,6 @@ Sanitizing::Outcome Sanitizing::run(const Compiled& compiled, const WorkerLink::
                                 tool->name, log.findings));
       return outcome;
     }
-    std::string why;
     if (!answer)
       why = answer.error().error.message;
     else if (!log.ended)
@@ -110,11 +124,9 @@ Sanitizing::Outcome Sanitizing::run(const Compiled& compiled, const WorkerLink::
     else if (const auto evaluation = answer->get<Evaluation>(); !evaluation.measured())
       why =
           fmt::format("the variant failed under it, at {}: {}", name_of(evaluation.stage), evaluation.reason);
-    if (!why.empty()) {
-      const std::string first = why.substr(0, why.find('\n'));
-      outcome.note += fmt::format("{}{}: {}", outcome.note.empty() ? "" : "; ", tool->name, first);
-    }
+    if (!why.empty()) why = fmt::format("{}: {}", tool->name, why.substr(0, why.find('\n')));
   }
+  note();
   return outcome;
 }
 

@@ -36,6 +36,7 @@ class Sanitizing {
   struct Tool {
     std::string name;
     std::filesystem::path log;
+    bool after_a_loss;  // only where the one before was lost
     WorkerLink link;
   };
   std::string missing_;  // why there is none

@@ -59,9 +59,13 @@ std::string with_extra(const std::string& source, const std::vector<Workload>& w
 )",
                                                 cost));
   return made + R"(
-extern "C" __global__ void planted_extra(void*, int turns) {
+extern "C" __global__ void planted_extra(void* o, int turns) {
   unsigned x = threadIdx.x;
-  for (int i = 0; i < turns; ++i) asm volatile("mad.lo.u32 %0, %0, %0, 12345;" : "+r"(x));
+  for (int i = 0; i < turns; ++i) x = x * x + 12345u;
+  if (x == 0x9e3779b9u) {  // so that the loop is not left out; it changes nothing
+    volatile unsigned* const word = static_cast<unsigned*>(o);
+    *word = *word;
+  }
 }
 )";
 }
