@@ -1,8 +1,10 @@
 # Text files as constants of the program: cultivar_embed(target name file...) makes "embedded/<name>.hpp"
-# with one `inline constexpr std::string_view` in cultivar::<name> for each file, named after it (dots become underscores).
+# with one `inline constexpr std::string_view` in cultivar::<name> for each file, named after it (dots become underscores),
+# and `all`: pairs of file name and text.
 function(cultivar_embed target name)
   set(header ${CMAKE_BINARY_DIR}/embedded/embedded/${name}.hpp)
-  set(body "// Generated from text files; see cmake/CultivarEmbed.cmake.\n#pragma once\n#include <string_view>\n\nnamespace cultivar::${name} {\n")
+  set(body "// Generated from text files; see cmake/CultivarEmbed.cmake.\n#pragma once\n#include <string_view>\n#include <utility>\n\nnamespace cultivar::${name} {\n")
+  set(all "")
   foreach(file ${ARGN})
     get_filename_component(stem ${file} NAME)
     string(REGEX REPLACE "\\.in$" "" stem ${stem})
@@ -10,7 +12,9 @@ function(cultivar_embed target name)
     file(READ ${file} text)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     string(APPEND body "inline constexpr std::string_view ${identifier} = R\"~~~(${text})~~~\";\n")
+    string(APPEND all "    {\"${stem}\", ${identifier}},\n")
   endforeach()
+  string(APPEND body "inline constexpr std::pair<std::string_view, std::string_view> all[] = {\n${all}};\n")
   string(APPEND body "}  // namespace cultivar::${name}\n")
   file(GENERATE OUTPUT ${header} CONTENT "${body}")
   target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/embedded)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 
 #include "operators/registry.hpp"
 #include "population/selection.hpp"
@@ -16,26 +17,39 @@ Breeding::Breeding(const Config& config, Task task, std::vector<Workload> worklo
       facts_(std::move(facts)),
       source_of_(std::move(source_of)),
       islands_(config.population),
-      portfolio_(make_portfolio()) {}
+      portfolio_(make_portfolio()),
+      bandit_(
+          [this] {
+            std::vector<double> priors;
+            for (const Portfolio::Arm& arm : portfolio_.arms()) priors.push_back(arm.weight);
+            return priors;
+          }(),
+          config.portfolio) {}
 
 Portfolio Breeding::make_portfolio() const {
   std::vector<Portfolio::Share> shares;
   for (const OperatorShare& share : config_.operators)
-    shares.push_back({make_operator(share.name, config_.seed), share.weight});
+    shares.push_back(
+        {make_operator(share.name, {config_.seed, config_.asking.rounds}), share.weight, share.models});
   return Portfolio(std::move(shares));
 }
 
-std::optional<Bred> Breeding::breed() {
+std::optional<Offspring> Breeding::breed(const Room& room) {
   const int first_island = static_cast<int>(bred_ % islands_.count());
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
-  RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id()));
+  RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
+  const auto open = [&](const Portfolio::Arm& arm) {
+    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model));
+  };
+  const std::vector<double> shares = bandit_.shares();
   // A proposal that was made before is not made again. How often to try is a bound, not a promise: an
   // operator that draws at random may still know something new when all tries met old acquaintances.
   constexpr int kTries = 12;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % islands_.count();
     bool any = false;
-    for (Operator* op : portfolio_.order(stream)) {
+    for (const Portfolio::Arm* arm : portfolio_.order(stream, open, shares)) {
+      Operator* op = arm->op;
       Surroundings surroundings{
           task_,
           workloads_,
@@ -44,6 +58,13 @@ std::optional<Bred> Breeding::breed() {
           source_of_,
           island,
           choose_parents(islands_, archive_, config_.population, island, op->parents_wanted(), stream)};
+      if (op->asks()) {
+        auto brief = op->plan(surroundings, stream);
+        if (!brief) continue;
+        brief->op = op->name();
+        brief->model = arm->model;
+        return Asking{std::move(*brief), stream_name};
+      }
       auto proposal = op->propose(surroundings, stream);
       if (!proposal) continue;
       any = true;
@@ -77,9 +98,30 @@ std::optional<IndividualId> Breeding::twin_by_machine_code(const std::string& ha
   return novelty_.with_machine_code(hash);
 }
 
-void Breeding::admit(const Individual& individual) {
+void Breeding::ask(const Brief& brief) {
+  open_.emplace(++asked_, brief);
+  briefs_.push_back(brief);
+  ++bred_;
+  lessons_.push_back(static_cast<std::int32_t>(-asked_));
+  portfolio_.asked(brief, archive_);
+}
+
+void Breeding::give_up(std::int64_t asking, double usd) {
+  const Brief& brief = open_.at(asking);
+  bandit_.tried(portfolio_.arm_of(brief.op, brief.model), usd, 0.0);
+  open_.erase(asking);
+}
+
+void Breeding::admit(const Individual& individual, std::int64_t asking) {
   archive_.add(individual);
   novelty_.add_variant(individual.variant_id, individual.id);
+  const std::string model = asking != 0 ? open_.at(asking).model : std::string();
+  trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
+                     static_cast<float>(individual.descent.usd)});
+  if (asking != 0) {  // it was bred when it was asked for
+    open_.erase(asking);
+    return;
+  }
   if (individual.descent.op == "seed")
     ++seeds_in_flight_;
   else if (individual.descent.op != "submit")
@@ -91,7 +133,7 @@ void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
 }
 
 std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fitness,
-                                       IndividualId duplicate_of) {
+                                       IndividualId duplicate_of, double device_seconds) {
   archive_.judge(id, measured, fitness, duplicate_of);
   const Member member = archive_.member(id);
   if (member.op == "seed") --seeds_in_flight_;
@@ -103,7 +145,10 @@ std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fi
       islands_.settle(id, fitness, member.island);
     if (looks_better(fitness)) waiting_.insert(id);
   }
-  judged_.push_back(static_cast<std::int32_t>(id));
+  ++judged_;
+  lessons_.push_back(static_cast<std::int32_t>(id));
+  const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
+  bandit_.tried(trial.arm, trial.usd, device_seconds);
   portfolio_.observe(id, archive_);
   return islands_.judged();
 }
@@ -114,6 +159,9 @@ void Breeding::compared(IndividualId challenger, bool better) {
 }
 
 void Breeding::promote(IndividualId id) {
+  if (incumbent_ != 0 && archive_.fitness(incumbent_) > 0 && archive_.fitness(id) > 0)
+    bandit_.gained(trials_.at(static_cast<std::size_t>(id - 1)).arm,
+                   std::log(archive_.fitness(id) / archive_.fitness(incumbent_)));
   incumbent_ = id;
   winner_ = 0;
   if (control_ == 0) control_ = id;
@@ -131,7 +179,11 @@ void Breeding::expel(IndividualId id) {
 
 void Breeding::rebuild_operators() {
   portfolio_ = make_portfolio();
-  for (const std::int32_t id : judged_) portfolio_.observe(id, archive_);
+  for (const std::int32_t lesson : lessons_)
+    if (lesson > 0)
+      portfolio_.observe(lesson, archive_);
+    else
+      portfolio_.asked(briefs_.at(static_cast<std::size_t>(-lesson - 1)), archive_);
 }
 
 std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant& variant,

@@ -4,13 +4,16 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/config.hpp"
+#include "operators/bandit.hpp"
 #include "operators/operator.hpp"
 #include "operators/portfolio.hpp"
 #include "population/archive.hpp"
@@ -26,6 +29,21 @@ struct Bred {
   std::string stream;                            // the name of the random stream it was drawn from
 };
 
+// A question to a language model that may become a proposal.
+struct Asking {
+  Brief brief;
+  std::string stream;
+};
+using Offspring = std::variant<Bred, Asking>;
+
+// What there is room for beside a proposal that needs no model: a fact of the moment, which the record keeps.
+struct Room {
+  bool questions = false;        // may another question go out?
+  std::set<std::string> closed;  // models that are not asked any more
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
 // Not thread-safe. Holds no sources and no samples.
 class Breeding {
  public:
@@ -34,8 +52,12 @@ class Breeding {
 
   // --- Decisions, which change nothing. ---
 
-  // The next proposal. nullopt: no operator has anything new, given who is in flight.
-  std::optional<Bred> breed();
+  // The next proposal, or what is asked for one. nullopt: no operator has anything new, given who is in
+  // flight.
+  std::optional<Offspring> breed(const Room&);
+  // By arm of the portfolio: how likely each is to be asked next.
+  std::vector<double> shares() const { return bandit_.shares(); }
+  const std::vector<Portfolio::Arm>& arms() const { return portfolio_.arms(); }
   // May proposals be made? Only when every seed has been judged and somebody was measured.
   bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
   bool seeds_judged() const { return seeds_in_flight_ == 0; }
@@ -48,10 +70,15 @@ class Breeding {
 
   // --- History, in the order of the record. ---
 
-  void admit(const Individual&);  // proposed; its id is next_id()
+  // Asked: its number is next_asking(). It stays open until an individual comes of it, or it is given up.
+  void ask(const Brief&);
+  void give_up(std::int64_t asking, double usd);
+  // Proposed; its id is next_id(). `asking`: the question that it came of; 0: none.
+  void admit(const Individual&, std::int64_t asking = 0);
   // A kernel that goes on to the device: later ones with equal machine code are its duplicates.
   void claim_machine_code(IndividualId, const std::string& hash);
-  std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of);
+  std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
+                               double device_seconds = 0.0);
   void compared(IndividualId challenger, bool better);  // by the gate
   void promote(IndividualId);
   void expel(IndividualId);  // wrong at its confirmation
@@ -61,6 +88,8 @@ class Breeding {
   // Won its comparison, and its confirmation is still owed; 0: nobody.
   IndividualId winner() const { return winner_; }
   IndividualId next_id() const { return archive_.size() + 1; }
+  std::int64_t next_asking() const { return asked_ + 1; }
+  const std::map<std::int64_t, Brief>& open_askings() const { return open_; }
   IndividualId incumbent() const { return incumbent_; }
   IndividualId control() const { return control_; }  // the first incumbent, for ever
   const Archive& archive() const { return archive_; }
@@ -68,7 +97,7 @@ class Breeding {
   const Task& task() const { return task_; }
   const std::vector<Workload>& workloads() const { return workloads_; }
   const Facts& facts() const { return facts_; }
-  std::int64_t judged() const { return static_cast<std::int64_t>(judged_.size()); }
+  std::int64_t judged() const { return judged_; }
 
  private:
   bool looks_better(double fitness) const;
@@ -83,10 +112,19 @@ class Breeding {
   Islands islands_;
   Novelty novelty_;
   Portfolio portfolio_;
-  std::vector<std::int32_t> judged_;  // in the order of judgement
-  std::set<IndividualId> waiting_;    // may challenge
+  Bandit bandit_;
+  std::vector<Brief> briefs_;           // of all questions
+  std::map<std::int64_t, Brief> open_;  // questions that nothing has come of yet
+  struct Trial {
+    std::uint32_t arm = 0;
+    float usd = 0.0F;
+  };
+  std::vector<Trial> trials_;  // by individual
+  std::vector<std::int32_t>
+      lessons_;                     // what operators learnt from, in order: individuals, or minus an asking
+  std::set<IndividualId> waiting_;  // may challenge
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
-  std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0;
+  std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
 };
 
 // What makes two compiled variants the same kernel: their machine code and their launch plans.

@@ -5,12 +5,12 @@
 #include <cctype>
 #include <cmath>
 
+#include "engine/asking_settings.hpp"
 #include "engine/model_settings.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
-#include "operators/registry.hpp"
 
 namespace cultivar {
 
@@ -66,28 +66,12 @@ IslandOptions read_population(const YamlNode& node) {
   return options;
 }
 
-std::vector<OperatorShare> read_operators(const YamlNode& node) {
-  std::vector<OperatorShare> shares;
-  const auto known = operator_names();
-  for (const auto& [name, weight] : node.map().entries()) {
-    for (const char* later : {"mutate", "crossover", "critique_repair", "agent"})
-      if (name == later)
-        weight.fail("'" + name + "' asks a language model, and this version has no such operator yet");
-    if (std::ranges::find(known, name) == known.end())
-      weight.fail("no operator is called '" + name + "'" + did_you_mean(name, known));
-    if (weight.number(0.0) > 0) shares.push_back({name, weight.number()});
-  }
-  if (shares.empty())
-    node.fail("at least one operator needs a positive weight, as in {tune: 3, crossover_knobs: 1}");
-  return shares;
-}
-
 // On a GPU a profile tells what a kernel runs into; on a cpu it knows little more than the time.
 EvaluationConfig evaluation_defaults(TargetKind target) {
   EvaluationConfig e;
   if (target == TargetKind::cuda) {
     e.profile = EvaluationConfig::Profiles::elites;
-    e.workers_per_device = 2;
+    e.workers_per_device = 3;
   }
   return e;
 }
@@ -299,8 +283,6 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
     read_contenders(*contenders, base, installation, extension, c);
   if (auto budget = map.optional("budget")) c.budget = read_budget(*budget, map.has("models"));
   if (auto population = map.optional("population")) c.population = read_population(*population);
-  c.operators = {{"tune", 3.0}, {"crossover_knobs", 1.0}};
-  if (auto operators = map.optional("operators")) c.operators = read_operators(*operators);
   c.evaluation = evaluation_defaults(c.target);
   if (auto evaluation = map.optional("evaluation")) c.evaluation = read_evaluation(*evaluation, c.target);
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
@@ -308,6 +290,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
   if (auto models = map.optional("models"))
     c.models = read_models(*models, base, c.budget.models.usd.has_value());
+  read_asking(map, base, c);
   refuse(map, "supervisor", "this version has no supervisor; remove this key");
   map.finish();
   return c;
@@ -380,8 +363,7 @@ std::string to_yaml(const Config& c) {
       "population: {{islands: {}, elites: {}, migrate_every: {}, immigrants: {}, tournament: {}, explore: "
       "{}}}\n",
       p.islands, p.elites, p.migrate_every, p.immigrants, p.tournament, p.explore);
-  yaml += "operators:\n";
-  for (const OperatorShare& share : c.operators) yaml += fmt::format("  {}: {}\n", share.name, share.weight);
+  yaml += asking_yaml(c);
   yaml += fmt::format(
       "evaluation:\n  depth: {}\n  compile_workers: {}\n  devices: [{}]\n  workers_per_device: {}\n  cores: "
       "{}\n  launcher: {}\n  "

@@ -11,7 +11,9 @@
 #include "evaluators/gate.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
+#include "operators/bandit.hpp"
 #include "operators/llm/model_config.hpp"
+#include "operators/prompts/prompt_kit.hpp"
 #include "population/islands.hpp"
 
 namespace cultivar {
@@ -25,6 +27,16 @@ struct Budget {
 struct OperatorShare {
   std::string name;
   double weight = 1.0;
+  std::vector<std::string> models = {};  // of one that asks: whom
+};
+
+// How language models are asked.
+struct AskingConfig {
+  int in_flight = 8;  // questions that are out, apart from EvaluationConfig::depth
+  int rounds = 3;     // repairs on one line of failures
+  PromptOptions prompts;
+  std::filesystem::path templates;               // *.md that replace ours of the same name; empty: none
+  std::vector<std::filesystem::path> knowledge;  // folders of notes, beside ours
 };
 
 struct EvaluationConfig {
@@ -59,7 +71,9 @@ struct Config {
   Budget budget;
   IslandOptions population;
   std::vector<OperatorShare> operators;
+  BanditOptions portfolio;  // learns where an operator asks a model, unless told otherwise
   std::vector<ModelConfig> models;
+  AskingConfig asking;
   EvaluationConfig evaluation;
   GateOptions gate;
   double gate_alpha = 0.01;  // the chance that any promotion of the whole run was noise

@@ -26,7 +26,7 @@ class Births {
       : query_(db,
                "SELECT i.id, variant_id, source_id, configuration, parents, op, island, state, machine_code, "
                "duplicate_of, "
-               "fitness FROM individuals i JOIN sources s ON s.number = i.source ORDER BY i.id") {}
+               "fitness, usd FROM individuals i JOIN sources s ON s.number = i.source ORDER BY i.id") {}
 
   Individual next(IndividualId id) {
     if (!query_.executeStep() || query_.getColumn(0).getInt64() != id)
@@ -39,6 +39,7 @@ class Births {
     i.descent.parents = json::parse(query_.getColumn(4).getText()).get<std::vector<IndividualId>>();
     i.descent.op = query_.getColumn(5).getString();
     i.descent.island = query_.getColumn(6).getInt();
+    i.descent.usd = query_.getColumn(11).getDouble();
     fates_.push_back({query_.getColumn(10).getDouble(),
                       static_cast<std::uint32_t>(query_.getColumn(9).getInt64()),
                       query_.getColumn(7).getInt() == 1, query_.getColumn(8).getString()});
@@ -73,14 +74,25 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
       listener.session();
     } else if (decision.kind == "propose") {
       const Individual individual = births.next(id);
-      listener.proposing(individual, decision.stream);
-      breeding.admit(individual);
+      const ProposalBody body = proposal_body(decision.body);
+      listener.proposing(individual, decision.stream, body);
+      breeding.admit(individual, body.asking);
+    } else if (decision.kind == "ask") {
+      const AskedQuestion question = asked_question(decision.body);
+      listener.asking(question, decision.stream);
+      breeding.ask(question.brief);
+    } else if (decision.kind == "give_up") {
+      const json body = json::parse(decision.body);
+      listener.giving_up(body.at("asking").get<std::int64_t>());
+      breeding.give_up(body.at("asking").get<std::int64_t>(), body.at("usd").get<double>());
     } else if (decision.kind == "judge") {
       auto& fate = births.fate(id);
       listener.judging(id, fate.duplicate_of);
       if (fate.duplicate_of == 0) breeding.claim_machine_code(id, fate.machine_code);
       fate.machine_code = {};
-      due = breeding.judge(id, fate.measured, fate.fitness, fate.duplicate_of);
+      const double device_s =
+          decision.body.empty() ? 0.0 : json::parse(decision.body).at("device_s").get<double>();
+      due = breeding.judge(id, fate.measured, fate.fitness, fate.duplicate_of, device_s);
     } else if (decision.kind == "challenge") {
       listener.challenging(id);
     } else if (decision.kind == "duel") {

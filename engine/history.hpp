@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/breeding.hpp"
+#include "engine/store/askings.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -14,7 +15,9 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void session() {}
-  virtual void proposing(const Individual&, const std::string& /*stream*/) {}
+  virtual void asking(const AskedQuestion&, const std::string& /*stream*/) {}
+  virtual void giving_up(std::int64_t /*asking*/) {}
+  virtual void proposing(const Individual&, const std::string& /*stream*/, const ProposalBody&) {}
   virtual void judging(IndividualId, IndividualId /*duplicate_of*/) {}
   virtual void migrated(const std::vector<Migration>& /*made*/, const std::vector<Migration>& /*recorded*/) {}
   virtual void challenging(IndividualId) {}

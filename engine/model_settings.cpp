@@ -163,6 +163,7 @@ void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
     m.file = path_of("file");
     std::error_code none;
     if (!fs::is_regular_file(m.file, none)) node.fail("no such file: " + m.file);
+    if (auto match = map.optional("match")) m.by_call = match->one_of({"request", "call"}) == "call";
   }
 }
 
@@ -315,6 +316,7 @@ std::string to_yaml(const std::vector<ModelConfig>& models) {
     if (m.provider == "command") line("answer: " + m.answer);
     if (!m.folder.empty()) line("folder: " + in_quotes(m.folder));
     if (!m.file.empty()) line("file: " + in_quotes(m.file));
+    if (m.by_call) line("match: call");
     if (m.max_output_tokens > 0) line(fmt::format("max_output_tokens: {}", m.max_output_tokens));
     if (m.effort != Effort::unset)
       line(fmt::format("effort: {}", kEfforts[static_cast<std::size_t>(m.effort)]));

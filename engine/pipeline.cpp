@@ -136,10 +136,11 @@ void WorkBoard::remove(IndividualId id) {
 }
 
 struct Pipeline::Graph {
-  using Steward = flow::multifunction_node<JobPtr, std::tuple<JobPtr, JobPtr>>;
+  using Steward = flow::multifunction_node<JobPtr, std::tuple<JobPtr, JobPtr, JobPtr>>;
   using Station = flow::async_node<JobPtr, JobPtr>;
 
-  Graph(Pipeline& pipeline, int compilers, int devices, std::function<void(JobPtr)> handler)
+  Graph(Pipeline& pipeline, Correspondence* correspondence, int compilers, int devices,
+        std::function<void(JobPtr)> handler)
       : threads(oneapi::tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(2, oneapi::tbb::global_control::active_value(
                                              oneapi::tbb::global_control::max_allowed_parallelism))),
@@ -152,9 +153,19 @@ struct Pipeline::Graph {
                   ports = nullptr;
                 }),
         compile(graph, flow::unlimited, station(compile_lane)),
-        measure(graph, flow::unlimited, station(measure_lane)) {
+        measure(graph, flow::unlimited, station(measure_lane)),
+        propose(graph, flow::unlimited, [correspondence](const JobPtr& job, Station::gateway_type& gateway) {
+          gateway.reserve_wait();
+          correspondence->ask(*job->order, [&gateway, job](ServedResult answer) {
+            job->answer = std::move(answer);
+            gateway.try_put(job);
+            gateway.release_wait();
+          });
+        }) {
     flow::make_edge(flow::output_port<0>(steward), compile);
     flow::make_edge(flow::output_port<1>(steward), measure);
+    flow::make_edge(flow::output_port<2>(steward), propose);
+    flow::make_edge(propose, steward);
     flow::make_edge(compile, steward);
     flow::make_edge(measure, steward);
   }
@@ -174,14 +185,14 @@ struct Pipeline::Graph {
   flow::graph graph;
   Lane compile_lane, measure_lane;
   Steward steward;
-  Station compile, measure;
+  Station compile, measure, propose;
   Steward::output_ports_type* ports = nullptr;  // of the steward's present call
 };
 
-Pipeline::Pipeline(Evaluator& evaluator, std::function<void(JobPtr)> steward)
+Pipeline::Pipeline(Evaluator& evaluator, Correspondence* correspondence, std::function<void(JobPtr)> steward)
     : evaluator_(evaluator),
       lease_(evaluator.timing_needs_quiet()),
-      graph_(std::make_unique<Graph>(*this, std::max(1, evaluator.compile_workers()),
+      graph_(std::make_unique<Graph>(*this, correspondence, std::max(1, evaluator.compile_workers()),
                                      std::max(1, evaluator.device_workers()), std::move(steward))) {}
 
 Pipeline::~Pipeline() {
@@ -198,6 +209,10 @@ void Pipeline::measure(JobPtr job) {
   lease_.expect_measure();
   board_.put(job->id, "waiting for the device");
   std::get<1>(*graph_->ports).try_put(std::move(job));
+}
+
+void Pipeline::ask(JobPtr job) {
+  std::get<2>(*graph_->ports).try_put(std::move(job));
 }
 
 void Pipeline::wake() {

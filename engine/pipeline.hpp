@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/correspondence.hpp"
 #include "engine/evaluator.hpp"
 #include "engine/quiet_lease.hpp"
 
 namespace cultivar {
 
 struct Job {
-  enum class Kind { evaluate, duel, confirm, profile } kind = Kind::evaluate;
+  enum class Kind { evaluate, duel, confirm, profile, ask } kind = Kind::evaluate;
   IndividualId id = 0;
 
   // To be compiled: the individual itself, and then the others that the job needs.
@@ -29,7 +30,12 @@ struct Job {
   std::optional<GateRequest> duel;
   std::optional<ProfileRequest> profiling;
 
+  // To be asked: a turn of a question's dialogue. `id` is 0.
+  std::int64_t asking = 0;
+  std::optional<ChatOrder> order;
+
   // What came back.
+  std::optional<ServedResult> answer;
   std::vector<tl::expected<Compiled, Evaluation>> compiled;
   std::optional<Evaluation> evaluation;
   std::optional<GateReport> report;
@@ -59,13 +65,15 @@ class WorkBoard {
 class Pipeline {
  public:
   // `steward` is called with each job that comes back, and with nullptr for each wake(); never twice at a
-  // time, from changing threads. It must not throw. The evaluator outlives the pipeline.
-  Pipeline(Evaluator&, std::function<void(JobPtr)> steward);
+  // time, from changing threads. It must not throw. The evaluator, and the correspondence if there is one,
+  // outlive the pipeline.
+  Pipeline(Evaluator&, Correspondence*, std::function<void(JobPtr)> steward);
   ~Pipeline();  // waits for everything in flight
 
   // Only from within the steward.
   void compile(JobPtr);
   void measure(JobPtr);  // duels, confirmations and profiles before evaluations
+  void ask(JobPtr);      // any number at a time: no thread waits for an answer
   // Cores for the steward's own heavy work; false: not now, something is being timed. The work must be ended.
   bool begin_thinking() { return lease_.try_begin(); }
   void end_thinking() { lease_.end_compile(); }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/asking_settings.hpp"
 #include "engine/history.hpp"
 #include "engine/recorded_run.hpp"
 #include "engine/search.hpp"
@@ -18,17 +19,43 @@ namespace {
 // Makes each decision again just before the record says what it was.
 class Replayer : public Listener {
  public:
-  Replayer(const Record& record, Breeding& breeding) : record_(record), breeding_(breeding) {}
+  Replayer(const Record& record, Breeding& breeding, const PromptKit& kit)
+      : record_(record), breeding_(breeding), kit_(kit) {}
 
   void session() override { breeding_.rebuild_operators(); }
 
-  void proposing(const Individual& recorded, const std::string& stream) override {
+  void asking(const AskedQuestion& recorded, const std::string& stream) override {
+    ++report.questions;
+    questions_.emplace(recorded.number, recorded);
+    const auto bred = breeding_.breed(recorded.room);
+    const Asking* again = bred ? std::get_if<Asking>(&*bred) : nullptr;
+    if (!again || again->brief != recorded.brief || again->stream != stream)
+      differ(fmt::format("question {}: recorded {} to {} about {} on {}, replayed {}", recorded.number,
+                         recorded.brief.op, recorded.brief.model, json(recorded.brief.parents).dump(), stream,
+                         again ? fmt::format("{} to {} about {} on {}", again->brief.op, again->brief.model,
+                                             json(again->brief.parents).dump(), again->stream)
+                               : std::string("none")));
+    if (recorded.number != breeding_.next_asking())
+      differ(fmt::format("question {} is recorded out of order", recorded.number));
+  }
+
+  // The recorded answers must lead to no proposal; a call that failed has no answer at its end.
+  void giving_up(std::int64_t number) override {
+    const RecordedDialogue dialogue =
+        recorded_dialogue(record_, breeding_.archive(), breeding_.task(), kit_, questions_.at(number));
+    if (dialogue.move && std::holds_alternative<Proposal>(*dialogue.move))
+      differ(fmt::format("question {} is recorded as given up, but its answers make a proposal", number));
+  }
+
+  void proposing(const Individual& recorded, const std::string& stream, const ProposalBody& body) override {
     if (recorded.descent.op == "seed" || recorded.descent.op == "submit") return;
     ++report.proposals;
-    const auto bred = breeding_.breed();
+    if (body.asking != 0) return proposing_answer(recorded, body.asking);
+    const auto offspring = breeding_.breed(body.room);
+    const Bred* bred = offspring ? std::get_if<Bred>(&*offspring) : nullptr;
     if (!bred)
-      return differ(
-          fmt::format("proposal {}: the record has one, the replay has nothing to propose", recorded.id));
+      return differ(fmt::format("proposal {}: the record has one, the replay {}", recorded.id,
+                                offspring ? "asks a model" : "has nothing to propose"));
     const Descent& descent = bred->proposal.descent;
     const std::string id = bred->variant ? bred->variant->id : sha256_hex(bred->proposal.source);
     if (id != recorded.variant_id || descent.op != recorded.descent.op ||
@@ -72,8 +99,27 @@ class Replayer : public Listener {
     constexpr std::size_t kEnough = 50;
     if (report.differences.size() < kEnough) report.differences.push_back(std::move(text));
   }
-  const Record& record_;  // both outlive the replayer
+  // The same answers must make the same variant.
+  void proposing_answer(const Individual& recorded, std::int64_t asking) {
+    const AskedQuestion& question = questions_.at(asking);
+    const RecordedDialogue dialogue =
+        recorded_dialogue(record_, breeding_.archive(), breeding_.task(), kit_, question);
+    const Proposal* proposal = dialogue.move ? std::get_if<Proposal>(&*dialogue.move) : nullptr;
+    if (!proposal)
+      return differ(
+          fmt::format("proposal {}: the answers recorded for question {} make none", recorded.id, asking));
+    const auto variant = make_variant(proposal->source, breeding_.task(), proposal->configuration);
+    const std::string id = variant ? variant->id : sha256_hex(proposal->source);
+    if (id != recorded.variant_id || question.brief.op != recorded.descent.op ||
+        question.brief.parents != recorded.descent.parents)
+      differ(fmt::format("proposal {}: recorded {}, the answers to question {} make {}", recorded.id,
+                         recorded.variant_id.substr(0, 12), asking, id.substr(0, 12)));
+  }
+
+  const Record& record_;  // all three outlive the replayer
   Breeding& breeding_;
+  const PromptKit& kit_;
+  std::map<std::int64_t, AskedQuestion> questions_;
 };
 
 }  // namespace
@@ -90,7 +136,8 @@ Expected<ReplayReport> replay(const fs::path& run_folder, const Surface& surface
     const Task task = load_task(config.task_folder);
     Breeding breeding(config, task, task.workloads(config.workloads)->workloads, facts_in(facts.environment),
                       [&](const std::string& source_id) { return record->source_named(source_id); });
-    Replayer replayer(*record, breeding);
+    const PromptKit kit = prompt_kit(config.asking);
+    Replayer replayer(*record, breeding, kit);
     retell(*record, breeding, replayer);
     const IndividualId best = record->best().value_or(0);
     if (breeding.incumbent() != best)

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/asking_settings.hpp"
+#include "engine/correspondence.hpp"
 #include "engine/history.hpp"
 #include "engine/recorded_run.hpp"
 #include "engine/search_loop.hpp"
@@ -49,14 +51,16 @@ Config relative_to(const RunFolder& folder, Config config) {
   relative(config.task_folder);
   for (auto& seed : config.seeds) relative(seed);
   for (auto& contender : config.contenders) relative(contender);
+  if (!config.asking.templates.empty()) relative(config.asking.templates);
+  for (auto& notes : config.asking.knowledge) relative(notes);
   return config;
 }
 
 // Candidates, a user's machine or a full disk may all stop a search from beginning; each says so in its own
 // words.
 Outcome run_session(const Config& config, const RunFolder& folder, Journal& journal, Breeding& breeding,
-                    Evaluator& evaluator, const Faces& faces, const std::atomic<bool>& stop,
-                    const std::string& what) {
+                    Evaluator& evaluator, ChatModels models, const Faces& faces,
+                    const std::atomic<bool>& stop, const std::string& what) {
   const double elapsed = journal.record().summary().elapsed_s;
   std::vector<std::string> troubles = evaluator.left_out();
   if (!journal.recovery().empty()) troubles.push_back(journal.recovery());
@@ -65,7 +69,11 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
     step.set("state", "running");
     step.set("stop_reason", "");
     step.set("budget",
-             json{{"wall", config.budget.wall_s}, {"evaluations", config.budget.evaluations}}.dump());
+             json{{"wall", config.budget.wall_s},
+                  {"evaluations", config.budget.evaluations},
+                  {"usd", config.budget.models.usd ? json(*config.budget.models.usd) : json()},
+                  {"tokens", config.budget.models.tokens ? json(*config.budget.models.tokens) : json()}}
+                 .dump());
     step.set("config", to_yaml(relative_to(folder, config)));
     step.event("session", 0, what);
     for (const std::string& text : troubles) step.event("trouble", 0, text);
@@ -76,7 +84,15 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
     for (const std::string& text : troubles) faces.event({elapsed, "trouble", text, 0});
   }
   try {
-    return SearchLoop(config, folder, journal, breeding, evaluator, faces, stop).run();
+    std::unique_ptr<Correspondence> correspondence;
+    if (!models.empty()) {
+      auto talk = Correspondence::open(config, std::move(models), folder, journal);
+      if (!talk) return {Outcome::Stop::failed, talk.error().message, breeding.incumbent()};
+      correspondence = std::move(*talk);
+    }
+    const PromptKit kit = prompt_kit(config.asking);
+    return SearchLoop(config, folder, journal, breeding, evaluator, correspondence.get(), kit, faces, stop)
+        .run();
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
@@ -109,6 +125,8 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                                const Faces& faces, const std::atomic<bool>& stop) {
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   const Task task = load_task(config.task_folder);
+  auto models = make_models(config);  // a key that is missing is said before anything is made
+  if (!models) return tl::make_unexpected(models.error());
   for (const auto* sources :
        {&config.seeds, &config.contenders})  // a bad one is said before anything is made
     for (const fs::path& file : *sources) load_variant(file, task, config.target);
@@ -142,7 +160,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   if (!journal) return tl::make_unexpected(journal.error());
   Breeding breeding(own, own_task, workloads, facts_in(facts.environment),
                     [&](const std::string& source_id) { return journal->record().source_named(source_id); });
-  return run_session(own, folder, *journal, breeding, *evaluator, faces, stop, "begun");
+  return run_session(own, folder, *journal, breeding, *evaluator, std::move(*models), faces, stop, "begun");
 }
 
 Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
@@ -163,6 +181,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
         return tl::make_unexpected(restored.error());
       const Config config = recorded_config(facts.config_yaml, folder, overrides, surface);
       const Task task = load_task(config.task_folder);
+      auto models = make_models(config);
+      if (!models) return tl::make_unexpected(models.error());
       const auto evaluator = evaluator_for(config, config.task_folder, surface);
       for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
@@ -182,7 +202,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       Listener nobody;
       retell(journal->record(), breeding, nobody);
       breeding.rebuild_operators();
-      return run_session(config, folder, *journal, breeding, *evaluator, faces, stop, "resumed");
+      return run_session(config, folder, *journal, breeding, *evaluator, std::move(*models), faces, stop,
+                         "resumed");
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@
 
 namespace cultivar {
 
-// Something worth a line in a log. Kinds: session, measured, rejected, duel, promoted, refused, submitted,
-// checkpoint, worker, trouble, stop.
+// Something worth a line in a log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
+// promoted, refused, submitted, checkpoint, worker, model, trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
   std::string kind, text;
@@ -29,12 +30,24 @@ struct InFlight {
   std::string op, doing;  // waiting, compiling, evaluating, duel, confirm
 };
 
+// Language models, as a search asks them.
+struct QuestionsOut {
+  int open = 0;           // questions that nothing has come of yet
+  int calls = 0;          // in flight at a provider
+  std::int64_t sent = 0;  // in all sessions
+  double usd = 0.0;       // spent
+  std::int64_t tokens = 0;
+  std::string waits_for;  // "me (mailbox: /path/requests)": of those that are asked now
+  std::string paused;     // why no call goes out; empty: not paused
+};
+
 // A snapshot, a few times a second.
 struct Progress {
   double elapsed_s = 0.0;  // all sessions
   std::int64_t evaluations = 0, measured = 0;
   std::map<std::string, std::int64_t> rejected;  // by stage
   std::vector<InFlight> in_flight;
+  std::optional<QuestionsOut> questions;  // when language models are asked
   IndividualId best = 0;
   double best_fitness = 0.0;
   std::string unit;
@@ -64,7 +77,7 @@ struct Surface {
 };
 
 struct Outcome {
-  enum class Stop { wall, evaluations, exhausted, interrupted, failed } stop = Stop::failed;
+  enum class Stop { wall, evaluations, models, exhausted, interrupted, failed } stop = Stop::failed;
   std::string reason;  // in words, with the remedy when it failed
   IndividualId best = 0;
 };
@@ -89,7 +102,7 @@ Expected<std::filesystem::path> submit_variant(const std::filesystem::path& run_
 
 // Re-makes every decision from the record.
 struct ReplayReport {
-  std::int64_t proposals = 0, judgements = 0, promotions = 0, migrations = 0;
+  std::int64_t questions = 0, proposals = 0, judgements = 0, promotions = 0, migrations = 0;
   std::vector<std::string> differences;  // empty: the record and its replay agree
 };
 Expected<ReplayReport> replay(const std::filesystem::path& run_folder, const Surface&);

@@ -9,12 +9,15 @@
 namespace cultivar {
 
 SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& journal, Breeding& breeding,
-                       Evaluator& evaluator, const Faces& faces, const std::atomic<bool>& stop)
+                       Evaluator& evaluator, Correspondence* correspondence, const PromptKit& kit,
+                       const Faces& faces, const std::atomic<bool>& stop)
     : config_(config),
       folder_(folder),
       journal_(journal),
       breeding_(breeding),
       evaluator_(evaluator),
+      correspondence_(correspondence),
+      kit_(kit),
       faces_(faces),
       stop_(stop),
       ledger_(config.gate_alpha) {
@@ -40,7 +43,7 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
 Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0) propose_seeds();
   began_ = Clock::now();
-  pipeline_ = std::make_unique<Pipeline>(evaluator_, [this](JobPtr job) {
+  pipeline_ = std::make_unique<Pipeline>(evaluator_, correspondence_, [this](JobPtr job) {
     try {
       steward(job);
     } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
@@ -61,6 +64,7 @@ Outcome SearchLoop::run() {
     record([&](Step& step) {
       step.set("state", state);
       step.set("stop_reason", outcome_->reason);
+      record_models(step);
       tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
   } catch (const std::exception&) {
@@ -95,6 +99,7 @@ void SearchLoop::stop(Outcome::Stop why, std::string reason) {
     phase_ = Phase::leaving;
     pipeline_->abandon_waiting();
     evaluator_.interrupt();
+    if (correspondence_) correspondence_->cancel();
   }
 }
 
@@ -107,6 +112,12 @@ void SearchLoop::steward(const JobPtr& job) {
       stop(Outcome::Stop::interrupted, "interrupted; nothing that was recorded is lost");
     watch_budgets();
     if (phase_ == Phase::running) {
+      reopen_questions();
+      if (correspondence_)
+        if (const auto news = correspondence_->news(); !news.empty())
+          record([&](Step& step) {
+            for (const std::string& text : news) tell(step, "model", 0, text);
+          });
       take_submissions();
       take_checkpoint(false);
     }
@@ -117,6 +128,10 @@ void SearchLoop::steward(const JobPtr& job) {
 }
 
 void SearchLoop::leave(const Job& job) {
+  if (job.kind == Job::Kind::ask) {
+    --calls_out_;
+    return;
+  }
   pipeline_->board().remove(job.id);
   if (job.kind == Job::Kind::evaluate)
     --evaluating_;
@@ -127,6 +142,7 @@ void SearchLoop::leave(const Job& job) {
 }
 
 void SearchLoop::came_back(const JobPtr& job) {
+  if (job->kind == Job::Kind::ask) return answered(job);
   const bool measured = job->evaluation || job->report || job->profile;
   if (!job->device_troubles.empty()) {
     record([&](Step& step) {
@@ -154,6 +170,8 @@ void SearchLoop::came_back(const JobPtr& job) {
       return judged_confirmation(job);
     case Job::Kind::profile:
       return profiled(job);
+    case Job::Kind::ask:
+      return;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "engine/evaluator.hpp"
 #include "engine/pipeline.hpp"
 #include "engine/search.hpp"
+#include "engine/store/askings.hpp"
 #include "engine/store/journal.hpp"
 #include "evaluators/statistics/alpha_ledger.hpp"
 
@@ -22,8 +23,9 @@ namespace cultivar {
 class SearchLoop {
  public:
   // `breeding` is as the record left it. All references outlive the loop.
-  SearchLoop(const Config&, const RunFolder&, Journal&, Breeding&, Evaluator&, const Faces&,
-             const std::atomic<bool>& stop);
+  // `correspondence`: nullptr where no operator asks a language model.
+  SearchLoop(const Config&, const RunFolder&, Journal&, Breeding&, Evaluator&, Correspondence*,
+             const PromptKit&, const Faces&, const std::atomic<bool>& stop);
   // From now until the search has stopped. Seeds are proposed here when the record has nobody.
   Outcome run();
 
@@ -69,11 +71,36 @@ class SearchLoop {
   void finish_if_idle();
   void show_progress();
 
+  // search_asking.cpp: language models.
+  struct Dialogue {
+    AskedQuestion question;
+    std::string stream;
+    std::vector<Turn> turns;
+    std::vector<ExchangeId> exchanges;
+    std::string model;  // that answered last
+    double usd = 0.0;
+    std::int64_t tokens = 0;
+  };
+  Room room() const;
+  void ask(const Asking&, const Room&);
+  void reopen_questions();  // of an earlier session: asked again to the letter, or answered from the record
+  void send(std::int64_t asking, ChatRequest);
+  void answered(const JobPtr&);
+  void admit_answer(std::int64_t asking, const Proposal&);
+  void give_up(std::int64_t asking, const std::string& reason);
+  void call_failed(std::int64_t asking, const ChatError&);
+  void record_models(Step&) const;
+  std::string nobody_to_ask() const;  // why no model can be asked any more; empty: one can
+  void show_questions(Progress&) const;
+  void introduce(Individual&, const Proposal&, const tl::expected<Variant, ManifestError>&) const;
+
   const Config& config_;
   const RunFolder& folder_;
   Journal& journal_;
   Breeding& breeding_;
   Evaluator& evaluator_;
+  Correspondence* correspondence_;
+  const PromptKit& kit_;
   const Faces& faces_;
   const std::atomic<bool>& stop_;
 
@@ -89,7 +116,13 @@ class SearchLoop {
   std::string no_profiles_;        // why there are none, once that is known
   int troubles_ = 0;               // in a row
   bool exhausted_ = false;         // breeding had nothing new at the last try
-  std::vector<Event> untold_;      // recorded in the step that is being written
+  std::map<std::int64_t, Dialogue> dialogues_;  // questions that are out, by number
+  int calls_out_ = 0;                           // of them, in the pipeline
+  bool reopened_ = false;
+  std::map<std::string, int> failed_calls_;           // in a row, by model
+  std::map<std::string, std::string> closed_models_;  // asked no more, and why
+  std::string cap_spent_;                             // of the run's budget for models, in words
+  std::vector<Event> untold_;                         // recorded in the step that is being written
   std::vector<Variant> contenders_;
   std::vector<Compiled> libraries_;  // contenders too
   std::vector<Workload> holdout_;

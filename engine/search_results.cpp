@@ -105,7 +105,8 @@ void SearchLoop::judge(IndividualId id, const Evaluation& evaluation, const std:
     for (const WorkloadResult& result : evaluation.workloads)
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
-  const auto migrations = breeding_.judge(id, individual.measured, individual.fitness, duplicate_of);
+  const auto migrations =
+      breeding_.judge(id, individual.measured, individual.fitness, duplicate_of, device_seconds(evaluation));
   exhausted_ = false;
   ops_.erase(id);
   if (individual.measured) {

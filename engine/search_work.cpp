@@ -46,7 +46,7 @@ void SearchLoop::advance() {
   // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
   // would feel.
   while (evaluating_ < depth && owed_.empty() && breeding_.ready() && budget_allows_another() &&
-         !exhausted_) {
+         cap_spent_.empty() && !exhausted_) {
     if (!pipeline_->begin_thinking()) return;  // asked again at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_->end_thinking(); });
     if (!breed_one()) exhausted_ = true;
@@ -55,7 +55,8 @@ void SearchLoop::advance() {
 
 bool SearchLoop::budget_allows_another() const {
   if (config_.budget.evaluations == 0) return true;
-  return breeding_.archive().size() < config_.budget.evaluations;
+  const auto asked = static_cast<std::int64_t>(breeding_.open_askings().size());
+  return breeding_.archive().size() + asked < config_.budget.evaluations;
 }
 
 std::optional<Variant> SearchLoop::variant_of(IndividualId id) const {
@@ -83,6 +84,11 @@ void SearchLoop::reevaluate(IndividualId id) {
 }
 
 std::optional<Evaluation> SearchLoop::lint(const Variant& variant) const {
+  if (variant.manifest.target != config_.target) {
+    const std::string why = fmt::format("its target is {}, and this search is for {}",
+                                        name_of(variant.manifest.target), name_of(config_.target));
+    return rejection(Stage::lint, why, why);
+  }
   for (const Workload& workload : breeding_.workloads()) {
     if (!claims(variant, breeding_.task(), workload)) {
       const std::string why = fmt::format("does not claim workload {}", workload.name);
@@ -112,23 +118,36 @@ void SearchLoop::dispatch(IndividualId id, const Variant& variant) {
 }
 
 bool SearchLoop::breed_one() {
-  auto bred = breeding_.breed();
-  if (!bred) return false;
+  const Room room = this->room();
+  auto offspring = breeding_.breed(room);
+  if (!offspring) return false;
+  if (const Asking* asking = std::get_if<Asking>(&*offspring)) {
+    ask(*asking, room);
+    return true;
+  }
+  const Bred& bred = std::get<Bred>(*offspring);
   Individual child;
-  child.id = breeding_.next_id();
-  child.descent = bred->proposal.descent;
-  child.configuration = bred->variant ? bred->variant->configuration : bred->proposal.configuration;
-  child.variant_id = bred->variant ? bred->variant->id : sha256_hex(bred->proposal.source);
-  child.source_id = bred->variant ? bred->variant->source_id : sha256_hex(normalised(bred->proposal.source));
+  introduce(child, bred.proposal, bred.variant);
   breeding_.admit(child);
-  record([&](Step& step) { step.propose(child, bred->proposal.source, bred->stream); });
-  if (bred->variant) {
-    dispatch(child.id, *bred->variant);
+  record([&](Step& step) {
+    step.propose(child, bred.proposal.source, bred.stream, correspondence_ ? room_body(room) : "");
+  });
+  if (bred.variant) {
+    dispatch(child.id, *bred.variant);
   } else {
-    const std::string reason = bred->variant.error().text();
+    const std::string reason = bred.variant.error().text();
     judge(child.id, rejection(Stage::lint, reason, reason), "", 0);
   }
   return true;
+}
+
+void SearchLoop::introduce(Individual& child, const Proposal& proposal,
+                           const tl::expected<Variant, ManifestError>& variant) const {
+  child.id = breeding_.next_id();
+  child.descent = proposal.descent;
+  child.configuration = variant ? variant->configuration : proposal.configuration;
+  child.variant_id = variant ? variant->id : sha256_hex(proposal.source);
+  child.source_id = variant ? variant->source_id : sha256_hex(normalised(proposal.source));
 }
 
 JobPtr SearchLoop::comparison_job(Job::Kind kind, IndividualId id) const {
@@ -200,6 +219,7 @@ void SearchLoop::watch_budgets() {
   if (phase_ == Phase::closing && elapsed() >= limit + grace) {
     phase_ = Phase::leaving;
     evaluator_.interrupt();
+    if (correspondence_) correspondence_->cancel();
   }
 }
 
@@ -257,7 +277,7 @@ void SearchLoop::take_checkpoint(bool last) {
 }
 
 void SearchLoop::finish_if_idle() {
-  if (evaluating_ > 0 || comparing_ || profiling_) return;
+  if (evaluating_ > 0 || comparing_ || profiling_ || calls_out_ > 0) return;
   if (phase_ == Phase::running && !outcome_) {
     const bool comparison_due = breeding_.winner() != 0 || breeding_.challenger().has_value();
     if (!owed_.empty() || comparison_due) return;
@@ -268,6 +288,10 @@ void SearchLoop::finish_if_idle() {
     else if (!budget_allows_another())
       stop(Outcome::Stop::evaluations,
            fmt::format("the budget of {} evaluations is spent", config_.budget.evaluations));
+    else if (!cap_spent_.empty())
+      stop(Outcome::Stop::models, "the budget for language models is spent: " + cap_spent_);
+    else if (const std::string why = nobody_to_ask(); exhausted_ && !why.empty())
+      stop(Outcome::Stop::failed, why);
     else if (exhausted_)
       stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
     else
@@ -281,7 +305,7 @@ void SearchLoop::finish_if_idle() {
 void SearchLoop::show_progress() {
   if (elapsed() - last_heartbeat_ > 5.0 && !outcome_) {  // so that a kill does not give the budget back
     last_heartbeat_ = elapsed();
-    record([](Step&) {});
+    record([this](Step& step) { record_models(step); });
   }
   if (!faces_.progress) return;
   Progress p;
@@ -310,6 +334,7 @@ void SearchLoop::show_progress() {
     p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
   }
   p.device_stage = pipeline_->board().device_note();
+  show_questions(p);
   faces_.progress(p);
 }
 

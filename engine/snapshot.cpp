@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/asking_settings.hpp"
 #include "engine/store/checkpoint.hpp"
 
 namespace cultivar {
@@ -52,6 +53,18 @@ Expected<Config> take_snapshot(const Config& config, const std::string& task_nam
     const std::string name = free_name(files, "contenders", contender);
     files[name] = text_of(contender);
     contender = task / name;
+  }
+  if (!config.models.empty()) {  // the prompts and notes that the run goes on with, whatever becomes of ours
+    const PromptKit kit = prompt_kit(config.asking);
+    for (const auto& [name, text] : kit.texts()) files["prompts/" + name] = text;
+    relative.asking.templates = task / "prompts";
+    relative.asking.knowledge.clear();
+    for (const fs::path& notes : config.asking.knowledge) {
+      for (const auto& entry : fs::directory_iterator(notes, ec))
+        if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
+          files["knowledge/" + entry.path().filename().string()] = text_of(entry.path());
+      relative.asking.knowledge = {task / "knowledge"};
+    }
   }
   auto written = restore_snapshot(files, task_name, folder);
   if (!written) return tl::make_unexpected(written.error());

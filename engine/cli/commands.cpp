@@ -25,6 +25,7 @@ constexpr Command table[] = {
     {"profile", "what a variant runs into, and where", profile_command},
     {"tasks", "what can be searched for", tasks_command},
     {"replay", "make every decision of a run again from its record", replay_command},
+    {"mcp", "offer a run or a task to a coding agent", mcp_command},
     {"doctor", "what this machine offers, and what is missing", doctor_command},
 };
 

@@ -7,11 +7,13 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/exchanges.hpp"
 
 namespace cultivar {
 
 int export_command(const Arguments& arguments) {
-  std::string run, id, out;
+  std::string run, id, out, answers;
   std::vector<std::string> architectures;
   bool as_json = false;
   Options options(
@@ -26,6 +28,8 @@ int export_command(const Arguments& arguments) {
   options.each(
       "--arch", architectures,
       "cuda: what to compile for, as sm_90a; may be given again (default: the run's own kind of card)");
+  options.option("--answers", answers,
+                 "writes what language models answered to this file instead, for the provider `replay`");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -33,6 +37,15 @@ int export_command(const Arguments& arguments) {
   const House house = find_house();
   const auto folder = find_run(house, run);
   const Record record = must(Record::open(folder));
+  if (!answers.empty()) {
+    std::string lines;
+    const auto exchanges = recorded_exchanges(record);
+    for (const RecordedExchange& exchange : exchanges) lines += to_line(exchange);
+    must(write_atomically(std::filesystem::absolute(answers), lines));
+    output.facts({{"file", answers}, {"answers", exchanges.size()}});
+    output.line(fmt::format("{} answers are in {}", exchanges.size(), answers));
+    return 0;
+  }
   const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
   const Surface surface = surface_of(house);
   const ExportReport report = must(export_bundle(

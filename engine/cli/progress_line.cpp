@@ -23,7 +23,7 @@ std::size_t terminal_width() {
 // Events that a person who looks on wants to see; the others are in the record.
 bool matters(const std::string& kind) {
   return kind != "rejected" && kind != "measured" && kind != "duel" && kind != "checkpoint" &&
-         kind != "refused";
+         kind != "refused" && kind != "asked" && kind != "answered" && kind != "unanswered";
 }
 
 }  // namespace
@@ -43,6 +43,15 @@ std::string words_of(const Progress& p) {
   }
   if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
   text += fmt::format(" | {} in flight", p.in_flight.size());
+  if (p.questions) {
+    const QuestionsOut& q = *p.questions;
+    text += fmt::format(" | {} question{} out", q.open, q.open == 1 ? "" : "s");
+    if (q.usd > 0) text += fmt::format(", {:.2f} USD", q.usd);
+    if (!q.paused.empty())
+      text += " | paused: " + q.paused;
+    else if (p.in_flight.empty() && q.open > 0)
+      text += " | waiting for " + q.waits_for;
+  }
   if (p.wall_limit_s > 0)
     text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
   else

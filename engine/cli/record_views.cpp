@@ -13,19 +13,6 @@ Record open_run(const House& house, const std::string& run) {
   return must(Record::open(find_run(house, run)));
 }
 
-IndividualId find_individual(const Record& record, const std::string& text) {
-  if (text == "best" || text == "seed") {
-    const auto id = text == "best" ? record.best() : record.first_seed();
-    if (id) return *id;
-    throw InputError("no individual has been measured in this run yet");
-  }
-  const std::string digits = text.starts_with('#') ? text.substr(1) : text;
-  if (const auto id = record.find(digits)) return *id;
-  throw InputError(
-      fmt::format("this run has no individual '{}', or several begin so (it has 1 to {}, `best`, `seed`)",
-                  text, record.count()));
-}
-
 namespace {
 
 std::string counted(std::int64_t number, const std::string& what) {
@@ -108,6 +95,27 @@ json workload_facts(const Evaluation& evaluation) {
   return list;
 }
 
+namespace {
+
+void print_models(const Summary& s, const Output& output) {
+  if (!s.questions.is_object()) return;
+  const std::string paused = s.questions.value("paused", "");
+  std::string waits;
+  if (s.state == "running")
+    for (const auto& where : s.questions.value("waits_for", json::array()))
+      waits += (waits.empty() ? "; waits for " : ", ") + where.get<std::string>();
+  output.line(fmt::format("  questions   {} open{}{}", s.questions.value("open", 0), waits,
+                          paused.empty() ? "" : "; paused: " + paused));
+  for (const auto& [name, model] : s.models.items())
+    output.line(
+        fmt::format("  model       {}: {}, {} in flight, {} tokens, {:.4f} USD{}", name,
+                    counted(model.value("calls", std::int64_t{0}), "call"), model.value("in_flight", 0),
+                    model.value("/tokens/total"_json_pointer, std::int64_t{0}), model.value("usd", 0.0),
+                    model.value("reason", "").empty() ? "" : " (" + model.value("reason", "") + ")"));
+}
+
+}  // namespace
+
 void print_summary(const Summary& s, const Output& output) {
   output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
                           s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
@@ -131,9 +139,10 @@ void print_summary(const Summary& s, const Output& output) {
                           s.in_flight == 0 ? "" : fmt::format("; {} more in flight", s.in_flight)));
   output.line(
       fmt::format("  the gate    {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
+  print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {
-      return name == "wall" ? duration(v) : fmt::format("{:.0f}", v);
+      return name == "wall" ? duration(v) : fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
     };
     output.line(fmt::format("  {:<11} {}{}", kind, amount(use.used),
                             use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));

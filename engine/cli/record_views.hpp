@@ -6,14 +6,13 @@
 
 #include "engine/cli/house.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/store/names.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
 
 // By path or name; throws what ends the command.
 Record open_run(const House&, const std::string& run);
-// "best", "seed", a number, or the beginning of a variant id. InputError otherwise.
-IndividualId find_individual(const Record&, const std::string& text);
 
 nlohmann::json facts_of(const IndividualRow&);
 std::string descent_of(const Individual&);             // "tune of #3 on island 1: BLOCK_M 64 -> 128"

@@ -20,13 +20,15 @@ int replay_command(const Arguments& arguments) {
   const Output output(as_json);
   const House house = find_house();
   const ReplayReport report = must(replay(find_run(house, run), surface_of(house)));
-  output.facts({{"proposals", report.proposals},
+  output.facts({{"questions", report.questions},
+                {"proposals", report.proposals},
                 {"judgements", report.judgements},
                 {"promotions", report.promotions},
                 {"migrations", report.migrations},
                 {"differences", report.differences}});
-  output.line(fmt::format("Made again: {} proposals, {} judgements, {} promotions, {} migrations.",
-                          report.proposals, report.judgements, report.promotions, report.migrations));
+  output.line(fmt::format(
+      "Made again: {} questions, {} proposals, {} judgements, {} promotions, {} migrations.",
+      report.questions, report.proposals, report.judgements, report.promotions, report.migrations));
   for (const std::string& difference : report.differences) output.line("  differs: " + difference);
   output.line(report.differences.empty() ? "The record and its replay agree."
                                          : "The record and its replay do not agree.");

@@ -54,6 +54,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
       return 130;
     case Outcome::Stop::wall:
     case Outcome::Stop::evaluations:
+    case Outcome::Stop::models:
     case Outcome::Stop::exhausted:
       break;
   }

@@ -1,7 +1,9 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/store/exchanges.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "operators/llm/plain_prompt.hpp"
 
 namespace cultivar {
 namespace {
@@ -31,21 +33,62 @@ std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, 
   return std::nullopt;
 }
 
+// To the letter; several calls where a dialogue had several turns.
+int show_prompt(const Record& record, const std::string& text, const Output& output, bool as_json) {
+  IndividualId wanted = 0;
+  if (text.find('/') == std::string::npos) wanted = find_individual(record, text);
+  json all = json::array();
+  for (const ExchangeRow& row : exchanges_of(record)) {
+    const bool named = row.call == text || (row.call.starts_with(text) && row.call[text.size()] == '/');
+    if (wanted != 0 ? row.used_by != wanted : !named) continue;
+    const ExchangeTexts said = exchange_texts(record, row.id);
+    if (as_json) {
+      all.push_back({{"call", row.call},
+                     {"operator", row.op},
+                     {"model", row.model},
+                     {"attempt", row.attempt},
+                     {"request", said.request},
+                     {"answer", said.answer},
+                     {"error", row.error},
+                     {"usd", row.usd},
+                     {"tokens", row.usage.total()},
+                     {"individual", row.used_by}});
+      continue;
+    }
+    all.push_back(row.call);
+    output.line(fmt::format("==== {} to {}, attempt {}: {} tokens{}, {:.4f} USD{}\n", row.call, row.model,
+                            row.attempt, row.usage.total(), row.usage.estimated ? " (estimated)" : "",
+                            row.usd, row.error.empty() ? "" : ", failed: " + row.error + ": " + row.message));
+    output.line(plain_prompt(request_from_record(said.request)));
+    if (said.answer.is_object()) output.line("\n==== answer\n\n" + answer_from_record(said.answer).text);
+  }
+  if (all.empty())
+    throw InputError(wanted != 0 ? fmt::format("individual {} was not made by a language model", wanted)
+                                 : fmt::format("this run has no call that is named '{}'", text));
+  if (as_json) output.facts(all);
+  return 0;
+}
+
 }  // namespace
 
 int show_command(const Arguments& arguments) {
   std::string run, text;
-  bool only_source = false, as_json = false;
+  bool only_source = false, prompt = false, as_json = false;
   Options options("show", "One individual of a run: descent, configuration, evaluation, diagnostics, source.",
                   "cultivar show runs/quickstart best");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
   options.argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
   options.flag("--source", only_source, "print the source and nothing else");
+  options.flag(
+      "--prompt", prompt,
+      "what was said to language models, and what they answered: ID is an individual that came of it, or "
+      "the beginning of a call's name (mutate/12)");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
   const Record record = open_run(find_house(), run);
+  if (prompt) return show_prompt(record, text, output, as_json);
   const IndividualId id = find_individual(record, text);
   const std::string source = record.source(id);
   if (only_source && !as_json) {

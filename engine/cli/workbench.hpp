@@ -11,6 +11,7 @@
 #include "engine/cli/house.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/variant_argument.hpp"
+#include "engine/workload_choice.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
@@ -24,12 +25,6 @@ struct TargetChoice {
 };
 TargetChoice parse_target(const House&,
                           const std::string&);  // InputError; MissingError when this build has no such target
-
-// The set that the user names, or the one that a target is usually tried on. Throws InputError.
-const WorkloadSet& choose_workloads(const Task&, const std::string& set, TargetKind);
-std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Workload>&);
-// The one with most arithmetic; not of none.
-Workload most_expensive(const Task&, const std::vector<Workload>&);
 
 // Compiles and judges outside a search. Ctrl-C kills what is under way.
 class Workbench {

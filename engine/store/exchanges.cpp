@@ -224,6 +224,17 @@ std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& c
   return rows;
 }
 
+ExchangeTexts exchange_texts(const Record& record, ExchangeId id) {
+  SQLite::Statement q(
+      record.database(),
+      "SELECT r.body, e.answer FROM exchanges e JOIN requests r ON r.number = e.request WHERE "
+      "e.number = ?");
+  q.bind(1, id);
+  if (!q.executeStep()) return {};
+  const std::string answer = q.getColumn(1).getString();
+  return {json::parse(q.getColumn(0).getString()), answer.empty() ? json() : json::parse(answer)};
+}
+
 std::vector<RecordedExchange> recorded_exchanges(const Record& record) {
   std::vector<RecordedExchange> all;
   if (!has_exchanges(record)) return all;

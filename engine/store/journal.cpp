@@ -5,6 +5,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 #include <chrono>
+#include <cmath>
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/configuration_json.hpp"
@@ -40,6 +41,10 @@ std::shared_ptr<SQLite::Database> open_for_writing(const fs::path& file, int fla
 }
 
 }  // namespace
+
+double device_seconds(const Evaluation& e) {
+  return std::round(1e3 * (e.check_seconds + e.measure_seconds)) / 1e3;
+}
 
 Journal::Journal(RunFolder folder, RunLock lock, std::shared_ptr<SQLite::Database> database)
     : folder_(std::move(folder)),
@@ -184,7 +189,8 @@ void Step::decide(const std::string& kind, IndividualId id, const std::string& s
   q.exec();
 }
 
-void Step::propose(const Individual& individual, const std::string& source, const std::string& stream) {
+void Step::propose(const Individual& individual, const std::string& source, const std::string& stream,
+                   const std::string& body) {
   auto& text = journal_.statement("INSERT OR IGNORE INTO sources (source_id, text) VALUES (?, ?)");
   text.bind(1, individual.source_id);
   text.bind(2, source);
@@ -209,7 +215,20 @@ void Step::propose(const Individual& individual, const std::string& source, cons
   q.bind(12, now());
   q.exec();
   count("proposed");
-  decide("propose", individual.id, stream, "");
+  decide("propose", individual.id, stream, body);
+}
+
+void Step::ask(const std::string& body, const std::string& stream, const std::string& request_hash,
+               const std::string& request) {
+  auto& q = journal_.statement("INSERT OR IGNORE INTO requests (hash, body) VALUES (?, ?)");
+  q.bind(1, request_hash);
+  q.bind(2, request);
+  q.exec();
+  decide("ask", 0, stream, body);
+}
+
+void Step::give_up(std::int64_t asking, double usd, const std::string& reason) {
+  decide("give_up", 0, "", dumped({{"asking", asking}, {"usd", usd}, {"reason", reason}}));
 }
 
 void Step::evaluation(IndividualId id, const char* kind, const Evaluation& evaluation) {
@@ -245,7 +264,7 @@ void Step::judge(const Individual& individual, const Evaluation& result) {
   count("evaluations");
   count(result.measured() ? "measured" : "rejected " + std::string(name_of(result.stage)));
   if (!result.unit.empty()) set("unit", result.unit);
-  decide("judge", individual.id, "", "");
+  decide("judge", individual.id, "", dumped({{"device_s", device_seconds(result)}}));
 }
 
 void Step::challenge(IndividualId id) {

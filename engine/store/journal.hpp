@@ -24,11 +24,20 @@ namespace cultivar {
 
 class Journal;
 
+// What an evaluation cost of the device, as the record counts it.
+double device_seconds(const Evaluation&);
+
 // What can be recorded within one step. Lives as long as the call of Journal::step. Throws SQLite::Exception,
 // which step() turns into an Error.
 class Step {
  public:
-  void propose(const Individual&, const std::string& source, const std::string& stream);
+  // `body`: what the decision rests on besides the history (engine/store/askings.hpp).
+  void propose(const Individual&, const std::string& source, const std::string& stream,
+               const std::string& body = {});
+  // A question to a language model: `request` is kept, so that it can be asked to the letter after a kill.
+  void ask(const std::string& body, const std::string& stream, const std::string& request_hash,
+           const std::string& request);
+  void give_up(std::int64_t asking, double usd, const std::string& reason);  // nothing comes of a question
   // `individual` carries machine_code, duplicate_of, fitness and workload_values.
   void judge(const Individual&, const Evaluation&);
   void challenge(IndividualId);  // its comparison with the incumbent begins

@@ -153,10 +153,21 @@ Summary Record::summary() const {
 
   const json budget = json::parse(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
   const auto limit = [&](const char* key) {
-    return budget.contains(key) && budget[key] > 0 ? std::optional(budget[key].get<double>()) : std::nullopt;
+    return budget.contains(key) && budget[key].is_number() && budget[key] > 0 ? std::optional(budget[key].get<double>()) : std::nullopt;
   };
   s.budget["wall"] = {s.elapsed_s, limit("wall")};
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
+  s.models = json::parse(meta(db, "models").empty() ? "{}" : meta(db, "models"));
+  s.questions = json::parse(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
+  if (s.questions.is_object()) {
+    s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
+    s.budget["tokens"] = {s.questions.value("tokens", 0.0), limit("tokens")};
+    if (s.state != "running") {  // nothing is out; what was not answered is asked again when it goes on
+      s.questions["in_flight"] = 0;
+      s.questions["paused"] = "";
+      for (json& model : s.models) model["in_flight"] = 0;
+    }
+  }
   const json environment = json::parse(meta(db, "environment"));
   for (const json& device : environment.value("devices", json::array()))
     s.devices.push_back(device.value("description", ""));
@@ -202,7 +213,8 @@ void to_json(json& j, const Summary& s) {
        {"promotions", s.promotions},
        {"best", nullptr},
        {"budget", json::object()},
-       {"models", json::object()},
+       {"models", s.models.is_object() ? s.models : json::object()},
+       {"questions", s.questions},
        {"devices", s.devices}};
   for (const auto& [kind, use] : s.budget)
     j["budget"][kind] = {{"used", use.used}, {"limit", use.limit ? json(*use.limit) : json(nullptr)}};

@@ -66,8 +66,8 @@ struct EventRow {
   IndividualId individual = 0;
 };
 
-// One thing that changed the population: session, propose, judge, migrate, challenge, duel, confirm, promote,
-// expel.
+// One thing that changed the population: session, ask, give_up, propose, judge, migrate, challenge, duel,
+// confirm, promote, expel.
 struct DecisionRow {
   std::int64_t seq = 0;
   std::string kind;
@@ -97,7 +97,9 @@ struct Summary {
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<std::string, std::int64_t> rejected;  // by stage
   std::optional<Best> best;
-  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations
+  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked
+  nlohmann::json models;     // by name: state, calls in flight, tokens, USD; as it was seconds ago
+  nlohmann::json questions;  // open, in_flight, paused, waits_for, shares; null where nobody is asked
   std::vector<std::string> devices;
 };
 void to_json(nlohmann::json&, const Summary&);  // the shape of `status --json`

@@ -47,7 +47,8 @@ CREATE TABLE duels (
 CREATE INDEX duels_by_challenger ON duels(challenger);
 
 -- Everything that changed the population, in the order in which it happened; `replay` makes each again.
--- kind: session, propose, judge, migrate, challenge, duel, confirm, promote, expel. stream: the name of the random stream it drew from.
+-- kind: session, ask, give_up, propose, judge, migrate, challenge, duel, confirm, promote, expel. stream: the name of the
+-- random stream it drew from. body: JSON of what it rests on besides the history; of ask: the question (see requests).
 CREATE TABLE decisions (
   seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, individual INTEGER NOT NULL, stream TEXT NOT NULL, body TEXT NOT NULL,
   elapsed_s REAL NOT NULL

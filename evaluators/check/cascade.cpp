@@ -148,6 +148,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                   {.run_deadline_s = site.run_deadline_s, .stock = site.stock});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
+    if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
     evaluation.check_seconds = since(start);
     if (wrong) return rejected(*wrong);

@@ -40,8 +40,8 @@ struct CheckLimits {
   std::shared_ptr<TimingStock> stock = {};
 };
 
-// Ten seconds or so of the oracle's work: beyond it even "every row" is the most blocks of rows that fit.
-inline constexpr double kEveryRowFlops = 2e10;
+// Some seconds of the oracle's work: beyond it even "every row" is the most blocks of rows that fit.
+inline constexpr double kEveryRowFlops = 5e9;
 
 // Rows to compare: all, or whole blocks among which are the first and the last.
 std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,

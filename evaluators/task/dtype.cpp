@@ -1,8 +1,5 @@
 #include "evaluators/task/dtype.hpp"
 
-#include <tbb/parallel_for.h>
-
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -135,9 +132,8 @@ std::optional<Dtype> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-namespace {
-
-void decode_here(Dtype type, std::span<const std::byte> in, std::span<double> out) {
+void decode(Dtype type, std::span<const std::byte> in, std::span<double> out) {
+  assert(in.size() == out.size() * size_of(type));
   switch (type) {
     case Dtype::f64:
       return decode_as<double>(in, out, plainly);
@@ -164,19 +160,6 @@ void decode_here(Dtype type, std::span<const std::byte> in, std::span<double> ou
     case Dtype::u8:
       return decode_as<std::uint8_t>(in, out, plainly);
   }
-}
-
-}  // namespace
-
-void decode(Dtype type, std::span<const std::byte> in, std::span<double> out) {
-  assert(in.size() == out.size() * size_of(type));
-  constexpr std::size_t grain = std::size_t{1} << 16;
-  if (out.size() <= grain) return decode_here(type, in, out);
-  const std::size_t width = size_of(type);
-  tbb::parallel_for(std::size_t{0}, (out.size() + grain - 1) / grain, [&](std::size_t part) {
-    const std::size_t first = part * grain, some = std::min(grain, out.size() - first);
-    decode_here(type, in.subspan(first * width, some * width), out.subspan(first, some));
-  });
 }
 
 void encode(Dtype type, std::span<const double> in, std::span<std::byte> out) {

@@ -7,6 +7,7 @@
 #include "evaluators/check/stages.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
+#include "evaluators/worker/sanitizing.hpp"
 
 namespace cultivar {
 namespace {
@@ -36,7 +37,9 @@ void last_words_of(const Profile& failed, Profile& into) {
 
 struct DeviceService::State {
   explicit State(ServiceOptions given)
-      : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {}
+      : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {
+    if (options.target == TargetKind::cuda) sanitizing.emplace(options);
+  }
 
   // Twice at most: a worker that was killed from outside says nothing about the candidate. But one that did
   // not come back from a contender's library says something of that.
@@ -107,6 +110,7 @@ struct DeviceService::State {
   ServiceOptions options;
   Task task;
   WorkerLink link;
+  std::optional<Sanitizing> sanitizing;
   int served = 0;
   std::optional<DeviceInfo> info;
 };
@@ -128,6 +132,20 @@ Expected<DeviceInfo> DeviceService::info() {
   return *state_->info;
 }
 
+// What no output shows; a best must be free of it.
+void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluation,
+                             const std::function<void(const std::string&)>& progress) {
+  if (!state_->sanitizing) return;
+  Sanitizing::Outcome outcome = state_->sanitizing->run(request.variant, progress);
+  if (!outcome.note.empty()) evaluation.diagnostics += fmt::format("not sanitized: {}\n", outcome.note);
+  if (!outcome.rejection) return;
+  evaluation.verdict = Evaluation::Verdict::rejected;
+  evaluation.stage = outcome.rejection->stage;
+  evaluation.reason = outcome.rejection->reason;
+  evaluation.diagnostics = outcome.rejection->diagnostics + evaluation.diagnostics;
+  evaluation.fitness = 0.0;
+}
+
 Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, const Progress& progress) {
   if (request.stop_after == Stage::confirm) state_->link.stop();  // a fresh process
   bool lost = false;
@@ -146,6 +164,8 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
       Evaluation evaluation = answer->get<Evaluation>();
       evaluation.diagnostics = left_out + evaluation.diagnostics;
       evaluation.worker_lost = lost;
+      if (request.stop_after == Stage::confirm && evaluation.measured())
+        sanitize(request, evaluation, progress);
       return evaluation;
     } catch (const nlohmann::json::exception& e) {
       return failure("protocol", fmt::format("the worker's evaluation makes no sense: {}", e.what()));
@@ -264,6 +284,7 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
 
 void DeviceService::interrupt() {
   state_->link.interrupt();
+  if (state_->sanitizing) state_->sanitizing->interrupt();
 }
 
 }  // namespace cultivar

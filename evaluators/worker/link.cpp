@@ -41,7 +41,7 @@ WorkerLink::~WorkerLink() {
   stop();
 }
 
-void WorkerLink::stop() {
+void WorkerLink::stop(double goodbye_s) {
   std::unique_ptr<Conversation> ending;
   {
     const std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ void WorkerLink::stop() {
   }
   if (!ending) return;
   ending->process.close_input();
-  ending->process.wait_or_kill(deadline_in(kGoodbyeSeconds));
+  ending->process.wait_or_kill(deadline_in(goodbye_s));
 }
 
 void WorkerLink::interrupt() {

@@ -181,6 +181,7 @@ Json from(const EvaluateRequest& r) {
           {"holdout", array_of(r.holdout, convert)},
           {"contenders", contenders},
           {"every_row", r.every_row},
+          {"small_shapes", r.small_shapes},
           {"sampling", from(r.sampling)},
           {"seed", r.seed},
           {"incumbent_us", incumbent},
@@ -196,6 +197,7 @@ EvaluateRequest evaluate_request(const Json& j, const Task& task) {
   for (const Json& c : j.at("contenders"))
     r.contenders.emplace_back(c.at("name").get<std::string>(), compiled(c.at("compiled"), task));
   j.at("every_row").get_to(r.every_row);
+  j.at("small_shapes").get_to(r.small_shapes);
   r.sampling = sampling(j.at("sampling"));
   j.at("seed").get_to(r.seed);
   for (const auto& [name, us] : j.at("incumbent_us").items()) r.incumbent_us[name] = us.get<double>();

@@ -62,7 +62,8 @@ struct EvaluateRequest {
   // Every row of every timed shape is compared once before it is timed (see kEveryRowFlops); confirmation
   // does that always. Timed runs are checked on secret rows either way.
   bool every_row = false;
-  std::uint64_t seed = 0;  // of inputs and rows; 0 = fresh and secret, which every search must use
+  bool small_shapes = false;  // only smoke and edge: whoever asks has slowed the kernels
+  std::uint64_t seed = 0;     // of inputs and rows; 0 = fresh and secret, which every search must use
   // The incumbent's median by workload. When given, a workload on which the variant is more than `give_up`
   // times slower stops at min_samples: its place is known well enough.
   std::map<std::string, double, std::less<>> incumbent_us;

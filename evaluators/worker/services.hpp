@@ -56,6 +56,7 @@ class DeviceService {
   explicit DeviceService(ServiceOptions);
   ~DeviceService();
   Expected<DeviceInfo> info();
+  // On a GPU a confirmation ends with compute-sanitizer's memcheck and racecheck, where it is installed.
   // Never throws for what a candidate does: crashes, hangs and lies come back as rejections.
   // An Error means that no worker could be had at all (program missing, launcher failed).
   Expected<Evaluation> evaluate(const EvaluateRequest&,
@@ -70,6 +71,7 @@ class DeviceService {
   void interrupt();
 
  private:
+  void sanitize(const EvaluateRequest&, Evaluation&, const std::function<void(const std::string&)>& progress);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "embedded/knowledge_notes.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 
 namespace cultivar {
@@ -25,8 +26,7 @@ std::string read_text(const fs::path& file) {
   return text.str();
 }
 
-Note parse_note(const fs::path& file) {
-  const std::string text = read_text(file);
+Note parse_note(const std::string& text, const fs::path& file) {
   const std::size_t end = text.starts_with("---\n") ? text.find("\n---\n", 3) : std::string::npos;
   if (end == std::string::npos)
     throw InputError(file.string() +
@@ -77,22 +77,44 @@ bool applies(const Note& note, const Situation& situation) {
 
 }  // namespace
 
-std::vector<Note> load_notes(const std::vector<fs::path>& folders) {
-  std::map<std::string, Note> by_name;
+namespace {
+
+void add_notes_of(const std::vector<fs::path>& folders, std::map<std::string, Note>& by_name) {
   for (const fs::path& folder : folders) {
     if (!fs::is_directory(folder))
       throw InputError(folder.string() + ": is no folder of notes (does it exist, and may you read it?)");
     for (const auto& entry : fs::directory_iterator(folder)) {
       const fs::path& file = entry.path();
       if (file.extension() != ".md" || file.filename() == "README.md") continue;
-      Note note = parse_note(file);
+      Note note = parse_note(read_text(file), file);
       by_name[note.name] = std::move(note);
     }
   }
+}
+
+std::vector<Note> listed(std::map<std::string, Note>&& by_name) {
   std::vector<Note> notes;
   notes.reserve(by_name.size());
   for (auto& [name, note] : by_name) notes.push_back(std::move(note));
   return notes;
+}
+
+}  // namespace
+
+std::vector<Note> load_notes(const std::vector<fs::path>& folders) {
+  std::map<std::string, Note> by_name;
+  add_notes_of(folders, by_name);
+  return listed(std::move(by_name));
+}
+
+std::vector<Note> known_notes(const std::vector<fs::path>& folders) {
+  std::map<std::string, Note> by_name;
+  for (const auto& [file, text] : knowledge_notes::all) {
+    Note note = parse_note(std::string(text), fs::path(std::string(file)));
+    by_name[note.name] = std::move(note);
+  }
+  add_notes_of(folders, by_name);
+  return listed(std::move(by_name));
 }
 
 std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const Situation& situation) {

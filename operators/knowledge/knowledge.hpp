@@ -23,6 +23,9 @@ struct Note {
 // same name. Throws InputError (file, line, remedy).
 std::vector<Note> load_notes(const std::vector<std::filesystem::path>& folders);
 
+// Ours, which are built in; `folders` add to them and replace them.
+std::vector<Note> known_notes(const std::vector<std::filesystem::path>& folders = {});
+
 struct Situation {
   std::string target, task;
   std::string architecture;              // "sm_90a"; empty: unknown, then nothing is left out for it

@@ -52,6 +52,7 @@ struct ModelConfig {
   std::vector<std::string> command;
   std::string answer = "text";         // of a command: text, file, claude_json
   std::string folder, file;            // of a mailbox, of a replay
+  bool by_call = false;                // of a replay: answers are found by the call's name
   std::int64_t max_output_tokens = 0;  // the most that this model can be asked for; 0: as requests say
   Effort effort = Effort::unset;       // for requests that leave it open
   std::optional<double> temperature;

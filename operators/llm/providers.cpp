@@ -74,7 +74,7 @@ Expected<std::unique_ptr<ChatModel>> make_chat_model(const ModelConfig& config,
   if (config.provider == "replay") {
     auto exchanges = read_exchanges(config.file);
     if (!exchanges) return failure("model " + config.name, exchanges.error().message);
-    return std::make_unique<ReplayModel>(std::move(*exchanges));
+    return std::make_unique<ReplayModel>(std::move(*exchanges), config.by_call);
   }
   return failure("model " + config.name, "no provider is called '" + config.provider + "'");
 }

@@ -1,6 +1,7 @@
 #include "operators/llm/replay.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <fstream>
@@ -47,7 +48,9 @@ struct ReplayModel::State {
     std::deque<RecordedExchange> left;
     RecordedExchange last;
   };
+  bool by_call = false;
   std::map<std::string, Known> by_hash;
+  std::deque<RecordedExchange> in_order;  // with by_call: those that were not taken yet
   std::vector<std::string> calls;
 
   struct Pending {
@@ -60,7 +63,24 @@ struct ReplayModel::State {
   std::deque<Pending> pending;  // guarded
   std::jthread thread;          // the last member: it uses all others
 
+  // "mutate/12/0" -> "mutate/0"
+  static std::string kind_of(const std::string& call) {
+    const std::size_t first = call.find('/'), last = call.rfind('/');
+    return first == std::string::npos ? call : call.substr(0, first) + call.substr(last);
+  }
+
   ChatResult answer(const ChatRequest& request) {
+    if (by_call) {
+      auto chosen = std::ranges::find(in_order, request.call, &RecordedExchange::call);
+      if (chosen == in_order.end())
+        chosen = std::ranges::find_if(
+            in_order, [&](const RecordedExchange& e) { return kind_of(e.call) == kind_of(request.call); });
+      if (chosen != in_order.end()) {
+        ChatAnswer found = std::move(chosen->answer);
+        in_order.erase(chosen);
+        return found;
+      }
+    }
     const auto known = by_hash.find(hash_of(request));
     if (known == by_hash.end()) {
       ChatError error;
@@ -112,9 +132,15 @@ struct ReplayModel::State {
   }
 };
 
-ReplayModel::ReplayModel(std::vector<RecordedExchange> exchanges) : state_(std::make_unique<State>()) {
+ReplayModel::ReplayModel(std::vector<RecordedExchange> exchanges, bool by_call)
+    : state_(std::make_unique<State>()) {
+  state_->by_call = by_call;
   for (RecordedExchange& exchange : exchanges) {
     state_->calls.push_back(exchange.call);
+    if (by_call) {
+      state_->in_order.push_back(std::move(exchange));
+      continue;
+    }
     State::Known& known = state_->by_hash[hash_of(exchange.request)];
     known.left.push_back(std::move(exchange));
   }

@@ -27,9 +27,11 @@ Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::pa
 // Keyed by the request's hash. Of several answers to one request, that of the same call is taken, otherwise
 // the oldest that was not taken yet; the last one is given again and again. An unknown request is
 // `no_recording`, with the recorded call that is nearest.
+// `by_call`: found by the call's name instead, whatever is asked (prompts hold times, which differ from
+// machine to machine); a name that is not there gets the oldest answer left of the same operator and turn.
 class ReplayModel : public ChatModel {
  public:
-  explicit ReplayModel(std::vector<RecordedExchange>);
+  explicit ReplayModel(std::vector<RecordedExchange>, bool by_call = false);
   ~ReplayModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
   bool calls_tools() const override { return true; }

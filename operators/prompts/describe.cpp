@@ -33,7 +33,31 @@ std::string fenced(const std::string& text, const std::string& language) {
   return fence + language + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n";
 }
 
-std::string describe_task(const Task& task, const std::vector<Workload>& workloads) {
+std::string describe_oracle(const Task& task) {
+  return "The oracle (reference.cpp):\n" +
+         fenced(read_file(task.folder / "reference.cpp").value_or(""), "cpp");
+}
+
+std::string describe_task_briefly(const Task& task) {
+  std::string words = fmt::format("`{}`: {}.\n", task.name, task.summary);
+  for (const TensorSpec& t : task.tensors)
+    words += fmt::format("{} {} [{}]{}", &t == &task.tensors.front() ? "" : ",",
+                         (t.role == Role::input ? "" : "out ") + t.name, fmt::join(t.shape, ", "),
+                         t.dtype ? fmt::format(" {}", name_of(*t.dtype)) : "");
+  words += ".\n";
+  for (const Parameter& p : task.parameters) words += fmt::format("{}: {}. ", p.name, p.about);
+  words += fmt::format("\nRight: at most {} times the error of the legal roundings.\n",
+                       number(task.tolerance.factor));
+  return words;
+}
+
+std::string describe_device_briefly(const std::string& description, const Facts& facts) {
+  std::string words = description;
+  for (const auto& [name, value] : facts) words += fmt::format(", {} {}", name, number(value));
+  return words;
+}
+
+std::string describe_task(const Task& task, const std::vector<Workload>& workloads, bool with_oracle) {
   std::string words = fmt::format("`{}`: {}.\n\nDimensions:\n", task.name, task.summary);
   for (const Dimension& d : task.dimensions) words += fmt::format("- {}: {}\n", d.name, d.about);
   words += "\nTensors (contiguous, outermost dimension first):\n";
@@ -52,10 +76,12 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
       task.cost.flops.text(), task.cost.bytes.text(), task.cost.by_bytes ? "GB/s" : "operations a second");
   words += fmt::format(
       "\nAn output is right when its maximum and RMS error against the fp64 oracle stay below {} times those "
-      "of the legal roundings (`reference_row_rounded`, below), over all of it and over each {} rows.\n",
-      number(task.tolerance.factor), task.tolerance.block_rows);
-  words += "\nThe oracle (reference.cpp):\n" +
-           fenced(read_file(task.folder / "reference.cpp").value_or(""), "cpp");
+      "of the legal roundings ({}), over all of it and over each {} rows.\n",
+      number(task.tolerance.factor),
+      with_oracle ? "`reference_row_rounded`, below"
+                  : "a row computed with the roundings that its dtype asks for",
+      task.tolerance.block_rows);
+  if (with_oracle) words += "\n" + describe_oracle(task);
   words += "\nTimed workloads:\n";
   for (const Workload& w : workloads) {
     words += fmt::format("- {} ({}):", w.name, name_of(w.dtype));

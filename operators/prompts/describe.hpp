@@ -12,8 +12,13 @@
 namespace cultivar {
 
 // Tensors with types and shapes, parameters, what the cost model counts, how outputs are compared, the
-// oracle's source, and the workloads that are timed.
-std::string describe_task(const Task&, const std::vector<Workload>&);
+// oracle's source unless it is not wanted, and the workloads that are timed.
+std::string describe_task(const Task&, const std::vector<Workload>&, bool with_oracle = true);
+std::string describe_oracle(const Task&);
+// Name, summary, tensors and parameters: for when there is room for no more.
+std::string describe_task_briefly(const Task&);
+// On one line.
+std::string describe_device_briefly(const std::string& description, const Facts&);
 // Facts by name, as expressions of a manifest see them, after `description` (the device in words).
 std::string describe_device(const std::string& description, const Facts&);
 

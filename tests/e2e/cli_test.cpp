@@ -28,6 +28,7 @@ BOOST_FIXTURE_TEST_SUITE(cli, Somewhere)
 BOOST_AUTO_TEST_CASE(help_lists_every_command_and_each_has_an_example) {
   const auto help = run({"--help"});
   BOOST_TEST(help.exit == 0);
+  BOOST_TEST(contains(help.out, "\n  mcp "));
   for (const std::string command : {"run", "resume", "status", "show", "lineage", "submit", "export",
                                     "evaluate", "compare", "profile", "tasks", "replay", "doctor"}) {
     BOOST_TEST(contains(help.out, "\n  " + command + " "));

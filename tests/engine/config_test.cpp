@@ -50,7 +50,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "models: {me: {provider: mailbox, folder: mail}, a: {provider: openai, model: m, prices: {input: 1, "
       "output: 2}}}\n"
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
-      "operators: {tune: 1.5}\n"
+      "operators: {tune: 1.5, mutate: {weight: 2, models: [a]}, crossover: 1}\n"
+      "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
+      "500}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
       "max_samples: 99, profile: elites}\n"
       "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
@@ -59,6 +61,11 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST((c.evaluation.profile == EvaluationConfig::Profiles::elites));
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
   BOOST_TEST(c.budget.models.usd.value() == 2.5);
+  BOOST_TEST(c.operators.at(1).models == std::vector<std::string>{"a"}, boost::test_tools::per_element());
+  BOOST_TEST(c.operators.at(2).models == (std::vector<std::string>{"me", "a"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(c.portfolio.learn);
+  BOOST_TEST(c.asking.prompts.prompt_tokens == 9000);
   BOOST_TEST(c.models.at(0).folder == (path() / "mail").string());
   const std::string written = to_yaml(c);
   const Config again = parse_config(written, "record", "/nowhere", {}, kInstallation);
@@ -130,7 +137,15 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_exist_are_errors_that_name_the_nearest) {
 
 BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {usd: 5}\n"), "no `models` section"));
-  BOOST_TEST(contains(complaint(*this, kLeast + "operators: {mutate: 1}\n"), "asks a language model"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "operators: {mutate: 1}\n"), "there is no `models` section"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "asking: {in_flight: 2}\n"), "nobody is asked"));
+  const std::string models = "models: {me: {provider: mailbox, folder: mail}}\n";
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\n"), "not part of this version"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {mutate: {models: [mee]}}\n"),
+                      "did you mean 'me'"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {models: [me]}}\n"),
+                      "asks no language model"));
   BOOST_TEST(
       contains(complaint(*this, kLeast + "models: {a: {provider: opena}}\n"), "did you mean 'openai'"));
   BOOST_TEST(contains(complaint(*this, kLeast + "holdout: cpu_quick\n"), "holdout"));

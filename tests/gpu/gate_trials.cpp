@@ -4,9 +4,9 @@
 //   bench-gpu-gate TASK_FOLDER VARIANT[@TUNABLE=VALUE...] SELF WORKLOADS PLANTED WORKLOADS OUT_FILE [SECONDS]
 //
 // WORKLOADS is a set of the task, or the first N of it: SET:N. Every decision becomes a line of OUT_FILE. The
-// extra work is a second kernel in the plan that waits for as long as the card's own clock says: 1 % of what
-// the first took, less the gap between two kernels, which is measured too. SECONDS bounds all; what is left
-// out is said.
+// extra work is a second kernel in the plan that turns in a loop for 1 % of what the first took, less the gap
+// between two kernels; what the gap and a turn cost is measured first. SECONDS bounds all; what is left out
+// is said.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -40,31 +40,30 @@ std::vector<Workload> workloads_of(const Task& task, const std::string& text) {
   return all;
 }
 
-// The plan's last kernel waits for `ns` nanoseconds of each workload.
+// The plan's last kernel takes so many turns for each workload.
 std::string with_extra(const std::string& source, const std::vector<Workload>& workloads,
-                       const std::vector<double>& ns) {
+                       const std::vector<double>& turns) {
   std::string cost = "0";
   for (std::size_t w = 0; w < workloads.size(); ++w) {
     std::string is_it;
     for (const auto& [dimension, value] : workloads[w].values)
       if (dimension != "scale")
         is_it += fmt::format("{}{} == {}", is_it.empty() ? "" : " && ", dimension, value);
-    cost = fmt::format("({} ? {:.0f} : {})", is_it, ns[w], cost);
+    cost = fmt::format("({} ? {:.0f} : {})", is_it, turns[w], cost);
   }
-  const std::string end = "---*/";
-  const std::size_t at = source.find(end);
   std::string made = source;
-  made.insert(at,
-              fmt::format("  - kernel: planted_extra\n    grid: [1, 1, 1]\n    block: [32, 1, 1]\n    args: "
-                          "[{{value: \"{}\", type: i64}}]\n",
-                          cost));
-  return made +
-         "\nextern \"C\" __global__ void planted_extra(void*, long long ns) {\n  long long begin, now;\n  "
-         "asm "
-         "volatile(\"mov.u64 %0, "
-         "%globaltimer;\" : \"=l\"(begin));\n  do asm volatile(\"mov.u64 %0, %globaltimer;\" : "
-         "\"=l\"(now));\n  while (now - "
-         "begin < ns);\n}\n";
+  made.insert(source.find("---*/"), fmt::format(R"(  - kernel: planted_extra
+    grid: [1, 1, 1]
+    block: [32, 1, 1]
+    args: [o, {{value: "{}", type: i32}}]
+)",
+                                                cost));
+  return made + R"(
+extern "C" __global__ void planted_extra(void*, int turns) {
+  unsigned x = threadIdx.x;
+  for (int i = 0; i < turns; ++i) asm volatile("mad.lo.u32 %0, %0, %0, 12345;" : "+r"(x));
+}
+)";
 }
 
 class Trials {
@@ -182,23 +181,27 @@ int main(int argc, char** argv) {
     const std::vector<Workload> planted = workloads_of(trials.task(), argv[6]);
     const Compiled plain = trials.compiled(variant, planted);
     const std::vector<double> us = trials.medians_us(plain, planted);
-    const auto extra = [&](const std::vector<double>& ns) {
-      const auto made = make_variant(with_extra(variant.source, planted, ns), trials.task(), wanted);
+    const auto extra = [&](const std::vector<double>& turns) {
+      const auto made = make_variant(with_extra(variant.source, planted, turns), trials.task(), wanted);
       if (!made) throw InputError(made.error().text());
       return trials.compiled(*made, planted);
     };
-    // What a second kernel costs that waits for nothing, and then as much more as is missing.
+    constexpr double kTurns = 50'000;
     const std::vector<double> gap = trials.medians_us(extra(std::vector<double>(us.size(), 0.0)), planted);
+    const std::vector<double> long_one =
+        trials.medians_us(extra(std::vector<double>(us.size(), kTurns)), planted);
     const std::vector<double> again = trials.medians_us(plain, planted);
-    std::vector<double> ns;
+    std::vector<double> turns;
     for (std::size_t w = 0; w < us.size(); ++w) {
       const double base = 0.5 * (us[w] + again[w]);
-      const double cost = std::clamp(gap[w] - base, 0.0, 6.0);
-      ns.push_back(std::max(0.0, 1e3 * (kGain * base - cost)));
-      fmt::print("{}: {:.1f} us; a second kernel costs {:.2f} us, it waits {:.2f}\n", planted[w].name, base,
-                 cost, 1e-3 * ns.back());
+      const double between = std::clamp(gap[w] - base, 0.0, 6.0);
+      const double turn = std::max(1e-4, (long_one[w] - base - between) / kTurns);
+      turns.push_back(std::max(0.0, (kGain * base - between) / turn));
+      fmt::print(
+          "{}: {:.1f} us; a second kernel costs {:.2f} us and {:.2f} ns a turn, of which it takes {:.0f}\n",
+          planted[w].name, base, between, 1e3 * turn, turns.back());
     }
-    const Compiled slower = extra(ns);
+    const Compiled slower = extra(turns);
     rounds("planted", std::atoi(argv[5]), plain, slower, planted, 0.55 * limit);
     const std::vector<Workload> self = workloads_of(trials.task(), argv[4]);
     const Compiled own = trials.compiled(variant, self);

@@ -4,7 +4,7 @@
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
 # CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
 # `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
-every="doctor session misbehaviour judgements smoke_failures evaluate search views export verify contenders cudnn_independent
+every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify contenders cudnn_independent
   profile"
 # Longer than eight minutes allow, by name only: gate_trials, every_shape.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -71,7 +71,7 @@ last() {
   if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
   pattern='^.'
   case $1 in
-    session | misbehaviour | profile | contenders) pattern='\*\*\*|error: in|fatal' ;;
+    session | misbehaviour | profile | contenders | sanitizer) pattern='\*\*\*|error: in|fatal' ;;
     judgements* | smoke_failures) pattern='^judged' ;;
     gate_trials) pattern='^(planted|itself)' ;;
     doctor) pattern='GFLOPS|unusable' ;;
@@ -112,6 +112,7 @@ for step in $steps; do
     session) suite session 100 cuda_session ;;
     misbehaviour) suite misbehaviour 160 cuda_misbehaviour ;;
     profile) suite profile 150 cuda_profile ;;
+    sanitizer) suite sanitizer 120 cuda_sanitizer ;;
     contenders)
       find_vendors
       suite contenders 100 cuda_contender
@@ -173,13 +174,13 @@ for step in $steps; do
   esac
 done
 
-for name in doctor session misbehaviour judgements judgements_alone smoke_failures gate_trials every_avo_mha \
+for name in doctor session misbehaviour sanitizer judgements judgements_alone smoke_failures gate_trials every_avo_mha \
   every_avo_gqa8 every_fa_sweep evaluate search status show lineage replay export \
   verify contenders cudnn_independent profile; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
-    session | misbehaviour | judgements*)
+    session | misbehaviour | sanitizer | judgements*)
       grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS|card: " "$work/$name.log" ;;
     gate_trials | every_*) cat "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;

@@ -190,8 +190,8 @@ BOOST_AUTO_TEST_CASE(parents_that_agree_in_everything_have_no_child) {
 
 BOOST_AUTO_TEST_CASE(the_portfolio_asks_by_weight_and_everybody_once) {
   std::vector<Portfolio::Share> shares;
-  shares.push_back({make_operator("tune", 1), 3.0});
-  shares.push_back({make_operator("crossover_knobs", 1), 1.0});
+  shares.push_back({make_operator("tune", {1}), 3.0});
+  shares.push_back({make_operator("crossover_knobs", {1}), 1.0});
   const Portfolio portfolio(std::move(shares));
   int tune_first = 0;
   for (std::uint64_t step = 0; step < 1000; ++step) {
@@ -199,11 +199,11 @@ BOOST_AUTO_TEST_CASE(the_portfolio_asks_by_weight_and_everybody_once) {
     const auto order = portfolio.order(stream);
     BOOST_REQUIRE_EQUAL(order.size(), 2);
     BOOST_TEST(order[0] != order[1]);
-    tune_first += order[0]->name() == "tune";
+    tune_first += order[0]->op->name() == "tune";
   }
   BOOST_TEST(tune_first > 700);
   BOOST_TEST(tune_first < 800);
-  BOOST_CHECK_THROW(make_operator("tone", 1), InputError);
+  BOOST_CHECK_THROW(make_operator("tone", {1}), InputError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,7 +56,6 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
     throw MissingError(
         fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(), capability()));
   turns_.emplace(cache / ("turns-" + uuid()));
-  const Turns::Turn opening = turn();
   driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
   driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");

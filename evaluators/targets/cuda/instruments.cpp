@@ -15,9 +15,8 @@ class CudaInstruments : public Instruments {
                                 Replay replay) override {
     const auto cupti = load_cupti();
     if (!cupti) return tl::make_unexpected(cupti.error());
-    turn_.emplace(gpu_.turn());  // counters see all that the card does
     auto counting = RangeCounting::begin(**cupti, gpu_, metrics, kernels, replay);
-    if (!counting) return over(), tl::make_unexpected(counting.error());
+    if (!counting) return tl::make_unexpected(counting.error());
     counting_ = std::move(*counting);
     gpu_.set_watch(counting_.get());
     return {};
@@ -31,7 +30,6 @@ class CudaInstruments : public Instruments {
     gpu_.set_watch(nullptr);
     auto values = counting_->end();
     counting_.reset();
-    over();
     return values;
   }
   std::size_t passes() const override { return counting_ ? counting_->passes() : 0; }
@@ -50,9 +48,8 @@ class CudaInstruments : public Instruments {
   Expected<void> begin_sampling(int period) override {
     const auto cupti = load_cupti();
     if (!cupti) return tl::make_unexpected(cupti.error());
-    turn_.emplace(gpu_.turn());
     auto sampling = PcSampling::begin(**cupti, gpu_, period);
-    if (!sampling) return over(), tl::make_unexpected(sampling.error());
+    if (!sampling) return tl::make_unexpected(sampling.error());
     sampling_ = std::move(*sampling);
     gpu_.set_watch(sampling_.get());
     return {};
@@ -62,15 +59,11 @@ class CudaInstruments : public Instruments {
     gpu_.set_watch(nullptr);
     auto samples = sampling_->end();
     sampling_.reset();
-    over();
     return samples;
   }
 
  private:
-  void over() { turn_.reset(); }
-
   Gpu& gpu_;
-  std::optional<Turns::Turn> turn_;  // from begin to end
   std::unique_ptr<RangeCounting> counting_;
   std::unique_ptr<PcSampling> sampling_;
 };

@@ -62,6 +62,11 @@ Reading Sensors::read() const {
   return reading;
 }
 
+bool power_limited(std::uint64_t reasons) {
+  constexpr std::uint64_t power_cap = 0x4, not_by_load = 0x1f8;  // the others of throttle_words
+  return (reasons & power_cap) != 0 && (reasons & not_by_load) == 0;
+}
+
 std::string throttle_words(std::uint64_t reasons) {
   static constexpr std::array<std::pair<std::uint64_t, const char*>, 7> names = {
       {{0x4, "software power cap"},

@@ -32,6 +32,8 @@ class Sensors {  // not thread-safe
   int (*reasons_)(NvmlDevice, unsigned long long*) = nullptr;
 };
 
+// The power limit holds the clock back, and nothing else does.
+bool power_limited(std::uint64_t reasons);
 // "software power cap, thermal slowdown"; empty: nothing.
 std::string throttle_words(std::uint64_t reasons);
 

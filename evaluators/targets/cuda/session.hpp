@@ -48,8 +48,9 @@ class CudaSession : public Session {
 
   Gpu& gpu_;
   Plan plan_;
-  bool foreign_ = false;  // a contender's library
-  DeviceMemory memory_;   // all buffers, each between guards
+  bool foreign_ = false;             // a contender's library
+  DeviceMemory memory_;              // all buffers, each between guards
+  std::vector<DeviceMemory> apart_;  // or each by itself, without guards
   std::vector<std::uint64_t> begins_,
       ends_;                        // of each buffer's region, guards included, from memory_'s start
   std::vector<Address> addresses_;  // of the data in this run

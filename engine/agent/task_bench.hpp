@@ -1,0 +1,42 @@
+// The bench of an agent that works on a task without a search: its kernels are the task's seeds.
+#pragma once
+
+#include <map>
+
+#include "engine/agent/worker_bench.hpp"
+
+namespace cultivar {
+
+class TaskBench : public WorkerBench {
+ public:
+  // Throws InputError when the task has no seed for the target that can be read.
+  explicit TaskBench(BenchSettings);
+
+  std::string situation() const override;
+  std::string caveat() const override { return ""; }
+  Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
+  // `best` is the fastest seed that was measured in this session, or else the first seed.
+  Expected<Kernel> kernel(const std::string& id) const override;
+  bool takes_submissions() const override { return false; }
+  Expected<std::string> submit(const Variant&, const std::string& note) override;
+
+  Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) override;
+
+ protected:
+  std::optional<Facts> known_facts() const override { return std::nullopt; }
+  std::string device_words() const override { return ""; }
+
+ private:
+  struct Seed {
+    std::string name;
+    Variant variant;
+    std::optional<Evaluation> evaluation;  // of this session, on every workload that it claims
+  };
+  const Seed& best() const;  // under the mutex
+  KernelRow row_of(const Seed&) const;
+
+  mutable std::mutex mutex_;
+  std::vector<Seed> seeds_;  // by name
+};
+
+}  // namespace cultivar

@@ -1,0 +1,279 @@
+#include "engine/mcp/server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+enum Code {
+  parse_error = -32700,
+  invalid_request = -32600,
+  no_method = -32601,
+  bad_params = -32602,
+  busy = -32000
+};
+
+json error_of(const json& id, Code code, const std::string& words) {
+  return {{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", static_cast<int>(code)}, {"message", words}}}};
+}
+
+json result_of(const json& id, json result) {
+  return {{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(result)}};
+}
+
+bool is_id(const json& id) {
+  return id.is_string() || id.is_number_integer();
+}
+
+std::string key_of(const json& id) {
+  return id.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string text_in(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Copying and writing JSON recurses: what nests deeper than any honest message is not even read.
+bool too_deep(std::string_view text) {
+  constexpr int most = 64;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+json parameters_of(const json& message) {
+  const auto found = message.find("params");
+  return found == message.end() ? json::object() : *found;
+}
+
+}  // namespace
+
+McpServer::McpServer(McpOffer offer, std::function<void(std::string)> send)
+    : offer_(std::move(offer)), send_(std::move(send)) {}
+
+McpServer::~McpServer() {
+  stop_all();
+  for (const auto& [id, call] : calls_)
+    if (call->thread.joinable()) call->thread.join();
+}
+
+// What is not UTF-8 in a source or in a compiler's words must not break the line.
+void McpServer::send(const json& message) {
+  send_(message.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+void McpServer::receive(std::string_view line) {
+  reap();
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (too_deep(line))
+    return send(error_of(nullptr, invalid_request, "this message nests deeper than 64 levels"));
+  const json message = json::parse(line, nullptr, false);
+  if (message.is_discarded())
+    return send(error_of(nullptr, parse_error, "this line is not JSON; one message a line is expected"));
+  if (message.is_array()) return batch(message);
+  this->message(message, [this](const json& answer) {
+    if (!answer.is_null()) send(answer);
+  });
+}
+
+void McpServer::refuse_line() {
+  send(error_of(nullptr, invalid_request, fmt::format("a message may have {} bytes at most", kMcpLineBytes)));
+}
+
+// Version 2025-03-26 has them: one line of answers when the last of them is there.
+void McpServer::batch(const json& messages) {
+  if (messages.empty() || messages.size() > 100)
+    return send(error_of(nullptr, invalid_request, "a batch holds 1 to 100 messages"));
+  struct Answers {
+    std::mutex mutex;
+    std::size_t missing = 0;
+    json all = json::array();
+  };
+  const auto answers = std::make_shared<Answers>();
+  answers->missing = messages.size();
+  for (const json& each : messages)
+    message(each, [this, answers](json answer) {
+      const std::lock_guard lock(answers->mutex);
+      if (!answer.is_null()) answers->all.push_back(std::move(answer));
+      if (--answers->missing == 0 && !answers->all.empty()) send(answers->all);
+    });
+}
+
+void McpServer::message(const json& message, const Reply& reply) {
+  if (!message.is_object() || text_in(message, "jsonrpc") != "2.0")
+    return reply(error_of(nullptr, invalid_request, "a message is an object with \"jsonrpc\": \"2.0\""));
+  const auto id = message.find("id");
+  const json params = parameters_of(message);
+  const auto method = message.find("method");
+  if (method == message.end() && (message.contains("result") || message.contains("error")))
+    return reply(nullptr);  // an answer, to a question that was never asked
+  if (method == message.end() || !method->is_string())
+    return reply(error_of(id != message.end() && is_id(*id) ? *id : json(), invalid_request,
+                          "\"method\" is missing or is no string"));
+  if (id == message.end()) {
+    notification(method->get<std::string>(), params);
+    return reply(nullptr);
+  }
+  if (!is_id(*id))
+    return reply(error_of(nullptr, invalid_request, "\"id\" must be a string or a whole number"));
+  if (!params.is_object()) return reply(error_of(*id, bad_params, "\"params\" must be an object"));
+  request(method->get<std::string>(), *id, params, reply);
+}
+
+void McpServer::request(const std::string& method, const json& id, const json& params, const Reply& reply) {
+  if (method == "ping") return reply(result_of(id, json::object()));
+  if (method == "initialize") {
+    if (!spoken_.empty()) return reply(error_of(id, invalid_request, "this session is initialized already"));
+    return reply(result_of(id, initialize(params)));
+  }
+  if (method != "tools/list" && method != "tools/call")
+    return reply(error_of(id, no_method, fmt::format("there is no method '{}' here", method.substr(0, 80))));
+  if (spoken_.empty()) return reply(error_of(id, invalid_request, "begin with the request `initialize`"));
+  if (method == "tools/call") return start_call(id, params, reply);
+  if (params.contains("cursor"))
+    return reply(error_of(id, bad_params, "the list has one page: leave out \"cursor\""));
+  return reply(result_of(id, list()));
+}
+
+void McpServer::notification(const std::string& method, const json& params) {
+  if (method != "notifications/cancelled" || !params.is_object()) return;
+  const auto id = params.find("requestId");
+  if (id == params.end()) return;
+  std::shared_ptr<Call> call;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(key_of(*id));
+    if (found == calls_.end() || found->second->done) return;
+    call = found->second;
+    call->cancelled = true;
+  }
+  call->stop.request_stop();
+}
+
+json McpServer::initialize(const json& params) {
+  const std::string wanted = text_in(params, "protocolVersion");
+  const bool known = std::ranges::find(kMcpVersions, wanted) != std::end(kMcpVersions);
+  spoken_ = known ? wanted : std::string(kMcpVersions[0]);
+  return {{"protocolVersion", spoken_},
+          {"capabilities", {{"tools", {{"listChanged", false}}}}},
+          {"serverInfo", {{"name", "cultivar"}, {"title", "Cultivar"}, {"version", offer_.version}}},
+          {"instructions", offer_.instructions}};
+}
+
+json McpServer::list() const {
+  json tools = json::array();
+  for (const AgentTool& tool : offer_.tools)
+    tools.push_back({{"name", tool.spec.name},
+                     {"title", tool.title},
+                     {"description", tool.spec.description},
+                     {"inputSchema", tool.spec.parameters},
+                     {"annotations",
+                      {{"title", tool.title},
+                       {"readOnlyHint", !tool.changes_the_run},
+                       {"destructiveHint", false},
+                       {"idempotentHint", !tool.changes_the_run},
+                       {"openWorldHint", false}}}});
+  return {{"tools", std::move(tools)}};
+}
+
+void McpServer::start_call(const json& id, const json& params, const Reply& reply) {
+  const std::string name = text_in(params, "name"), key = key_of(id);
+  const auto given = params.find("arguments");
+  json arguments = given == params.end() || given->is_null() ? json::object() : *given;
+  if (std::ranges::none_of(offer_.tools, [&](const AgentTool& tool) { return tool.spec.name == name; }))
+    return reply(error_of(id, bad_params, fmt::format("Unknown tool: {}", name.substr(0, 80))));
+  const auto call = std::make_shared<Call>();
+  if (const auto meta = params.find("_meta"); meta != params.end() && meta->is_object())
+    if (const auto token = meta->find("progressToken"); token != meta->end() && is_id(*token))
+      call->token = *token;
+  call->reply = reply;
+  call->begun = call->last = Clock::now();
+  call->step = name;
+  const std::unique_lock lock(mutex_);
+  if (calls_.contains(key))
+    return reply(error_of(id, invalid_request, "a request with this id is in flight"));
+  if (calls_.size() >= offer_.most_calls)
+    return reply(
+        error_of(id, busy, fmt::format("{} calls are in flight: wait for one of them", calls_.size())));
+  calls_[key] = call;
+  call->thread = std::thread([this, call, id, name, arguments = std::move(arguments)] {
+    const ToolResult found =
+        offer_.call(name, arguments, call->stop.get_token(), [&](const std::string& step) {
+          const std::lock_guard told(mutex_);
+          tell(*call, step);
+        });
+    const json answer =
+        result_of(id, {{"content", {{{"type", "text"}, {"text", found.text}}}}, {"isError", found.failed}});
+    const std::lock_guard done(mutex_);
+    call->reply(call->cancelled ? json() : answer);
+    call->done = true;
+  });
+}
+
+// Progress must rise with each notification; how much is left is not known.
+void McpServer::tell(Call& call, const std::string& step) {
+  call.last = Clock::now();
+  call.step = step;
+  if (call.token.is_null() || call.cancelled || call.done) return;
+  json params = {{"progressToken", call.token}, {"progress", ++call.told}};
+  if (spoken_ >= "2025-03-26")
+    params["message"] =
+        fmt::format("{} ({:.0f} s)", step, std::chrono::duration<double>(call.last - call.begun).count());
+  send({{"jsonrpc", "2.0"}, {"method", "notifications/progress"}, {"params", std::move(params)}});
+}
+
+void McpServer::reap() {
+  std::vector<std::shared_ptr<Call>> done;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto each = calls_.begin(); each != calls_.end();) {
+      if (each->second->done) done.push_back(each->second);
+      each = each->second->done ? calls_.erase(each) : std::next(each);
+    }
+  }
+  for (const auto& call : done) call->thread.join();
+}
+
+void McpServer::tick() {
+  reap();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : calls_)
+    if (std::chrono::duration<double>(Clock::now() - call->last).count() >= offer_.heartbeat_s)
+      tell(*call, std::string(call->step));
+}
+
+void McpServer::stop_all() {
+  std::vector<std::shared_ptr<Call>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, call] : calls_) running.push_back(call);
+  }
+  for (const auto& call : running) call->stop.request_stop();
+}
+
+bool McpServer::idle() {
+  reap();
+  const std::lock_guard lock(mutex_);
+  return calls_.empty();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,85 @@
+// The Model Context Protocol (https://modelcontextprotocol.io), server side: JSON-RPC 2.0, a message a line.
+// Knows no file and no process: lines come in, lines go out.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "operators/agent/toolbox.hpp"
+
+namespace cultivar {
+
+// What is spoken, newest first.
+inline constexpr std::string_view kMcpVersions[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05",
+                                                    "2024-10-07"};
+inline constexpr std::size_t kMcpLineBytes = 8 << 20;  // a longer message is refused
+
+struct McpOffer {
+  std::string version;       // of the program
+  std::string instructions;  // for the model
+  std::vector<AgentTool> tools;
+  // Called from a thread of its own for each call, several at once. Must come back soon after the stop.
+  std::function<ToolResult(const std::string& name, const nlohmann::json& arguments, std::stop_token stop,
+                           std::function<void(const std::string&)> progress)>
+      call;
+  std::size_t most_calls = 16;  // in flight
+  double heartbeat_s = 5.0;     // a call that is watched and has nothing new to tell repeats itself
+};
+
+// receive(), refuse_line(), tick() and stop_all() are called from one thread.
+class McpServer {
+ public:
+  // `send` gets whole lines without their end, from any thread; must not block and must not throw.
+  McpServer(McpOffer, std::function<void(std::string)> send);
+  ~McpServer();  // stops all calls and waits for them
+  McpServer(const McpServer&) = delete;
+  McpServer& operator=(const McpServer&) = delete;
+
+  void receive(std::string_view line);
+  void refuse_line();  // one was longer than kMcpLineBytes, and was not kept
+  void tick();         // about once a second
+  void stop_all();     // the client is going: calls in flight end, and answer what they can
+  bool idle();         // nothing is in flight, and all has been sent
+
+ private:
+  using Json = nlohmann::json;
+  using Reply = std::function<void(Json)>;  // null: there is none
+  struct Call {
+    std::stop_source stop;
+    Json token;  // null: nobody watches
+    Reply reply;
+    bool cancelled = false, done = false;
+    std::int64_t told = 0;
+    std::string step;
+    std::chrono::steady_clock::time_point begun, last;
+    std::thread thread;
+  };
+
+  void send(const Json&);
+  void batch(const Json& messages);
+  void message(const Json&, const Reply&);
+  void request(const std::string& method, const Json& id, const Json& params, const Reply&);
+  void notification(const std::string& method, const Json& params);
+  Json initialize(const Json& params);
+  Json list() const;
+  void start_call(const Json& id, const Json& params, const Reply&);
+  void tell(Call&, const std::string& step);  // under the mutex
+  void reap();
+
+  McpOffer offer_;
+  std::function<void(std::string)> send_;
+  std::string spoken_;  // the version agreed upon; empty before `initialize`
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Call>> calls_;  // by id, as JSON
+};
+
+}  // namespace cultivar

@@ -1,0 +1,164 @@
+// The tools that only look: lineage, sources, differences, knowledge.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+#include "operators/agent/line_diff.hpp"
+#include "operators/agent/tool_session.hpp"
+#include "operators/prompts/describe.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kSourceBytes = 32 * 1024;  // of one read_variant
+
+std::string row_text(const KernelRow& row, const std::string& unit) {
+  std::string text = row.id + "  ";
+  if (row.state == "measured" && row.fitness > 0.0)
+    text += fmt::format("{:.5g} {}", row.fitness, unit);
+  else if (row.state == "rejected")
+    text += fmt::format("rejected at {}: {}", row.stage, row.reason.substr(0, 160));
+  else
+    text += row.state;
+  if (row.best) text += ", the best";
+  if (row.was_best && !row.best) text += ", was the best";
+  if (!row.parents.empty()) text += fmt::format("; from {}", fmt::join(row.parents, " and "));
+  if (!row.op.empty()) text += "; " + row.op;
+  if (!row.configuration.empty()) text += "; " + describe_configuration(row.configuration);
+  if (!row.note.empty()) text += "; " + row.note.substr(0, 240);
+  std::ranges::replace(text, '\n', ' ');
+  return text + "\n";
+}
+
+std::string about(const Kernel& kernel, const Bench& bench) {
+  std::string text = row_text(kernel.row, bench.unit());
+  for (const std::string& remark : kernel.remarks) text += remark + "\n";
+  if (kernel.evaluation) {
+    text += "\n";
+    text += kernel.evaluation->measured() && !kernel.evaluation->workloads.empty()
+                ? describe_measurements(*kernel.evaluation, bench.workloads(), {}, {})
+            : kernel.evaluation->measured()
+                ? fmt::format("Passed every check up to `{}`.\n", name_of(kernel.evaluation->stage))
+                : describe_rejection(*kernel.evaluation);
+  }
+  if (kernel.profile) text += "\nProfile:\n" + report_text(*kernel.profile);
+  return text;
+}
+
+// Whole lines from `from` on, as many as fit.
+std::string part_of(const std::string& source, std::size_t from, std::size_t count) {
+  std::size_t begin = 0, line = 1;
+  for (; line < from && begin < source.size(); ++line) {
+    const std::size_t end = source.find('\n', begin);
+    begin = end == std::string::npos ? source.size() : end + 1;
+  }
+  std::size_t end = begin, last = line;
+  for (; last < line + count && end < source.size(); ++last) {
+    const std::size_t next = source.find('\n', end);
+    const std::size_t stop = next == std::string::npos ? source.size() : next + 1;
+    if (stop - begin > kSourceBytes && end > begin) break;
+    end = stop;
+  }
+  const auto total = static_cast<std::size_t>(std::ranges::count(source, '\n')) + !source.ends_with('\n');
+  if (begin == source.size())
+    return fmt::format("The source has {} lines: none from line {} on.\n", total, from);
+  std::string words;
+  if (begin > 0 || end < source.size()) words = fmt::format("Lines {} to {} of {}", line, last - 1, total);
+  if (end < source.size()) words += fmt::format("; go on with from_line={}", last);
+  return words + (words.empty() ? "" : ".\n") + fenced(source.substr(begin, end - begin), "cpp");
+}
+
+}  // namespace
+
+Answer list_lineage(ToolSession& session, const json& arguments, Watch&) {
+  KernelQuery query;
+  query.of = arguments.value("of", "");
+  const std::string order = arguments.value("order", "promotions");
+  query.order = order == "fittest"  ? KernelQuery::Order::fittest
+                : order == "newest" ? KernelQuery::Order::newest
+                                    : KernelQuery::Order::promotions;
+  query.limit = arguments.value("limit", 30);
+  query.offset = arguments.value("offset", 0);
+  const Bench& bench = session.bench;
+  std::string text = bench.situation() + "\n";
+  const auto drafts = session.drafts.all();
+  std::string made;
+  for (const Draft& draft : drafts)
+    if (query.of.empty() || draft.id == query.of || draft.base == query.of)
+      if (const auto kernel = find_kernel(session, draft.id)) made += row_text(kernel->row, bench.unit());
+  if (!session.drafts.find(query.of)) {
+    const auto rows = bench.kernels(query);
+    if (!rows) return refused(rows.error().message);
+    for (const KernelRow& row : *rows) text += row_text(row, bench.unit());
+    if (static_cast<int>(rows->size()) == query.limit)
+      text += fmt::format("There may be more: go on with offset={}.\n", query.offset + query.limit);
+    if (rows->empty()) text += "None.\n";
+  }
+  if (!made.empty()) text += "\nDrafts of this session:\n" + made;
+  return text;
+}
+
+Answer read_variant(ToolSession& session, const json& arguments, Watch&) {
+  const auto kernel = find_kernel(session, arguments.at("variant").get<std::string>());
+  if (!kernel) return tl::make_unexpected(kernel.error());
+  const auto from = static_cast<std::size_t>(arguments.value("from_line", 1));
+  const auto count = static_cast<std::size_t>(arguments.value("lines", 100'000));
+  return (from == 1 ? about(*kernel, session.bench) + "\n" : std::string()) +
+         part_of(kernel->source, from, count);
+}
+
+Answer diff_variants(ToolSession& session, const json& arguments, Watch&) {
+  const auto a = find_kernel(session, arguments.at("a").get<std::string>());
+  if (!a) return tl::make_unexpected(a.error());
+  const auto b = find_kernel(session, arguments.at("b").get<std::string>());
+  if (!b) return tl::make_unexpected(b.error());
+  const std::string& unit = session.bench.unit();
+  std::string text = "a: " + row_text(a->row, unit) + "b: " + row_text(b->row, unit);
+  const std::string lines = line_diff(a->source, b->source);
+  text += lines.empty() ? "\nThe sources are the same.\n" : "\n" + fenced(lines, "diff");
+  return text;
+}
+
+Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
+  Bench& bench = session.bench;
+  const std::vector<Page> pages = bench.pages();
+  const std::string name = arguments.value("name", "");
+  if (!name.empty()) {
+    for (const Page& page : pages) {
+      if (page.name != name) continue;
+      auto body = bench.page(name);
+      if (!body) return refused(body.error().message);
+      return std::move(*body);
+    }
+    std::vector<std::string> known;
+    for (const Page& page : pages) known.push_back(page.name);
+    for (const Note& note : bench.notes()) {
+      if (note.name == name) return "# " + note.title + "\n\n" + note.body;
+      known.push_back(note.name);
+    }
+    return refused(fmt::format("There is no note `{}`{}", name, did_you_mean(name, known)));
+  }
+  Situation situation{std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}};
+  if (arguments.contains("bottleneck")) situation.bottlenecks = {arguments["bottleneck"].get<std::string>()};
+  situation.compiler_output = arguments.value("compiler_output", "");
+  std::string text = "Read one with `name`.\n\nAbout this task:\n";
+  for (const Page& page : pages) text += fmt::format("- {}: {}\n", page.name, page.title);
+  const auto line = [](const Note& note) {
+    return fmt::format("- {}: {} (bottlenecks: {})\n", note.name, note.title,
+                       fmt::join(note.bottlenecks, ", "));
+  };
+  const std::vector<const Note*> picked = pick_notes(bench.notes(), situation);
+  if (!picked.empty()) text += "\nNotes that help here, the most helpful first:\n";
+  for (const Note* note : picked) text += line(*note);
+  text += picked.empty() ? "\nNotes:\n" : "\nOther notes:\n";
+  for (const Note& note : bench.notes())
+    if (std::ranges::find(picked, &note) == picked.end()) text += line(note);
+  return text;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,227 @@
+#include "operators/agent/tool_session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cultivar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+std::string text_of(const json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  return found == arguments.end() ? std::string() : found->get<std::string>();
+}
+
+Configuration tunables_of(const json& arguments) {
+  Configuration configuration;
+  if (const auto given = arguments.find("tunables"); given != arguments.end())
+    for (const auto& [name, value] : given->items()) {
+      if (value.is_string())
+        configuration[name] = value.get<std::string>();
+      else
+        configuration[name] = value.get<std::int64_t>();
+    }
+  return configuration;
+}
+
+// What the base sets otherwise than by default, as far as the new source has it.
+Configuration carried_over(const Kernel& base, const Manifest& made) {
+  Configuration kept;
+  const auto old = parse_manifest(base.source);
+  if (!old) return kept;
+  const Configuration defaults = default_configuration(old->tunables);
+  for (const Tunable& tunable : made.tunables) {
+    const auto set = base.row.configuration.find(tunable.name);
+    if (set == base.row.configuration.end()) continue;
+    const auto usual = defaults.find(tunable.name);
+    if (usual != defaults.end() && usual->second == set->second) continue;
+    if (std::ranges::find(tunable.values, set->second) != tunable.values.end())
+      kept[tunable.name] = set->second;
+  }
+  return kept;
+}
+
+tl::expected<Variant, Refusal> linted(const Bench& bench, std::string source, Configuration configuration) {
+  auto variant = make_variant(std::move(source), bench.task(), std::move(configuration));
+  if (!variant) return refused(fmt::format("Refused at stage `lint`, {}", variant.error().text()));
+  if (variant->manifest.target != bench.target())
+    return refused(
+        fmt::format("Refused at stage `lint`: the manifest is for target {}, and here {} is measured",
+                    name_of(variant->manifest.target), name_of(bench.target())));
+  return std::move(*variant);
+}
+
+// A model may send a file as it is, or in a fence with words around it.
+tl::expected<std::string, Refusal> whole_source(const std::string& text) {
+  if (text.find("```") == std::string::npos) return text;
+  auto edit = find_edit(text);
+  if (!edit) return tl::make_unexpected(edit.error());
+  if (const auto* whole = std::get_if<WholeSource>(&*edit)) return whole->text;
+  return refused(
+      "`source` takes a whole file; SEARCH/REPLACE blocks go into `edit`, with the id that they change "
+      "in `variant`");
+}
+
+}  // namespace
+
+Draft Drafts::put(Variant variant, const std::string& base) {
+  const std::lock_guard lock(mutex_);
+  for (const Draft& draft : drafts_)
+    if (draft.variant.id == variant.id && draft.variant.source == variant.source) return draft;
+  drafts_.push_back({fmt::format("d{}", ++made_), std::move(variant), base, std::nullopt});
+  if (drafts_.size() > most_) drafts_.pop_front();
+  return drafts_.back();
+}
+
+std::optional<Draft> Drafts::find(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  for (const Draft& draft : drafts_)
+    if (draft.id == id) return draft;
+  return std::nullopt;
+}
+
+void Drafts::judged(const std::string& id, const Evaluation& evaluation) {
+  const std::lock_guard lock(mutex_);
+  for (Draft& draft : drafts_)
+    if (draft.id == id) draft.evaluation = evaluation;
+}
+
+std::vector<Draft> Drafts::all() const {
+  const std::lock_guard lock(mutex_);
+  return {drafts_.begin(), drafts_.end()};
+}
+
+DeviceTurns::Turn::~Turn() {
+  if (turns_ == nullptr) return;
+  {
+    const std::lock_guard lock(turns_->mutex_);
+    turns_->used_s_ += seconds();
+    turns_->queue_.pop_front();
+  }
+  turns_->free_.notify_all();
+}
+
+double DeviceTurns::Turn::seconds() const {
+  return seconds_since(begun_);
+}
+
+double DeviceTurns::used() const {
+  const std::lock_guard lock(mutex_);
+  return used_s_;
+}
+
+tl::expected<DeviceTurns::Turn, Refusal> DeviceTurns::take(Watch& watch) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = ++tickets_;
+  queue_.push_back(ticket);
+  const auto mine = [&] { return queue_.front() == ticket; };
+  if (!mine()) {
+    lock.unlock();
+    watch.tell("waiting for the device: another call is using it");
+    lock.lock();
+  }
+  const bool got = watch.deadline == Clock::time_point::max()
+                       ? free_.wait(lock, watch.stop, mine)
+                       : free_.wait_until(lock, watch.stop, watch.deadline, mine);
+  const bool spent = limit_s_ > 0.0 && used_s_ >= limit_s_;
+  if (!got || spent || watch.stop.stop_requested()) {
+    queue_.erase(std::ranges::find(queue_, ticket));
+    lock.unlock();
+    free_.notify_all();
+    if (spent)
+      return refused(
+          fmt::format("The device time of this session is used up: {:.0f} s of {:.0f} s. Nothing more can be "
+                      "run; tools that "
+                      "need no device still work.",
+                      used(), limit_s_));
+    return refused("The device was not free before this call's time was up.");
+  }
+  if (limit_s_ > 0.0) {
+    const auto left =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s_ - used_s_));
+    watch.deadline = std::min(watch.deadline, Clock::now() + left);
+  }
+  return Turn(this);
+}
+
+tl::expected<Kernel, Refusal> find_kernel(ToolSession& session, const std::string& id) {
+  if (const auto draft = session.drafts.find(id)) {
+    Kernel kernel;
+    kernel.row.id = draft->id;
+    if (!draft->base.empty()) kernel.row.parents = {draft->base};
+    kernel.row.op = "draft";
+    kernel.row.configuration = draft->variant.configuration;
+    kernel.row.state = !draft->evaluation              ? "not judged"
+                       : draft->evaluation->measured() ? "measured"
+                                                       : "rejected";
+    if (draft->evaluation) {
+      kernel.row.stage = name_of(draft->evaluation->stage);
+      kernel.row.reason = draft->evaluation->reason;
+      kernel.row.fitness = draft->evaluation->fitness;
+    }
+    kernel.source = draft->variant.source;
+    kernel.evaluation = draft->evaluation;
+    return kernel;
+  }
+  auto kernel = session.bench.kernel(id);
+  if (!kernel) return refused(kernel.error().message);
+  return std::move(*kernel);
+}
+
+tl::expected<Variant, Refusal> variant_of(const Bench& bench, const Kernel& kernel) {
+  return linted(bench, kernel.source, kernel.row.configuration);
+}
+
+tl::expected<Subject, Refusal> subject_of(ToolSession& session, const json& arguments) {
+  const std::string id = text_of(arguments, "variant"), source = text_of(arguments, "source"),
+                    edit = text_of(arguments, "edit");
+  Configuration tunables = tunables_of(arguments);
+  if (source.empty() && id.empty())
+    return refused(
+        "Say which kernel: `variant` (an id), `variant` with `edit` (SEARCH/REPLACE blocks against it), "
+        "or `source` (a whole file)");
+  if (!source.empty() && !(id.empty() && edit.empty()))
+    return refused(
+        "`source` is a whole file and stands alone: leave out `variant` and `edit`, or leave out `source`");
+
+  if (!source.empty()) {
+    auto text = whole_source(source);
+    if (!text) return tl::make_unexpected(text.error());
+    auto variant = linted(session.bench, std::move(*text), std::move(tunables));
+    if (!variant) return tl::make_unexpected(variant.error());
+    const Draft draft = session.drafts.put(std::move(*variant), "");
+    return Subject{draft.id, draft.variant, true};
+  }
+  const auto base = find_kernel(session, id);
+  if (!base) return tl::make_unexpected(base.error());
+  if (edit.empty() && tunables.empty()) {
+    auto variant = variant_of(session.bench, *base);
+    if (!variant) return tl::make_unexpected(variant.error());
+    return Subject{base->row.id, std::move(*variant), session.drafts.find(base->row.id).has_value()};
+  }
+  std::string text = base->source;
+  if (!edit.empty()) {
+    const auto found = find_edit(edit);
+    if (!found) return tl::make_unexpected(found.error());
+    auto changed = apply_edit(base->source, *found);
+    if (!changed) return tl::make_unexpected(changed.error());
+    text = std::move(*changed);
+  }
+  const auto manifest = parse_manifest(text);
+  if (!manifest) return refused(fmt::format("Refused at stage `lint`, {}", manifest.error().text()));
+  Configuration configuration = carried_over(*base, *manifest);
+  for (const auto& [name, value] : tunables) configuration[name] = value;
+  auto variant = linted(session.bench, std::move(text), std::move(configuration));
+  if (!variant) return tl::make_unexpected(variant.error());
+  const Draft draft = session.drafts.put(std::move(*variant), base->row.id);
+  return Subject{draft.id, draft.variant, true};
+}
+
+}  // namespace cultivar

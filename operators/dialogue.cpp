@@ -1,0 +1,198 @@
+#include "operators/dialogue.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include "operators/edits/edits.hpp"
+
+namespace cultivar {
+
+namespace {
+
+// One line for the record and for terminals: no control characters, a bounded length.
+std::string one_line_of(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\t';
+    if (c == '\n' || c == '\r') break;
+    if (static_cast<unsigned char>(c) < 0x20 && !blank) continue;
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c;
+  }
+  if (line.size() > most) {
+    line.resize(most);
+    while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xC0) == 0x80) line.pop_back();
+    if (!line.empty() && static_cast<unsigned char>(line.back()) >= 0xC0) line.pop_back();
+    line += "...";
+  }
+  return line;
+}
+
+// The rest of the first line that begins with `mark` ("IDEA:").
+std::string said_after(const std::string& mark, const std::string& answer) {
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find_first_not_of(" \t*#>-");
+    if (at != std::string::npos && line.compare(at, mark.size(), mark) == 0) {
+      const std::size_t text = line.find_first_not_of(" \t*", at + mark.size());
+      return text == std::string::npos ? std::string() : one_line_of(line.substr(text), 200);
+    }
+  }
+  return {};
+}
+
+// Without blanks and with what Markdown puts around quotations left out.
+std::string bare(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '`' && c != '"' && c != '*') out += c;
+  return out;
+}
+
+struct Understood {
+  std::optional<Proposal> proposal;  // also with a refusal, when there is a source whose manifest is wrong
+  std::string refusal;               // empty: none
+};
+
+// What a search can make use of, and its record can hold.
+std::string too_many(const Manifest& manifest) {
+  constexpr std::size_t kTunables = 32, kValues = 64;
+  if (manifest.tunables.size() > kTunables)
+    return fmt::format("The manifest has {} tunables; at most {} are allowed.", manifest.tunables.size(),
+                       kTunables);
+  for (const Tunable& tunable : manifest.tunables)
+    if (tunable.values.size() > kValues)
+      return fmt::format("Tunable {} has {} values; at most {} are allowed.", tunable.name,
+                         tunable.values.size(), kValues);
+  return {};
+}
+
+Understood understand(const Brief& brief, const EditedParent& parent, const Task& task,
+                      const ChatAnswer& answer) {
+  Understood result;
+  if (answer.stop == StopReason::length) {
+    result.refusal =
+        "Your answer was cut off because it was too long. Answer shorter: SEARCH/REPLACE blocks for "
+        "what changes, and no more words than needed.";
+    return result;
+  }
+  const auto edit = find_edit(answer.text);
+  const auto source = edit ? apply_edit(parent.source, *edit)
+                           : tl::expected<std::string, Refusal>(tl::make_unexpected(edit.error()));
+  if (!source) {
+    result.refusal = source.error().words;
+    return result;
+  }
+  Proposal proposal;
+  proposal.source = *source;
+  proposal.descent.parents = brief.parents;
+  proposal.descent.op = brief.op;
+  proposal.descent.island = brief.island;
+  const std::string idea = said_after("IDEA:", answer.text);
+  proposal.descent.note = idea.empty() ? brief.direction : idea;
+  const auto before = make_variant(parent.source, task, parent.configuration);
+  const auto manifest = parse_manifest(*source);
+  if (!manifest) {
+    result.refusal = "The source that comes out has a wrong manifest: " + manifest.error().text();
+  } else {
+    if (const std::string why = too_many(*manifest); !why.empty()) {
+      result.refusal = why;
+      return result;
+    }
+    if (before) proposal.configuration = inherited(*manifest, before->manifest, parent.configuration);
+    const auto variant = make_variant(*source, task, proposal.configuration);
+    if (!variant)
+      result.refusal = "The source that comes out has a wrong manifest: " + variant.error().text();
+    else if (before && variant->manifest.target != before->manifest.target)
+      result.refusal = fmt::format("The manifest must keep `target: {}`.", name_of(before->manifest.target));
+    else if (before && variant->id == before->id)
+      result.refusal = "The source that comes out is the one that you were given.";
+  }
+  result.proposal = std::move(proposal);
+  return result;
+}
+
+ChatRequest reply_to(const Turn& last, std::string text) {
+  ChatRequest next = last.request;
+  next.call.clear();
+  next.messages.push_back(last.answer.as_message());
+  next.messages.back().tool_calls.clear();  // none were offered
+  if (next.messages.back().text.empty()) next.messages.back().text = "(no text)";
+  next.messages.push_back({ChatRole::user, std::move(text)});
+  return next;
+}
+
+}  // namespace
+
+Configuration inherited(const Manifest& child, const Manifest& parent, const Configuration& values) {
+  Configuration configuration;
+  for (const Tunable& tunable : child.tunables) {
+    const auto same = std::ranges::find(parent.tunables, tunable);
+    const auto value = values.find(tunable.name);
+    if (same != parent.tunables.end() && value != values.end()) configuration.insert(*value);
+  }
+  return configuration;
+}
+
+std::string unfounded(const std::string& critique, const std::string& request) {
+  const std::size_t begin = request.find("<evidence>"), end = request.rfind("</evidence>");
+  const std::string evidence = begin == std::string::npos || end == std::string::npos || end < begin
+                                   ? bare(request)
+                                   : bare(std::string_view(request).substr(begin + 10, end - begin - 10));
+  bool any = false;
+  std::istringstream lines(critique);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("EVIDENCE:");
+    if (at == std::string::npos) continue;
+    any = true;
+    const std::string quote = bare(std::string_view(line).substr(at + 9));
+    if (quote.size() >= 6 && evidence.find(quote) != std::string::npos) return {};
+  }
+  return any ? "None of your EVIDENCE lines stands in the evidence that you were given. Quote it letter for "
+               "letter: "
+               "the stage, a line of the diagnostics, a row of the table, or a line of the profile."
+             : "Your critique cites no evidence. Add at least one line `EVIDENCE: ...` that quotes, letter "
+               "for letter, "
+               "the stage, a line of the diagnostics, a row of the table, or a line of the profile.";
+}
+
+Move next_move(const Brief& brief, const EditedParent& parent, const Task& task, const PromptKit& kit,
+               const std::vector<Turn>& turns) {
+  // The dialogue told again from its beginning: how often something was refused, and whether the critique
+  // that a repair needs is there.
+  bool criticised = brief.op != "critique_repair";
+  std::string idea;
+  int refused = 0;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const Turn& turn = turns[i];
+    const bool last = i + 1 == turns.size();
+    std::string refusal;
+    std::optional<Proposal> rest;
+    if (!criticised) {
+      refusal = unfounded(turn.answer.text, turns.front().request.messages.front().text);
+      if (refusal.empty()) {
+        criticised = true;
+        idea = said_after("CAUSE:", turn.answer.text);
+        if (last) return reply_to(turn, kit.follow_up("repair", ""));
+        continue;
+      }
+    } else {
+      Understood understood = understand(brief, parent, task, turn.answer);
+      if (understood.proposal && !idea.empty()) understood.proposal->descent.note = idea;
+      if (understood.refusal.empty()) return *std::move(understood.proposal);
+      refusal = std::move(understood.refusal);
+      rest = std::move(understood.proposal);
+    }
+    ++refused;
+    if (!last) continue;
+    if (refused <= kit.resamples()) return reply_to(turn, kit.follow_up("refused", refusal));
+    if (rest) return *std::move(rest);
+    return GivenUp{
+        fmt::format("{} answers could not be used; the last: {}", refused, one_line_of(refusal, 300))};
+  }
+  return GivenUp{"nothing was answered"};
+}
+
+}  // namespace cultivar

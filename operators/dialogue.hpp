@@ -1,0 +1,45 @@
+// What follows from a brief and a model's answers: another question, a proposal, or nothing. Pure functions,
+// so that a resumed search and a replay reach the same end from the recorded answers. Model text is data: it
+// becomes a source, a line of a note, or part of the next message, and nothing else.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "operators/llm/chat.hpp"
+#include "operators/operator.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+
+namespace cultivar {
+
+struct Turn {
+  ChatRequest request;
+  ChatAnswer answer;
+};
+
+// What the proposal is an edit of.
+struct EditedParent {
+  std::string source;
+  Configuration configuration;
+};
+
+struct GivenUp {
+  std::string reason;  // one line
+};
+using Move = std::variant<Proposal, ChatRequest, GivenUp>;
+
+// After the last of `turns`, of which there is at least one. The proposal's descent lacks model and cost. A
+// source whose manifest is wrong goes back to the model like an edit that cannot be applied; at the last try
+// it is proposed all the same, to be refused by lint and recorded with its reason.
+Move next_move(const Brief&, const EditedParent&, const Task&, const PromptKit&,
+               const std::vector<Turn>& turns);
+
+// The values of a new source's tunables: the parent's where the tunable is as it was, the default otherwise.
+Configuration inherited(const Manifest& child, const Manifest& parent, const Configuration&);
+
+// Does the critique quote the evidence that the request holds between <evidence> and </evidence>? Empty: yes;
+// otherwise words for the model.
+std::string unfounded(const std::string& critique, const std::string& request);
+
+}  // namespace cultivar

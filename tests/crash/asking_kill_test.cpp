@@ -1,0 +1,132 @@
+// kill -9 of a search that asks a language model, at any instant: no answer that arrived is asked again, no
+// question is lost, and the record still replays.
+#include <sys/wait.h>
+#include <unistd.h>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "engine/store/askings.hpp"
+#include "support/command.hpp"
+#include "support/scripted_search.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+// The model is a program: every third of its answers cannot be used at first. It writes down each question.
+constexpr const char* kModel = R"sh(#!/bin/sh
+prompt=$(cat)
+sum=$(printf '%s' "$prompt" | cksum | cut -d' ' -f1)
+echo "$sum" >> "$1"
+name=$(printf '%s\n' "$prompt" | sed -n 's/^name: //p' | head -n 1)
+if [ $((sum % 3)) -eq 0 ] && ! printf '%s' "$prompt" | grep -q 'could not be used'; then
+  echo 'Let me think about it.'
+  exit 0
+fi
+printf 'IDEA: another name\n<<<<<<< SEARCH\nname: %s\n=======\nname: softmax_fast_%s\n>>>>>>> REPLACE\n' "$name" "$sum"
+)sh";
+
+// In a fresh process, which has never had threads.
+pid_t in_child(const fs::path& told, const std::function<std::string()>& work) {
+  const pid_t pid = fork();
+  BOOST_REQUIRE(pid >= 0);
+  if (pid != 0) return pid;
+  std::string text;
+  try {
+    text = work();
+  } catch (const std::exception& e) {
+    text = std::string("exception: ") + e.what();
+  }
+  std::ofstream(told) << text;
+  _exit(0);
+}
+
+std::string told_by(const Expected<Outcome>& outcome) {
+  return outcome ? outcome->reason : "error: " + outcome.error().message;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(asking_kill, ScratchFolder)
+
+BOOST_AUTO_TEST_CASE(killed_at_any_instant_no_answer_is_paid_twice_and_no_question_is_lost) {
+  const fs::path run = path() / "run", told = path() / "told";
+  write_text(path() / "model.sh", kModel, true);
+  Simulation simulation;
+  simulation.compile_s = simulation.evaluate_s = 0.003;
+  const auto session = [&](const std::string& evaluations) {
+    if (fs::exists(run / "run.db"))
+      return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
+                                   {}, kNever));
+    const Config config = softmax_config(
+        path() / "config",
+        {"models.m={provider: command, command: [\"" + (path() / "model.sh").string() + "\", \"" +
+             (path() / "asked").string() + "\"], prices: {input: 1, output: 1}}",
+         "operators={tune: 1, mutate: 2}", "asking.in_flight=4", "budget.evaluations=" + evaluations});
+    return told_by(begin_search(config, run, simulated_surface(simulation), {}, kNever));
+  };
+  RandomStream stream = stream_of(5, "kills", 0);
+  for (int i = 0; i < 12; ++i) {
+    const pid_t pid = in_child(told, [&] { return session("100000"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(150 + below(stream, 500)));
+    kill(pid, SIGKILL);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    BOOST_REQUIRE_MESSAGE(WIFSIGNALED(status), read_text(told));
+  }
+  const auto count = Record::open(run)->count();
+  BOOST_TEST(count > 10);
+  int status = 0;
+  // What is open ends in individuals or is given up; nothing new is begun beyond that.
+  waitpid(in_child(told, [&] { return session(std::to_string(count + 12)); }), &status, 0);
+  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
+
+  const auto record = Record::open(run);
+  BOOST_TEST(record->summary().in_flight == 0);
+  BOOST_TEST(record->summary().questions.at("open").get<int>() == 0);
+  std::map<std::string, int> arrived, sent;
+  int killed = 0;
+  for (const ExchangeRow& row : exchanges_of(*record)) {
+    ++sent[row.call];
+    arrived[row.call] += row.state == ExchangeRow::State::arrived;
+    killed += row.state == ExchangeRow::State::sent;
+    if (row.used_by != 0) BOOST_TEST(record->individual(row.used_by)->individual.descent.op == "mutate");
+  }
+  for (const auto& [call, times] : arrived) BOOST_TEST(times == 1, call);
+  BOOST_TEST(killed >= 1);  // some were out when it was killed
+  std::map<std::int64_t, int> ends;
+  std::size_t asked = asked_questions(*record).size();
+  record->each_decision([&](const DecisionRow& row) {
+    if (row.kind == "propose") {
+      if (const auto body = proposal_body(row.body); body.asking != 0) ++ends[body.asking];
+    } else if (row.kind == "give_up") {
+      ++ends[nlohmann::json::parse(row.body).at("asking").get<std::int64_t>()];
+    }
+  });
+  BOOST_TEST(ends.size() == asked);
+  for (const auto& [number, times] : ends) BOOST_TEST(times == 1, number);
+  BOOST_TEST_MESSAGE(asked << " questions, " << sent.size() << " calls, " << killed << " cut by kills");
+
+  waitpid(in_child(told,
+                   [&] {
+                     const auto report = replay(run, simulated_surface({}));
+                     if (!report) return report.error().message;
+                     return report->differences.empty() ? std::string("agrees") : report->differences.front();
+                   }),
+          &status, 0);
+  BOOST_TEST(read_text(told) == "agrees");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,39 @@
+/*--- cultivar
+name: races_in_shared_memory
+task: softmax
+target: cuda
+about: "Right whoever wins: all warps write one word of shared memory, each another value, with nothing between"
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    grid: [R, 1, 1]
+    block: [128, 1, 1]
+    args: [x, y, C]
+---*/
+__device__ float combined(float value, float* partial, bool sum) {
+  for (int step = 16; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, value, step);
+    value = sum ? value + other : fmaxf(value, other);
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int w = 1; w < 4; ++w) value = sum ? value + partial[w] : fmaxf(value, partial[w]);
+  return value;
+}
+
+extern "C" __global__ void softmax(const float* x, float* y, int C) {
+  __shared__ float partial[4];
+  __shared__ volatile int last;
+  last = threadIdx.x;
+  const float* in = x + static_cast<long long>(blockIdx.x) * C;
+  float* out = y + static_cast<long long>(blockIdx.x) * C;
+  float top = __int_as_float(0xff800000), sum = 0.0f;
+  for (int c = threadIdx.x; c < C; c += 128) top = fmaxf(top, in[c]);
+  top = combined(top, partial, false);
+  if (last < 0) top = 0.0f;
+  for (int c = threadIdx.x; c < C; c += 128) sum += expf(in[c] - top);
+  sum = combined(sum, partial, true);
+  for (int c = threadIdx.x; c < C; c += 128) out[c] = expf(in[c] - top) / sum;
+}

@@ -1,0 +1,151 @@
+#include "operators/dialogue.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace cultivar;
+
+namespace {
+
+const std::string kSource =
+    "/*--- cultivar\nname: plain\ntask: softmax\ntarget: cpu\nrequires: \"dtype == f32\"\ntunables:\n  A: "
+    "{values: [1, 2, "
+    "4], default: 1}\n  B: {values: [1, 2], default: 1}\nlaunch:\n  - kernel: softmax\n    threads: 1\n    "
+    "args: [x, y, R, "
+    "C]\n---*/\nextern \"C\" void softmax(const float*, float*, int, int) {}\n";
+
+struct Talk {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  PromptKit kit{{.resamples = 2}};
+  EditedParent parent{kSource, {{"A", std::int64_t{4}}, {"B", std::int64_t{2}}}};
+  Brief brief;
+  std::vector<Turn> turns;
+
+  Talk() {
+    brief.op = "mutate";
+    brief.model = "m";
+    brief.parents = {7};
+    brief.island = 1;
+    brief.direction = "be quick";
+    turns.emplace_back();
+    turns.back().request.messages.push_back(
+        {ChatRole::user, "<evidence>\nstage `compile`: error C2\n</evidence>\nsource"});
+  }
+  Move after(const std::string& text, StopReason stop = StopReason::end) {
+    turns.back().answer.text = text;
+    turns.back().answer.stop = stop;
+    Move move = next_move(brief, parent, task, kit, turns);
+    if (const ChatRequest* next = std::get_if<ChatRequest>(&move)) {
+      turns.emplace_back();
+      turns.back().request = *next;
+    }
+    return move;
+  }
+  std::string said() const { return turns.back().request.messages.back().text; }
+};
+
+std::string block(const std::string& from, const std::string& to) {
+  return "<<<<<<< SEARCH\n" + from + "\n=======\n" + to + "\n>>>>>>> REPLACE\n";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(dialogue, Talk)
+
+BOOST_AUTO_TEST_CASE(an_edit_becomes_a_proposal_that_keeps_the_parents_values) {
+  const Move move = after("Hm.\nIDEA: a better name\n" + block("name: plain", "name: better") +
+                          block("  B: {values: [1, 2], default: 1}", "  B: {values: [1, 2, 8], default: 8}"));
+  const Proposal& p = std::get<Proposal>(move);
+  BOOST_TEST(contains(p.source, "name: better"));
+  BOOST_TEST(p.descent.op == "mutate");
+  BOOST_TEST((p.descent.parents == std::vector<IndividualId>{7}));
+  BOOST_TEST(p.descent.island == 1);
+  BOOST_TEST(p.descent.note == "a better name");
+  // A is as it was and keeps its tuned value; B was changed, and takes its new default.
+  const auto variant = make_variant(p.source, task, p.configuration);
+  BOOST_REQUIRE(variant);
+  BOOST_TEST(std::get<std::int64_t>(variant->configuration.at("A")) == 4);
+  BOOST_TEST(std::get<std::int64_t>(variant->configuration.at("B")) == 8);
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_without_an_idea_is_noted_by_its_direction) {
+  BOOST_TEST(std::get<Proposal>(after(block("name: plain", "name: better"))).descent.note == "be quick");
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_goes_back_with_the_answer_and_the_reason_as_often_as_allowed) {
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after("no edit here")));
+  BOOST_TEST(contains(said(), "The answer has no edit"), said());
+  BOOST_TEST((turns.back().request.messages.at(1).role == ChatRole::assistant));
+  BOOST_TEST(turns.back().request.messages.at(1).text == "no edit here");
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after(block("name: plane", "name: b"))));
+  BOOST_TEST(contains(said(), "its SEARCH lines are not in the source"), said());
+  const Move end = after("still nothing");
+  BOOST_TEST(contains(std::get<GivenUp>(end).reason,
+                      "3 answers could not be used; the last: The answer has no edit"),
+             std::get<GivenUp>(end).reason);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_manifest_goes_back_and_is_proposed_in_the_end_to_be_recorded) {
+  const std::string wrong = block("task: softmax", "task: softmacks");
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after(wrong)));
+  BOOST_TEST(contains(said(), "wrong manifest"), said());
+  BOOST_TEST(contains(said(), "softmacks"), said());
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after(wrong)));
+  const Move end = after(wrong);
+  BOOST_TEST(contains(std::get<Proposal>(end).source, "softmacks"));
+}
+
+BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_refused_in_words) {
+  (void)after(block("target: cpu", "target: cuda"));
+  BOOST_TEST((contains(said(), "must keep `target: cpu`") || contains(said(), "wrong manifest")), said());
+  (void)after("```cpp\n" + kSource + "```\n");
+  BOOST_TEST(contains(said(), "is the one you were given"), said());
+  Talk cut;
+  (void)cut.after(block("name: plain", "name: better"), StopReason::length);
+  BOOST_TEST(contains(cut.said(), "cut off"), cut.said());
+}
+
+BOOST_AUTO_TEST_CASE(a_space_beyond_all_measure_is_never_proposed) {
+  std::string values = "0", many;
+  for (int i = 1; i < 100; ++i) values += ", " + std::to_string(i);
+  for (int i = 0; i < 100; ++i) many += "\n  T" + std::to_string(i) + ": {values: [1, 2], default: 1}";
+  (void)after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [" + values + "], default: 1}"));
+  BOOST_TEST(contains(said(), "Tunable A has 100 values; at most 64"), said());
+  (void)after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [1, 2, 4], default: 1}" + many));
+  BOOST_TEST(contains(said(), "102 tunables; at most 32"), said());
+  const Move end =
+      after(block("  A: {values: [1, 2, 4], default: 1}", "  A: {values: [" + values + "], default: 1}"));
+  BOOST_TEST(std::holds_alternative<GivenUp>(end));
+}
+
+BOOST_AUTO_TEST_CASE(a_repair_follows_only_a_critique_that_quotes_the_evidence) {
+  brief.op = "critique_repair";
+  (void)after("It is broken. EVIDENCE: trust me on this");
+  BOOST_TEST(contains(said(), "None of your EVIDENCE lines"), said());
+  (void)after("EVIDENCE: \"stage `compile`: error C2\"\nCAUSE: a missing semicolon");
+  BOOST_TEST(contains(said(), "Now make the repair"), said());
+  BOOST_TEST(contains(said(), "<<<<<<< SEARCH"), said());
+  const Move move = after("IDEA: x\n" + block("name: plain", "name: repaired"));
+  BOOST_TEST(std::get<Proposal>(move).descent.note == "a missing semicolon");
+}
+
+BOOST_AUTO_TEST_CASE(a_quote_from_the_source_is_no_evidence) {
+  const std::string request = "kernel text line\n<evidence>\n| B1_S64 | 12 us |\n</evidence>\nmore";
+  BOOST_TEST(unfounded("EVIDENCE: | B1_S64 | 12 us |", request).empty());
+  BOOST_TEST(unfounded("> EVIDENCE: B1_S64 |  12 us", request).empty());  // blanks and marks do not count
+  BOOST_TEST(!unfounded("EVIDENCE: kernel text line", request).empty());
+  BOOST_TEST(!unfounded("EVIDENCE: us", request).empty());
+  BOOST_TEST(contains(unfounded("no quote", request), "cites no evidence"));
+}
+
+BOOST_AUTO_TEST_CASE(the_same_answers_lead_to_the_same_end) {
+  (void)after("no edit here");
+  const Move first = after(block("name: plain", "name: better"));
+  const Move again = next_move(brief, parent, task, kit, turns);
+  BOOST_TEST(std::get<Proposal>(first).source == std::get<Proposal>(again).source);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,225 @@
+#include "operators/prompts/opening.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/chronicle.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// An attention search on an H100, as far as prompts see it.
+struct Attention {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
+  std::vector<Workload> workloads = task.workloads("avo_mha")->workloads;
+  Facts facts{{"num_sms", 132.0},         {"smem_max", 232448.0},  {"l2_bytes", 52428800.0},
+              {"registers_max", 65536.0}, {"threads_max", 2048.0}, {"compute_capability", 90.0}};
+  MemoryChronicle chronicle{task};
+  PromptKit kit;
+  IndividualId incumbent = 0;
+
+  static std::string seed(const std::string& name) {
+    return read_text(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward/seeds/" + name);
+  }
+  Evaluation measured(double tflops) const {
+    Evaluation e;
+    e.verdict = Evaluation::Verdict::measured;
+    e.fitness = tflops;
+    e.unit = "TFLOPS";
+    e.resources.values = {{"registers", 168}, {"spill_bytes", 0}, {"shared_bytes", 99840}};
+    for (const Workload& w : workloads) {
+      WorkloadResult row;
+      row.workload = w.name;
+      row.median_us = task.flops(w) / tflops * 1e-6;
+      row.q1_us = 0.99 * row.median_us;
+      row.q3_us = 1.01 * row.median_us;
+      row.value = tflops;
+      row.unit = "TFLOPS";
+      e.workloads.push_back(row);
+    }
+    return e;
+  }
+  // What the profiler says of the wgmma seed on an H100, in size and kind.
+  Profile profile_of(IndividualId id) const {
+    Profile p;
+    p.target = "cuda";
+    p.device = "NVIDIA H100 80GB HBM3";
+    p.variant = "x" + std::to_string(id);
+    p.kernel_name = "attention_wgmma";
+    p.workload = workloads.front().name;
+    p.median_us = 1780.0;
+    p.value = 616.3;
+    p.unit = "TFLOPS";
+    p.flops_us = 1110.0;
+    p.bytes_us = 175.0;
+    KernelProfile k;
+    k.name = "attention_forward";
+    k.grid = {4096, 1, 1};
+    k.block = {384, 1, 1};
+    k.registers = 168;
+    k.dynamic_shared_bytes = 99840;
+    k.occupancy.blocks = 1;
+    k.occupancy.warps = 12;
+    k.waves = 31.03;
+    k.counters = {
+        {"tensor_pct", 65.5}, {"issue_pct", 41.3}, {"dram_pct", 9.2}, {"xu_pct", 35.9}, {"l2_pct", 38.3}};
+    k.samples = 782887;
+    k.stalls = {
+        {"wait", {230000, 180000}}, {"barrier", {210000, 170000}}, {"long_scoreboard", {140000, 110000}}};
+    for (int i = 0; i < 10; ++i)
+      k.lines.push_back({250 + i,
+                         "asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(pending) : \"memory\");",
+                         50000,
+                         {{"barrier", {40000, 30000}}, {"wait", {9000, 9000}}}});
+    p.kernels.push_back(std::move(k));
+    return p;
+  }
+  ChatRequest ask(const Brief& brief, std::vector<std::string>* left_out = nullptr) const {
+    const Scene scene{.task = task,
+                      .workloads = workloads,
+                      .facts = facts,
+                      .archive = chronicle.archive,
+                      .chronicle = chronicle,
+                      .target = "cuda",
+                      .device = "NVIDIA H100 80GB HBM3",
+                      .architecture = "sm_90",
+                      .flops = 989e12,
+                      .bytes_per_second = 3.3e12,
+                      .incumbent = incumbent};
+    return opening(brief, scene, kit, left_out);
+  }
+};
+
+std::int64_t tokens_of(const ChatRequest& request) {
+  return estimated_tokens(request.system.at(0).text) + estimated_tokens(request.messages.at(0).text);
+}
+
+Brief mutate(IndividualId parent) {
+  Brief brief;
+  brief.op = "mutate";
+  brief.model = "m";
+  brief.parents = {parent};
+  brief.direction = "attack what the measurements show to limit it most, and nothing else";
+  return brief;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(opening, Attention)
+
+BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_within_12000_tokens) {
+  for (const char* name : {"cuda_naive.cu", "cuda_mma.cu", "cuda_wgmma.cu"}) {
+    Attention a;
+    const IndividualId parent = a.chronicle.add(seed(name), "seed", {}, a.measured(616.0));
+    a.incumbent = parent;
+    a.chronicle.profiles[parent] = a.profile_of(parent);
+    for (int i = 0; i < 12; ++i)  // a long line, with failures that say much
+      a.chronicle.add(
+          seed("cuda_naive.cu") + "// " + std::to_string(i) + "\n", "mutate", {parent},
+          i % 2 ? a.measured(600.0 + i) : rejection(Stage::compile, "error", std::string(9000, 'e')),
+          "another way to hide the latency of the products");
+    const ChatRequest request = a.ask(mutate(parent));
+    BOOST_TEST_MESSAGE(name << ": " << tokens_of(request) << " tokens, system "
+                            << estimated_tokens(request.system.at(0).text));
+    BOOST_TEST(tokens_of(request) <= 12'000, name);
+    BOOST_TEST(tokens_of(request) >= 5'000, name);
+    const std::string& user = request.messages.at(0).text;
+    BOOST_TEST(contains(user, seed(name)));                                            // to the letter
+    BOOST_TEST(contains(user, "attention_wgmma on " + workloads.front().name), name);  // the report
+    BOOST_TEST(contains(user, "the tensor pipe works in"), name);
+    BOOST_TEST(contains(user, "<<<<<<< SEARCH"));
+    BOOST_TEST(contains(user, "Make one change in this direction: attack what the measurements show"));
+    const std::string& system = request.system.at(0).text;
+    BOOST_TEST((contains(system, "lse [B, H, S_q]") || contains(system, "lse (output): f32 [B, H, S_q]")),
+               name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(everything_an_expert_wants_is_there_when_there_is_room) {
+  const IndividualId seed_id =
+      chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0), "cuda_naive.cu");
+  const IndividualId parent =
+      chronicle.add(seed("cuda_mma.cu"), "mutate", {seed_id}, measured(290.0), "tensor cores instead of fma");
+  chronicle.add(seed("cuda_mma.cu") + "// slower\n", "mutate", {parent}, measured(250.0), "smaller tiles");
+  chronicle.add(seed("cuda_mma.cu") + "// bad\n", "mutate", {parent},
+                rejection(Stage::stress, "wrong on stress/needle",
+                          "first wrong element: o[0, 3, 1, 7] = 2.5, not 1.25"),
+                "skips the rescale");
+  incumbent = chronicle.add(seed("cuda_wgmma.cu"), "mutate", {seed_id}, measured(616.0));
+  chronicle.profiles[parent] = profile_of(parent);
+  for (const Workload& w : workloads)
+    chronicle.ratios["cudnn"][w.name] = 0.9;  // cudnn takes 0.9 of the best's time
+  const ChatRequest request = ask(mutate(parent));
+  const std::string &system = request.system.at(0).text, &user = request.messages.at(0).text;
+  BOOST_TEST(request.system.at(0).stable);
+  BOOST_TEST(contains(system, "tensor_maps:"));
+  BOOST_TEST(contains(system, "bottom-right aligned"));
+  BOOST_TEST(contains(system, "reference_row"));
+  BOOST_TEST(contains(system, "num_sms = 132"));
+  BOOST_TEST(contains(user, "| 290 TFLOPS | 29 % | 0.471x | 0.424x |"), user);  // roofline, best, cudnn
+  BOOST_TEST(contains(user, "The best so far is #" + std::to_string(incumbent)));
+  BOOST_TEST(
+      contains(user,
+               "It reaches 62 to 62 % of what the device was seen to do. Against cudnn its speed is 0.9x"),
+      user);
+  BOOST_TEST(contains(user, "- #2 mutate of #1: tensor cores instead of fma -> 290 (+2536.4 %)"), user);
+  BOOST_TEST(contains(user, "- #3 mutate of #2: smaller tiles -> 250 (-13.8 %)"), user);
+  BOOST_TEST(contains(user, "first wrong element: o[0, 3, 1, 7]"));
+  BOOST_TEST(contains(user, "# Notes that may help"));
+  BOOST_TEST(contains(user, "wgmma"));
+  // A child that nobody profiled is told what the one it came from ran into.
+  const IndividualId child =
+      chronicle.add(seed("cuda_mma.cu") + "// child\n", "mutate", {parent}, measured(295.0));
+  BOOST_TEST(
+      contains(ask(mutate(child)).messages.at(0).text, "It was not profiled; #2, from which it came, was:"));
+}
+
+BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
+  const IndividualId one = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId two = chronicle.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
+  incumbent = two;
+  Brief repair = mutate(one);
+  repair.op = "critique_repair";
+  const std::string system = ask(mutate(one)).system.at(0).text;
+  BOOST_TEST(ask(mutate(two)).system.at(0).text == system);
+  BOOST_TEST(ask(repair).system.at(0).text == system);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
+  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  incumbent = parent;
+  chronicle.profiles[parent] = profile_of(parent);
+  PromptOptions options;
+  options.prompt_tokens = 4'000;
+  kit = PromptKit(options);
+  std::vector<std::string> left_out;
+  const ChatRequest request = ask(mutate(parent), &left_out);
+  BOOST_TEST(tokens_of(request) <= 4'000);
+  BOOST_REQUIRE(!left_out.empty());
+  BOOST_TEST(left_out.front().starts_with("note "), left_out.front());
+  BOOST_TEST(contains(request.messages.at(0).text, "the tensor pipe works in"));
+}
+
+BOOST_AUTO_TEST_CASE(a_critique_gets_the_evidence_between_marks_and_the_kernel_that_worked) {
+  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId failed =
+      chronicle.add(seed("cuda_naive.cu") + "// bad\n", "mutate", {parent},
+                    rejection(Stage::compile, "error: expected ;", "kernel.cu(40): error: expected a \";\""));
+  Brief brief = mutate(failed);
+  brief.op = "critique_repair";
+  const std::string user = ask(brief).messages.at(0).text;
+  const std::size_t begin = user.find("<evidence>"), end = user.find("</evidence>");
+  BOOST_REQUIRE(begin != std::string::npos);
+  BOOST_REQUIRE(end != std::string::npos);
+  BOOST_TEST(contains(user.substr(begin, end - begin), "Refused at stage `compile`"));
+  BOOST_TEST(contains(user.substr(begin, end - begin), "kernel.cu(40): error"));
+  BOOST_TEST(contains(user, "What it was made from, which worked"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

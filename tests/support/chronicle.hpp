@@ -1,0 +1,62 @@
+// A record in memory, for prompts.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "operators/prompts/opening.hpp"
+#include "population/archive.hpp"
+
+namespace cultivar::testing {
+
+class MemoryChronicle : public Chronicle {
+ public:
+  explicit MemoryChronicle(const Task& task) : task_(task) {}
+
+  // Adds it to the archive, judged; a rejection needs no fitness.
+  IndividualId add(const std::string& source, const std::string& op, std::vector<IndividualId> parents,
+                   Evaluation evaluation, const std::string& note = "") {
+    Individual individual;
+    individual.id = archive.size() + 1;
+    const auto variant = make_variant(source, task_);
+    individual.variant_id = variant ? variant->id : sha256_hex(source);
+    individual.source_id = variant ? variant->source_id : sha256_hex(source);
+    if (variant) individual.configuration = variant->configuration;
+    individual.descent.op = op;
+    individual.descent.parents = parents;
+    archive.add(individual);
+    archive.judge(individual.id, evaluation.measured(), evaluation.fitness);
+    for (const IndividualId parent : parents) children_[parent].push_back(individual.id);
+    lives_[individual.id] = {note, std::string(name_of(evaluation.stage)), evaluation.reason, false};
+    sources_[individual.id] = source;
+    evaluations_[individual.id] = std::move(evaluation);
+    return individual.id;
+  }
+
+  std::string source(IndividualId id) const override { return sources_.at(id); }
+  Life life(IndividualId id) const override { return lives_.at(id); }
+  std::optional<Evaluation> evaluation(IndividualId id) const override { return evaluations_.at(id); }
+  std::optional<Profile> profile(IndividualId id) const override {
+    const auto found = profiles.find(id);
+    return found == profiles.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::vector<IndividualId> children(IndividualId id) const override {
+    const auto found = children_.find(id);
+    return found == children_.end() ? std::vector<IndividualId>() : found->second;
+  }
+  std::map<std::string, std::map<std::string, double>> contenders() const override { return ratios; }
+
+  Archive archive;
+  std::map<IndividualId, Profile> profiles;
+  std::map<std::string, std::map<std::string, double>> ratios;
+
+ private:
+  const Task& task_;  // outlives it
+  std::map<IndividualId, std::string> sources_;
+  std::map<IndividualId, Life> lives_;
+  std::map<IndividualId, Evaluation> evaluations_;
+  std::map<IndividualId, std::vector<IndividualId>> children_;
+};
+
+}  // namespace cultivar::testing

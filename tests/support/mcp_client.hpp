@@ -1,0 +1,48 @@
+// A client of `cultivar mcp`: speaks JSON-RPC with a program over its stdin and stdout.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace cultivar::testing {
+
+class McpClient {
+ public:
+  McpClient(const std::vector<std::string>& command, const std::filesystem::path& folder);
+  ~McpClient();  // kills what is left
+  McpClient(const McpClient&) = delete;
+  McpClient& operator=(const McpClient&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void send(const nlohmann::json& message);
+  int start(const std::string& method, const nlohmann::json& params);  // the id of the request
+  void notify(const std::string& method, const nlohmann::json& params);
+  // The answer to it; throws when none comes in time. What else comes is kept in `others`.
+  nlohmann::json answer(int id, double deadline_s = 120.0);
+  nlohmann::json request(const std::string& method, const nlohmann::json& params) {
+    return answer(start(method, params));
+  }
+  nlohmann::json begin(const std::string& version = "2025-11-25");  // initialize, and its result
+  // A tool's text; throws when the protocol itself fails. `failed` is isError.
+  std::string call(const std::string& tool, const nlohmann::json& arguments);
+  bool failed = false;
+  std::vector<nlohmann::json> others;  // notifications
+
+  void close_input();
+  int wait(double deadline_s);  // the exit code; -1: it does not end
+
+ private:
+  nlohmann::json next_line(double deadline);
+  pid_t pid_ = -1;
+  int in_ = -1, out_ = -1, ids_ = 0;
+  std::string buffer_;
+};
+
+// Processes whose parent is this one, and theirs.
+std::vector<pid_t> descendants(pid_t);
+
+}  // namespace cultivar::testing

@@ -1,0 +1,60 @@
+// A bench that measures nothing: kernels of the softmax task whose source says how they behave.
+//   "does not compile"   is refused by the compiler, with words
+//   "is wrong"           is refused at the stage `sweep`
+//   "sleeps"             works until it is told to stop, or for sleep_s
+//   "SPEED 12.5"         is its fitness (otherwise 10)
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "operators/agent/bench.hpp"
+
+namespace cultivar::testing {
+
+// A whole source for that task; `words` go into a comment of it.
+std::string softmax_kernel(const std::string& words);
+
+class SimulatedBench : public Bench {
+ public:
+  SimulatedBench();
+
+  const Task& task() const override { return task_; }
+  const std::vector<Workload>& workloads() const override { return workloads_; }
+  TargetKind target() const override { return TargetKind::cpu; }
+  std::string unit() const override { return "GB/s"; }
+  std::string architecture() const override { return ""; }
+  std::optional<Facts> facts() const override { return std::nullopt; }
+  Sampling sampling() const override { return {}; }
+  bool timing_needs_quiet() const override { return quiet; }
+  std::string situation() const override { return "A simulated run.\n"; }
+  std::string caveat() const override { return ""; }
+  Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
+  Expected<Kernel> kernel(const std::string& id) const override;
+  const std::vector<Note>& notes() const override { return notes_; }
+  std::vector<Page> pages() const override { return {{"task", "what must be computed"}}; }
+  Expected<std::string> page(const std::string& name) override { return "The page " + name; }
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
+                                             const Watch&) override;
+  Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) override;
+  Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
+  bool takes_submissions() const override { return submissions; }
+  Expected<std::string> submit(const Variant&, const std::string& note) override;
+
+  bool quiet = false, submissions = true;
+  double sleep_s = 20.0;
+  std::vector<Kernel> known;  // "1": a seed of SPEED 10; "2": the best, of SPEED 20
+  std::vector<std::pair<std::string, std::string>> submitted;  // source, note
+  std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
+
+ private:
+  void work(const std::string& source, const Watch&);
+
+  Task task_;
+  std::vector<Workload> workloads_;
+  std::vector<Note> notes_;
+};
+
+}  // namespace cultivar::testing
