@@ -25,6 +25,16 @@ Stage parse_stage(const std::string& text) {
   throw InputError(fmt::format("cannot stop after '{}'{}", text, did_you_mean(text, known)));
 }
 
+Evaluation claims_nothing(const Variant& variant, const Task& task, const std::string& set) {
+  std::string others;
+  for (const WorkloadSet& each : task.workload_sets)
+    if (!claimed(variant, task, each.workloads).empty())
+      others += (others.empty() ? "" : " or ") + ("--workloads " + each.name);
+  return rejection(Stage::lint, fmt::format("it claims none of the workloads of the set {}", set),
+                   others.empty() ? "It claims none of any other set either: widen its `requires`."
+                                  : "It claims some of another: " + others);
+}
+
 json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
   return {{"variant", variant},
           {"id", id},
@@ -137,7 +147,7 @@ int evaluate_command(const Arguments& arguments) {
       if (!variant) return variant.error();
       id = variant->id;
       const std::vector<Workload> mine = claimed(*variant, task, workloads);
-      if (mine.empty()) return rejection(Stage::lint, "it claims none of the workloads of the set", "");
+      if (mine.empty()) return claims_nothing(*variant, task, choose_workloads(task, set, where.kind).name);
       // A device knows its own numbers: later stages ask it.
       if (!runs)
         if (const auto legal = bench.check_plans(source, *variant, mine); !legal) return legal.error();
@@ -185,8 +195,8 @@ int evaluate_command(const Arguments& arguments) {
     all.push_back(facts_of(source.origin, id, evaluation, report));
     every_one_measured = every_one_measured && evaluation.measured();
     for (const auto& [name, compiled] : beside)  // it was asked for by name
-      every_one_measured = every_one_measured &&
-                           evaluation.diagnostics.find(unusable_contender(name)) == std::string::npos;
+      every_one_measured =
+          every_one_measured && evaluation.diagnostics.find(unusable_contender(name)) == std::string::npos;
   }
   output.facts(all);
   return every_one_measured ? 0 : 1;

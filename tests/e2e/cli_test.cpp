@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(code_for_another_card_is_compiled_but_never_run) {
   const auto elsewhere = run({"evaluate", "softmax", kernel, "--target", "cuda", "--arch", "sm_80"});
   BOOST_TEST(elsewhere.exit == 2);
   BOOST_TEST(contains(elsewhere.err, "--arch is for"), elsewhere.err);
-  const auto unknown =
-      run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen", "--arch", "sm_11"});
+  const auto unknown = run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen",
+                            "--arch", "sm_11", "--workloads", "cpu_quick"});
   BOOST_TEST(unknown.exit == 3);
   BOOST_TEST(
       (contains(unknown.err, "does not compile for 'sm_11'") || contains(unknown.err, "no NVRTC was found")),
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(code_for_another_card_is_compiled_but_never_run) {
 BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what_to_install) {
   const std::string kernels = CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/";
   const auto fit = run({"evaluate", "softmax", kernels + "two_kernels.cu", "--target", "cuda", "--stop-after",
-                        "screen", "--json"});
+                        "screen", "--workloads", "cpu_quick", "--json"});
   if (fit.exit == 3) {
     BOOST_TEST(contains(fit.err, "no NVRTC was found: install"), fit.err);
     return;
@@ -172,15 +172,20 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   BOOST_TEST(facts[0]["verdict"] == "passed");
   BOOST_TEST(facts[0]["resources"]["registers"] > 8);
   const auto unfit = run({"evaluate", "softmax", kernels + "refused/writable_global.cu", "--target", "cuda",
-                          "--stop-after", "screen"});
+                          "--stop-after", "screen", "--workloads", "cpu_quick"});
   BOOST_TEST(unfit.exit == 1);
   BOOST_TEST(contains(unfit.out, "rejected at screen: it has variables that it may write: runs"), unfit.out);
   std::string source = read_text(kernels + "two_kernels.cu");
   source.replace(source.find("grid: [R, 1, 1]"), 15, "grid: [R, 70000, 1]");
   write_text(folder / "k.cu", source);
-  const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
+  const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint",
+                            "--workloads", "cpu_quick"});
   BOOST_TEST(illegal.exit == 1);
-  BOOST_TEST(contains(illegal.out, "rejected at lint: launch[0].grid[1]"), illegal.out);
+  BOOST_TEST(contains(illegal.out, "k.cu: line "), illegal.out);
+  BOOST_TEST(contains(illegal.out, ": launch[0].grid[1]"), illegal.out);
+  const auto other = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
+  BOOST_TEST(contains(other.out, "it claims none of the workloads of the set gpu"), other.out);
+  BOOST_TEST(contains(other.out, "--workloads cpu_quick"), other.out);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {

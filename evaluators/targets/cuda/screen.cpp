@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <set>
 
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
@@ -98,6 +99,35 @@ ScreenVerdict screen_clocks(std::string_view text, std::string_view source) {
       if (t.kind == PtxToken::Kind::name && is_clock(t.text) && (asks || !of_a_header))
         return refusal(t.text);
     }
+  return {};
+}
+
+// Code lies in the same memory as all else: who has a function's address could keep something there.
+ScreenVerdict screen_functions(std::string_view text) {
+  const auto ptx = read_ptx(text);
+  if (!ptx)
+    return {
+        "its assembly cannot be followed: it has " + ptx.error().message,
+        "Write inline assembly as NVRTC writes its own: statements that end in semicolons, plain comments."};
+  std::set<std::string_view> functions;
+  for (const PtxStatement& s : ptx->statements) {
+    if (!s.function_head()) continue;
+    int depth = 0;  // `.func (.param .b32 result) name (...)`
+    for (const PtxToken& t : s.tokens) {
+      depth += t.is("(") ? 1 : (t.is(")") ? -1 : 0);
+      if (depth == 0 && t.kind == PtxToken::Kind::name) {
+        functions.insert(t.text);
+        break;
+      }
+    }
+  }
+  for (const PtxStatement& s : ptx->statements)
+    if (!s.directive() && s.opcode() != "call")
+      for (const PtxToken& t : s.tokens)
+        if (t.kind == PtxToken::Kind::name && functions.contains(t.text))
+          return {
+              fmt::format("it takes the address of a function ({})", cut(readable(std::string(t.text)), 100)),
+              "Call functions by their names: a pointer to code could be written through."};
   return {};
 }
 
@@ -237,6 +267,7 @@ ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view 
   // malloc and printf bring variables of their own: they are named first.
   if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
   if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;
+  if (auto verdict = screen_functions(ptx); !verdict.passed()) return verdict;
   if (auto verdict = screen_clocks(ptx, source); !verdict.passed()) return verdict;
   if (auto verdict = screen_warnings(log); !verdict.passed()) return verdict;
   return screen_spills(log, manifest, limits);

@@ -41,6 +41,7 @@ BOOST_AUTO_TEST_CASE(each_kind_of_forbidden_kernel_is_refused_with_a_reason_and_
            {"launders_an_address_by_loads", "that it may write: table (", "masked"},
            {"launders_an_address_by_predicates", "table (", "compared"},
            {"launders_an_address_by_branches", "table (", "compared"},
+           {"writes_its_own_code", "takes the address of a function (softmax)", "by their names"},
            {"reads_the_clock", "reads a clock (%clock64)", "clock64()"},
            {"reads_the_global_timer", "reads a clock (%globaltimer)", "%globaltimer"},
            {"device_malloc", "allocates memory on the device", "workspace"},
