@@ -38,8 +38,8 @@ struct Sample {
   double seconds = 0.0;    // handshake already subtracted
   double clock_mhz = 0.0;  // 0: unknown
   double temperature_c = 0.0, power_w = 0.0;
-  std::uint64_t throttle = 0;     // reasons, NVML bits
-  std::string disturbance = {};   // not empty: it does not count, and why; never kept
+  std::uint64_t throttle = 0;    // reasons, NVML bits
+  std::string disturbance = {};  // not empty: it does not count, and why; never kept
   // Whose doing that is: the kernel's, perhaps; a card's that must cool down; or a busy host's.
   enum class Disturber { kernel, device, host } disturber = Disturber::kernel;
 };

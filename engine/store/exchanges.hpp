@@ -50,7 +50,8 @@ struct ExchangeRow {
 };
 std::vector<ExchangeRow> exchanges_of(const Record&, const std::string& call = {});  // empty: all
 struct ExchangeTexts {
-  nlohmann::json request, answer;  // as request_from_record and answer_from_record take them; answer: null if none
+  nlohmann::json request,
+      answer;  // as request_from_record and answer_from_record take them; answer: null if none
 };
 ExchangeTexts exchange_texts(const Record&, ExchangeId);
 // Every answered exchange with its texts, oldest first: what provider `replay` takes.

@@ -153,7 +153,9 @@ Summary Record::summary() const {
 
   const json budget = json::parse(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
   const auto limit = [&](const char* key) {
-    return budget.contains(key) && budget[key].is_number() && budget[key] > 0 ? std::optional(budget[key].get<double>()) : std::nullopt;
+    return budget.contains(key) && budget[key].is_number() && budget[key] > 0
+               ? std::optional(budget[key].get<double>())
+               : std::nullopt;
   };
   s.budget["wall"] = {s.elapsed_s, limit("wall")};
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};

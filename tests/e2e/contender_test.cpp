@@ -21,7 +21,7 @@ struct Desk {
     const std::string from = "      - {R: 8192, C: 2048}\n", to = "      - {R: 8192, C: 4096}\n";
     const std::size_t begin = text.find(from), end = text.find(to) + to.size();
     BOOST_REQUIRE(begin < end);
-    text.replace(begin, end - begin, "      - {R: 4096, C: 2048}\n      - {R: 3000, C: 2222}\n");
+    text.replace(begin, end - begin, "      - {R: 8192, C: 2048}\n      - {R: 9000, C: 2222}\n");
     write_text(task / "task.yaml", text);
   }
   CommandResult run(std::vector<std::string> arguments) {

@@ -115,8 +115,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_stays_wedged_is_left_out_and_the_others_go_on
   simulation.evaluate_s = 0.002;
   simulation.device_workers = 2;
   simulation.has_no_worker = [&](int worker) { return worker == 1 && ++tried > 0; };
-  const Outcome outcome = run_search(
-      scratch, {"budget.evaluations=40", "evaluation.depth=4"}, simulation);
+  const Outcome outcome = run_search(scratch, {"budget.evaluations=40", "evaluation.depth=4"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations));
   const Record record = record_of(scratch);
   BOOST_TEST(record.summary().evaluations == 40);

@@ -102,8 +102,8 @@ class Gpu {
   }
   bool lost() const { return lost_; }
 
-  // Whatever runs, allocates or loads for a candidate holds one, so that no other worker's sample is disturbed by
-  // it. Opening a context does not: it takes half a second, mostly the host's.
+  // Whatever runs, allocates or loads for a candidate holds one, so that no other worker's sample is
+  // disturbed by it. Opening a context does not: it takes half a second, mostly the host's.
   [[nodiscard]] Turns::Turn turn() { return turns_->take(); }
   Turns& turns() { return *turns_; }
 
