@@ -21,7 +21,7 @@ struct Desk {
     const std::string from = "      - {R: 8192, C: 2048}\n", to = "      - {R: 8192, C: 4096}\n";
     const std::size_t begin = text.find(from), end = text.find(to) + to.size();
     BOOST_REQUIRE(begin < end);
-    text.replace(begin, end - begin, "      - {R: 8192, C: 2048}\n      - {R: 9000, C: 2222}\n");
+    text.replace(begin, end - begin, "      - {R: 6000, C: 2048}\n      - {R: 6000, C: 2222}\n");
     write_text(task / "task.yaml", text);
   }
   CommandResult run(std::vector<std::string> arguments) {
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those
 
   const auto words = run({"evaluate", "own_softmax", "vectorised", "--contender", library("REFUSES")});
   BOOST_TEST(words.exit == 0);
-  BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R4096_C2048_f32"), words.out);
+  BOOST_TEST(has(words.out, "contender REFUSES: unsupported on R6000_C2048_f32"), words.out);
   BOOST_TEST(has(words.out, "1000 columns alone, and this is 2048"), words.out);
 
   const auto useless = run({"evaluate", "own_softmax", "vectorised", "--contender", library("OLD_ABI")});
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   const auto told = facts(run({"status", "run", "--json"}));
   BOOST_TEST(told["best"]["ratios"]["plain"].get<double>() > 0.0);
   BOOST_TEST(!told["best"]["ratios"].contains("REFUSES"));
-  BOOST_TEST(has(result.err, "contender REFUSES: unsupported on R4096_C2048_f32"), result.err);
+  BOOST_TEST(has(result.err, "contender REFUSES: unsupported on R6000_C2048_f32"), result.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
