@@ -84,11 +84,8 @@ void SearchLoop::reevaluate(IndividualId id) {
 }
 
 std::optional<Evaluation> SearchLoop::lint(const Variant& variant) const {
-  if (variant.manifest.target != config_.target) {
-    const std::string why = fmt::format("its target is {}, and this search is for {}",
-                                        name_of(variant.manifest.target), name_of(config_.target));
-    return rejection(Stage::lint, why, why);
-  }
+  if (const auto fits = check_target(variant, config_.target); !fits)
+    return rejection(Stage::lint, fits.error().message, fits.error().text());
   for (const Workload& workload : breeding_.workloads()) {
     if (!claims(variant, breeding_.task(), workload)) {
       const std::string why = fmt::format("does not claim workload {}", workload.name);

@@ -40,10 +40,10 @@ std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request)
                    "a kernel for the measured shapes alone is not accepted.\n");
 }
 
-class Measuring {
+class Measuring {  // at a site that has a stock
  public:
   Measuring(const CascadeSite& site, const EvaluateRequest& request, std::uint64_t seed)
-      : site_(site), request_(request), seed_(seed), stock_(site.stock) {}
+      : site_(site), request_(request), seed_(seed) {}
 
   // Adds to the evaluation's workloads; a rejection when the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
@@ -72,7 +72,7 @@ class Measuring {
       }
     }
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
-                   site_.run_deadline_s, cores_of(site_.device.facts()), stock_);
+                   site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock);
     if (site_.device.apart_from_host()) runs.work_beside_runs();
     const auto incumbent = request_.incumbent_us.find(workload.name);
     if (auto wrong = sample(
@@ -100,7 +100,6 @@ class Measuring {
   const CascadeSite& site_;
   const EvaluateRequest& request_;
   std::uint64_t seed_;
-  std::shared_ptr<TimingStock> stock_;
   std::set<std::string> unusable_;  // contenders that do not load: said once
 };
 

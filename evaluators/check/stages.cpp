@@ -208,7 +208,7 @@ Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& wher
 
 int cores_of(const Facts& facts) {
   const auto cores = facts.find("num_cores");
-  // Two workers share a card, and whoever times needs a core for itself.
+  // Several workers share a card, and whoever times needs a core for itself.
   if (cores == facts.end()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2 - 1);
   return std::max(1, static_cast<int>(cores->second));
 }

@@ -24,19 +24,19 @@ constexpr double kGoodbyeSeconds = 20.0;  // it writes its summary at the very e
 constexpr std::size_t kMostFindings = 4000;
 constexpr double kSlower = 20.0;
 
-fs::path find_sanitizer() {
-  if (fs::path found = find_program("compute-sanitizer"); !found.empty()) return found;
-  const fs::path usual = "/usr/local/cuda/bin/compute-sanitizer";
-  std::error_code ignored;
-  return fs::exists(usual, ignored) ? usual : fs::path();
-}
-
 fs::path new_log(const fs::path& cache, const std::string& tool) {
   static std::atomic<int> number{0};
   return cache / fmt::format("{}-{}-{}.log", tool, ::getpid(), number++);
 }
 
 }  // namespace
+
+fs::path find_sanitizer() {
+  if (fs::path found = find_program("compute-sanitizer"); !found.empty()) return found;
+  const fs::path usual = "/usr/local/cuda/bin/compute-sanitizer";
+  std::error_code ignored;
+  return fs::exists(usual, ignored) ? usual : fs::path();
+}
 
 SanitizerLog read_sanitizer_log(const std::string& text) {
   static const std::regex summary(

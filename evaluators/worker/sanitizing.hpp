@@ -19,6 +19,9 @@ struct SanitizerLog {
 };
 SanitizerLog read_sanitizer_log(const std::string& text);
 
+// In PATH, or where CUDA is installed as a rule; empty: nowhere.
+std::filesystem::path find_sanitizer();
+
 // One device. Not thread-safe, but interrupt() may be called from any thread.
 class Sanitizing {
  public:

@@ -51,10 +51,8 @@ Configuration carried_over(const Kernel& base, const Manifest& made) {
 tl::expected<Variant, Refusal> linted(const Bench& bench, std::string source, Configuration configuration) {
   auto variant = make_variant(std::move(source), bench.task(), std::move(configuration));
   if (!variant) return refused(fmt::format("Refused at stage `lint`, {}", variant.error().text()));
-  if (variant->manifest.target != bench.target())
-    return refused(
-        fmt::format("Refused at stage `lint`: the manifest is for target {}, and here {} is measured",
-                    name_of(variant->manifest.target), name_of(bench.target())));
+  if (const auto fits = check_target(*variant, bench.target()); !fits)
+    return refused(fmt::format("Refused at stage `lint`, {}", fits.error().text()));
   return std::move(*variant);
 }
 

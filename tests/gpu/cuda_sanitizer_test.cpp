@@ -2,10 +2,8 @@
 // which must not become the best. Skipped where there is no compute-sanitizer. runs alone
 #include "evaluators/worker/sanitizing.hpp"
 
-#include <filesystem>
 #include <memory>
 
-#include "evaluators/worker/process.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 #include "support/words.hpp"
@@ -61,8 +59,7 @@ Judge& judge() {
 }
 
 boost::test_tools::assertion_result a_sanitizer_is_here(boost::unit_test::test_unit_id) {
-  boost::test_tools::assertion_result here(!find_program("compute-sanitizer").empty() ||
-                                           std::filesystem::exists("/usr/local/cuda/bin/compute-sanitizer"));
+  boost::test_tools::assertion_result here(!find_sanitizer().empty());
   if (!here) here.message() << "compute-sanitizer is not installed";
   return here;
 }

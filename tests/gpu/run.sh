@@ -45,7 +45,7 @@ unwatch_card() {
   [ -n "$watcher" ] || return 0
   kill "$watcher" 2>/dev/null
   wait "$watcher" 2>/dev/null
-  awk -F', ' '{ n++; busy += $1; if ($1 >= 50) m++; clock += $2; if ($3 > hot) hot = $3; power += $4 }
+  awk -F', ' '{ n++; busy += $1; clock += $2; if ($3 > hot) hot = $3; power += $4 }
     END { if (n) printf "card: busy %.0f %% of the time over %d readings, %.0f MHz, at most %d C, %.0f W on average\n",
       busy / n, n, clock / n, hot, power / n }' "$1"
 }
