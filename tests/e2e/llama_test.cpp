@@ -108,6 +108,35 @@ struct Llama {
   }
 };
 
+// The sum is made anew for every STEP columns, so that no noise hides what `tune` finds.
+std::string slow_kernel(const std::string& name, const std::string& sum) {
+  return "/*--- cultivar\nname: " + name + R"(
+task: rms_norm
+target: cpu
+about: "One loop after the other."
+requires: "dtype == f32"
+tunables:
+  STEP: {values: [64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024], default: 64}
+launch:
+  - kernel: rms_norm
+    threads: 1
+    args: [x, y, R, C, eps]
+---*/
+#include <cmath>
+
+extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
+  for (int r = 0; r < R; ++r, x += C, y += C)
+    for (int first = 0; first < C; first += STEP) {
+      )" +
+         sum + R"( sum = first * 1e-300;
+      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
+      const float scale = float(1.0 / std::sqrt(double(sum) / C + double(eps)));
+      for (int c = first; c < C && c < first + STEP; ++c) y[c] = x[c] * scale;
+    }
+}
+)";
+}
+
 std::string why(const ServedResult& result) {
   return result ? "an answer" : std::string(name_of(result.error().kind)) + ": " + result.error().message;
 }
@@ -273,30 +302,40 @@ BOOST_AUTO_TEST_CASE(a_hard_cap_is_not_passed_and_what_is_refused_never_reaches_
 }
 
 BOOST_AUTO_TEST_CASE(a_search_that_asks_it_goes_on_without_harm_and_tune_finds_the_best) {
-  write_own_task(folder.path(), "{evaluations: 40, wall: 6m}");
-  std::string settings = read_text(folder / "search.yaml");
-  settings.replace(settings.find("[plain, blocked]"), 16, "[blocked, plain]");
-  write_text(folder / "search.yaml", settings +
-                                         "operators: {tune: 2, mutate: 2, crossover: 1, critique_repair: 1}\n"
-                                         "asking: {in_flight: 3, resamples: 1}\n"
-                                         "models:\n  tiny:\n    provider: openai\n    base_url: " +
-                                         url() +
-                                         "\n    model: stories260K\n    max_output_tokens: 60\n"
-                                         "    extra: {truncate_prompt_tokens: 120}\n"
-                                         "    prices: {input: 2, output: 10}\n");
+  write_own_task(folder.path(), "{evaluations: 10, wall: 6m}");
+  write_text(folder / "one.cpp", slow_kernel("one", "double"));
+  write_text(folder / "other.cpp", slow_kernel("other", "long double"));
+  const auto replace_in = [&](const std::string& file, const std::string& from, const std::string& to) {
+    std::string text = read_text(folder / file);
+    write_text(folder / file, text.replace(text.find(from), from.size(), to));
+  };
+  replace_in("search.yaml", "[plain, blocked]", "[./one.cpp, ./other.cpp]");
+  replace_in("search.yaml", "max_device_seconds: 1s", "max_device_seconds: 4s");
+  replace_in("rms_norm/task.yaml", "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n",
+             "      - {R: 128, C: 1024}\n");
+  write_text(
+      folder / "search.yaml",
+      read_text(folder / "search.yaml") +
+          "operators: {tune: 1, mutate: 1, crossover: 1, critique_repair: 1}\nportfolio: {learn: false}\n"
+          "asking: {in_flight: 3, resamples: 1}\n"
+          "models:\n  tiny:\n    provider: openai\n    base_url: " +
+          url() +
+          "\n    model: stories260K\n    max_output_tokens: 60\n"
+          "    extra: {truncate_prompt_tokens: 120}\n"
+          "    prices: {input: 2, output: 10}\n");
   const auto result = cultivar_in(folder.path(), {"run", "search.yaml", "--json"}, 500.0);
   BOOST_TEST_INFO(result.err);
   BOOST_TEST_REQUIRE(result.exit == 0);
   const auto end = facts(result);
   BOOST_TEST(end["state"] == "finished");
-  BOOST_TEST(end["evaluations"] == 40);
-  BOOST_TEST(end["best"]["ratio_to_seed"].get<double>() > 1.2);
+  BOOST_TEST(end["evaluations"] == 10);
+  BOOST_TEST(end["best"]["ratio_to_seed"].get<double>() > 2.0);
 
   auto run = Record::open(folder / "runs/own");
   BOOST_TEST_REQUIRE(run.has_value());
   std::map<std::string, int> made;
   run->each_individual([&](const IndividualRow& row) { ++made[row.individual.descent.op]; });
-  BOOST_TEST(made["tune"] == 38);
+  BOOST_TEST(made["tune"] == 8);
   BOOST_TEST(made.size() == 2U);  // seeds and tune
   const auto best = facts(cultivar_in(folder.path(), {"show", "own", "best", "--json"}));
   BOOST_TEST(best["operator"] == "tune");
@@ -314,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_search_that_asks_it_goes_on_without_harm_and_tune_finds_t
     BOOST_TEST(contains(event.text, "2 answers could not be used"), event.text);
   }
   BOOST_TEST(asked.size() == 3U);
-  BOOST_TEST(given_up >= 6);
+  BOOST_TEST(given_up >= 3);
 
   // The ledger is the server's, to the token; what was out when the search ended is estimated and said to be.
   Spent arrived, cut;
@@ -344,7 +383,8 @@ BOOST_AUTO_TEST_CASE(a_search_that_asks_it_goes_on_without_harm_and_tune_finds_t
   BOOST_TEST(std::abs(arrived.usd - 1e-6 * (2.0 * double(arrived.usage.input) +
                                             10.0 * double(arrived.usage.output))) < 1e-9);
 
-  const auto prompt = cultivar_in(folder.path(), {"show", "own", "mutate/1", "--prompt"});
+  const std::string call = exchanges_of(*run).front().call;
+  const auto prompt = cultivar_in(folder.path(), {"show", "own", call, "--prompt"});
   BOOST_TEST(prompt.exit == 0, prompt.err);
   const auto replayed = cultivar_in(folder.path(), {"replay", "own", "--json"});
   BOOST_TEST(replayed.exit == 0, replayed.out + replayed.err);
