@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_search_that_asks_it_goes_on_without_harm_and_tune_finds_t
   replace_in("search.yaml", "[plain, blocked]", "[./one.cpp, ./other.cpp]");
   replace_in("search.yaml", "max_device_seconds: 1s", "max_device_seconds: 4s");
   replace_in("rms_norm/task.yaml", "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n",
-             "      - {R: 128, C: 1024}\n");
+             "      - {R: 2048, C: 1024}\n");
   write_text(
       folder / "search.yaml",
       read_text(folder / "search.yaml") +
