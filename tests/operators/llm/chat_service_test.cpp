@@ -396,6 +396,20 @@ BOOST_AUTO_TEST_CASE(a_hard_cap_is_never_passed_by_calls_in_flight) {
   BOOST_TEST((none.error().kind == Kind::over_budget));
 }
 
+BOOST_AUTO_TEST_CASE(a_tokenizer_that_makes_more_of_a_prompt_than_expected_is_reckoned_with_from_then_on) {
+  // A token a byte is what tiny vocabularies come to.
+  ChatServer server([](const SeenRequest&) { return event_stream(openai_events("x", {1000, 0, 0, 1, 0})); });
+  add("a", server.url()).max_output_tokens = 10;
+  caps.run.tokens = 3700;
+  start();
+  const std::string text(970, 'p');
+  int answered = 0;
+  for (int i = 0; i < 6; ++i) answered += ask(text + std::to_string(i)).has_value();
+  BOOST_TEST(answered == 3);  // a fourth was expected to fit by its bytes, and would not
+  BOOST_TEST(soon([&] { return service->state().in_flight == 0; }));
+  BOOST_TEST(service->state().spent.usage.total() <= 3700);
+}
+
 BOOST_AUTO_TEST_CASE(a_model_over_its_cap_passes_the_call_to_its_fallback) {
   ChatServer server([](const SeenRequest&) { return good(); });
   ModelConfig& dear = add("a", server.url());
