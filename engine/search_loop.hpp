@@ -88,7 +88,9 @@ class SearchLoop {
   void answered(const JobPtr&);
   void admit_answer(std::int64_t asking, const Proposal&);
   void give_up(std::int64_t asking, const std::string& reason);
+  void came_to_nothing(std::int64_t asking, const std::string& reason);  // its answers could not be used
   void call_failed(std::int64_t asking, const ChatError&);
+  void close(std::map<std::string, std::string>& who, const std::string& name, const std::string& why);
   void record_models(Step&) const;
   std::string nobody_to_ask() const;  // why no model can be asked any more; empty: one can
   void show_questions(Progress&) const;
@@ -119,10 +121,12 @@ class SearchLoop {
   std::map<std::int64_t, Dialogue> dialogues_;  // questions that are out, by number
   int calls_out_ = 0;                           // of them, in the pipeline
   bool reopened_ = false;
-  std::map<std::string, int> failed_calls_;           // in a row, by model
-  std::map<std::string, std::string> closed_models_;  // asked no more, and why
-  std::string cap_spent_;                             // of the run's budget for models, in words
-  std::vector<Event> untold_;                         // recorded in the step that is being written
+  std::map<std::string, int> failed_calls_;              // in a row, by model
+  std::map<std::string, int> fruitless_;                 // questions in a row without a kernel, by model
+  std::map<std::string, std::string> closed_models_;     // asked no more, and why
+  std::map<std::string, std::string> closed_operators_;  // ask no more, and why
+  std::string cap_spent_;                                // of the run's budget for models, in words
+  std::vector<Event> untold_;                            // recorded in the step that is being written
   std::vector<Variant> contenders_;
   std::vector<Compiled> libraries_;  // contenders too
   std::vector<Workload> holdout_;

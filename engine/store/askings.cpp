@@ -10,11 +10,17 @@ using nlohmann::json;
 
 json to_json(const AskedQuestion& q) {
   const Brief& b = q.brief;
-  return {{"asking", q.number},        {"op", b.op},
-          {"model", b.model},          {"parents", b.parents},
-          {"island", b.island},        {"direction", b.direction},
-          {"round", b.round},          {"closed", q.room.closed},
-          {"request", q.request_hash}, {"left_out", q.left_out}};
+  return {{"asking", q.number},
+          {"op", b.op},
+          {"model", b.model},
+          {"parents", b.parents},
+          {"island", b.island},
+          {"direction", b.direction},
+          {"round", b.round},
+          {"closed", q.room.closed},
+          {"closed_operators", q.room.closed_operators},
+          {"request", q.request_hash},
+          {"left_out", q.left_out}};
 }
 
 AskedQuestion asked_question(const std::string& body) {
@@ -29,6 +35,7 @@ AskedQuestion asked_question(const std::string& body) {
   q.brief.round = j.at("round").get<int>();
   q.room.questions = true;
   q.room.closed = j.at("closed").get<std::set<std::string>>();
+  q.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   q.request_hash = j.at("request").get<std::string>();
   q.left_out = j.at("left_out").get<std::vector<std::string>>();
   return q;
@@ -44,7 +51,9 @@ std::vector<AskedOn> asked_questions(const Record& record) {
 }
 
 std::string room_body(const Room& room) {
-  return json{{"questions", room.questions}, {"closed", room.closed}}.dump();
+  return json{
+      {"questions", room.questions}, {"closed", room.closed}, {"closed_operators", room.closed_operators}}
+      .dump();
 }
 
 std::string proposal_body_of(std::int64_t asking) {
@@ -58,6 +67,7 @@ ProposalBody proposal_body(const std::string& body) {
   result.asking = j.value("asking", std::int64_t{0});
   result.room.questions = j.value("questions", false);
   result.room.closed = j.value("closed", std::set<std::string>());
+  result.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   return result;
 }
 
