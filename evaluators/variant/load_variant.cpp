@@ -84,7 +84,12 @@ std::string read_source(const fs::path& file) {
     texts.push_back(read_header(file, name));
     headers.push_back({name, texts.back()});
   }
-  return fold_source(main, headers);
+  std::string source = fold_source(main, headers);
+  // Said here, where lines still have files.
+  if (headers.empty()) return source;
+  if (const auto again = parse_manifest(source); !again) refuse(file, source, again.error());
+  if (const auto agreed = check_headers(*manifest, source); !agreed) refuse(file, source, agreed.error());
+  return source;
 }
 
 Variant load_variant(const fs::path& file, const Task& task, Configuration configuration) {

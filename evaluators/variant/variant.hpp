@@ -30,7 +30,7 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, const Task
 // A variant for one target is nothing on another, even where its source would compile.
 tl::expected<void, ManifestError> check_target(const Variant&, TargetKind where);
 // The text of a variant's file, followed by the headers that its manifest lists, which lie beside it. An
-// InputError names a file that cannot be read; a bad manifest is none yet. At most 1 MiB in all.
+// InputError names the file, and the line, that cannot be read or is no header; a bad manifest is none yet.
 std::string read_source(const std::filesystem::path&);
 // The same as make_variant from a file; an unreadable file is an InputError, a bad manifest is too
 // ("file:line: ...").

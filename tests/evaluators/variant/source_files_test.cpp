@@ -225,6 +225,13 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
   }
   {
     const Folder there;
+    write_text(there.file, replaced(main_file, "#include \"more.inl\"\n", ""));
+    BOOST_CHECK_EXCEPTION(read_source(there.file), InputError, [](const InputError& error) {
+      return has(error.what(), "more.inl:1: the header more.inl is included by nothing");
+    });
+  }
+  {
+    const Folder there;
     write_text(there.folder / "third.hpp", "int third;\n");
     write_text(there.file, main_file + "#include \"third.hpp\"\n");
     const auto lines = std::count(main_file.begin(), main_file.end(), '\n');
