@@ -83,8 +83,13 @@ bool is_clock(std::string_view name) {
 // Could a directive say that lines are of another file? `#line 1 "x"`, `# 1 "x"`, or what cannot be told.
 bool may_name_lines(std::string_view source) {
   const std::string text = spliced(source);
-  if (contains(text, "%:") || contains(text, "?\?=")) return true;  // other spellings of #
+  for (const std::string_view odd : {"%:", "?\?=", "?\?/"})  // other spellings of # and of a spliced line
+    if (contains(text, odd)) return true;
   for (std::size_t hash = text.find('#'); hash != text.npos; hash = text.find('#', hash + 1)) {
+    // "// tile #1" is none: nothing but blanks and comments stand before a directive.
+    const std::string_view before = std::string_view(text).substr(0, hash);
+    const std::string_view on_its_line = before.substr(before.find_last_of("\r\n") + 1);
+    if (on_its_line.find_first_not_of(" \t\v\f") != text.npos && !contains(on_its_line, "*/")) continue;
     const std::size_t begin = std::min(text.find_first_not_of(" \t\v\f\r", hash + 1), text.size());
     const std::string_view rest = std::string_view(text).substr(begin);
     if (rest.starts_with("line") || rest.starts_with("/*") ||

@@ -102,13 +102,23 @@ BOOST_AUTO_TEST_CASE(a_clock_in_a_header_is_not_taken_for_the_toolkits) {
   for (const char* renamed :
        {"#line 7 \"cuda/barrier.h\"\n", "# 7 \"/usr/local/cuda/include/cuda/barrier.h\"\n",
         "#  line 7 \"barrier.h\"\n", "#/**/line 7 \"barrier.h\"\n", "#li\\\nne 7 \"barrier.h\"\n",
-        "%: 7 \"barrier.h\"\n"}) {
+        "/* # */ # 7 \"barrier.h\"\n", "/*\n*/\t# line 7 \"barrier.h\"\n", "%: 7 \"barrier.h\"\n"}) {
     const CompileFailure here = failure_of(with(renamed + timer));
     BOOST_TEST(has(here.reason, "reads a clock"), renamed << here.reason);
     const CompileFailure alone =
         failure_of(with({}, renamed + timer + main_file.substr(main_file.find("\nextern"))));
     BOOST_TEST(has(alone.reason, "reads a clock"), renamed << alone.reason);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_toolkits_own_waiting_may_look_at_the_time_beside_remarks_with_numbers) {
+  const std::string waiting =
+      "#include <cuda/barrier>\n// tile #1\n#define TEXT(x) #x\n__device__ float twice(float v, int n) {\n"
+      "  __shared__ cuda::barrier<cuda::thread_scope_block> b;\n  if (threadIdx.x == 0) init(&b, "
+      "blockDim.x);\n"
+      "  __syncthreads();  /* # 2 */\n  b.arrive_and_wait();\n  return v + n;\n}\n";
+  compiled(with(waiting));
+  compiled(with({}, waiting + main_file.substr(main_file.find("\nextern"))));
 }
 
 BOOST_AUTO_TEST_CASE(a_header_reaches_no_other_file_and_a_circle_of_them_is_an_error) {
