@@ -89,6 +89,7 @@ CREATE TABLE tool_results (
   failed INTEGER NOT NULL, device_s REAL NOT NULL, body TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
 CREATE INDEX tool_results_by_asking ON tool_results(asking);
+CREATE INDEX tool_results_by_tool ON tool_results(tool, failed, device_s);  -- status reads this alone
 )sql";
 
 }  // namespace

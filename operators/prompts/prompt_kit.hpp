@@ -24,7 +24,7 @@ struct PromptOptions {
   std::int64_t prompt_tokens = 12'000;  // of a first question, system and user together; estimated
   std::int64_t output_tokens = 16'000;  // asked for at most, reasoning included
   int resamples = 2;                    // how often an answer that cannot be used goes back in one dialogue
-  AgentBudget agent;
+  AgentBudget agent = {};
 
   friend bool operator==(const PromptOptions&, const PromptOptions&) = default;
 };
