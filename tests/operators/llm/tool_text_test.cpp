@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_with_its_line) {
   const auto block = [](const std::string& object) { return "One.\n\n```tool\n" + object + "\n```\n"; };
   BOOST_TEST(contains(refusal(block("{\"tool\": \"check\"")), "on line 3: it is not JSON"));
   BOOST_TEST(contains(refusal(block("[1]")), "it must be {\"tool\""));
-  BOOST_TEST(contains(refusal(block("{\"tool\": \"chek\"}")), "there is no tool \"chek\" (did you mean 'check'?"));
+  BOOST_TEST(
+      contains(refusal(block("{\"tool\": \"chek\"}")), "there is no tool \"chek\" (did you mean 'check'?"));
   BOOST_TEST(contains(refusal(block("{\"name\": \"check\", \"tool\": \"check\"}")), "no key \"name\""));
   BOOST_TEST(contains(refusal(block("{\"tool\": \"check\", \"arguments\": 3}")), "must be an object"));
   BOOST_TEST(contains(refusal("```tool\n{\"tool\": \"check\"}\n"), "line 1: its block is not closed"));
@@ -81,11 +82,11 @@ BOOST_AUTO_TEST_CASE(a_prompt_for_readers_shows_the_tools_and_how_they_are_calle
   request.system.push_back({"You write kernels.", true});
   request.messages.push_back({ChatRole::user, "Here is one."});
   const std::string without = plain_prompt(request);
-  BOOST_TEST(without == "You write kernels.\n\nHere is one.");
+  BOOST_TEST(without == "You write kernels.\n\nHere is one.\n");
   request.tools = kTools;
   const std::string prompt = plain_prompt(request);
   BOOST_TEST(contains(prompt, "## Tool `check`\n\nChecks a kernel.\n\n```json\n{"));
-  BOOST_TEST(prompt.ends_with("Here is one."));
+  BOOST_TEST(prompt.ends_with("Here is one.\n"));
   // What it shows as an example can be read.
   const std::size_t at = prompt.find("```tool\n"), end = prompt.find("```\n", at + 3) + 4;
   BOOST_TEST(contains(refusal(prompt.substr(at, end - at)), "no tool \"NAME\""));
