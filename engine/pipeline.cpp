@@ -273,7 +273,6 @@ bool Pipeline::compile_probe(const JobPtr& job, const Watch& watch) {
 
 bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
   lease_.expect_measure();
-  job->claimed = false;
   return served(graph_->measure_lane, job, watch);
 }
 

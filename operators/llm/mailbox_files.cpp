@@ -67,7 +67,9 @@ An answer that was used moves to `answers/taken/`. One that cannot be used moves
 std::string mailbox_markdown(const ChatRequest& request, const std::string& id) {
   std::string text = fmt::format("<!-- Answer in answers/{}.md", id);
   if (!request.tools.empty()) text += " with tool calls as blocks of kind `tool` (see Tools below)";
-  text += fmt::format("; at most {} tokens. README.md explains. -->\n\n", request.max_output_tokens);
+  text += fmt::format(
+      "; at most {} tokens. README.md explains.{} -->\n\n", request.max_output_tokens,
+      request.messages.size() > 1 ? " The conversation goes on: what is new stands at the end." : "");
   return text + plain_prompt(request) + "\n";
 }
 
