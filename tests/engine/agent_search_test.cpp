@@ -171,6 +171,43 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_breaks_repairs_times_and_submits_and_the_sea
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(another_protocol_carries_the_same_dialogue) {
+  std::mutex mutex;
+  std::vector<json> last;
+  ChatServer server([&](const SeenRequest& seen) {
+    const json& messages = seen.body.at("messages");
+    const std::string first = messages.at(0).at("content").at(0).at("text").get<std::string>();
+    const std::lock_guard lock(mutex);
+    last.push_back(messages.back());
+    const SaidUsage usage{1000, 500, 0, 100, 0};
+    if (answers_in(seen) == 0)
+      return event_stream(anthropic_events(
+          "", usage,
+          {{"t1", "check",
+            json{{"variant", "parent"}, {"edit", renaming(kernel_named_in(first), "softmax_fast_a")}}.dump()},
+           {"t2", "read_knowledge", "{}"}}));
+    return event_stream(
+        anthropic_events("", usage, {{"t3", "submit", json{{"variant", "d1"}, {"note", "a"}}.dump()}}));
+  });
+  begin({"models.m={provider: anthropic, base_url: \"" + server.url() +
+             "\", model: x, prices: {input: 2, output: 10}}",
+         "operators={agent: 1}", "budget.evaluations=3", "asking.in_flight=1"});
+  BOOST_TEST(by_operator()["agent"] == 1);
+  BOOST_REQUIRE(last.size() == 2U);
+  BOOST_TEST(last[1].at("role") == "user");
+  const json& content = last[1].at("content");
+  BOOST_REQUIRE(content.size() ==
+                2U);  // all results in one message, and a breakpoint of the cache at its end
+  BOOST_TEST(content.at(0).at("type") == "tool_result");
+  BOOST_TEST(content.at(0).at("tool_use_id") == "t1");
+  BOOST_TEST(content.at(0).at("content").get<std::string>().find("Right in every check") !=
+             std::string::npos);
+  BOOST_TEST(content.at(1).contains("cache_control"));
+  // 1,100 of 1,600 tokens were no cache's.
+  BOOST_TEST(content.at(1).at("content").get<std::string>().find("about 398900 tokens") != std::string::npos);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(wrong_calls_come_back_with_the_reason_and_cost_a_step_alone) {
   std::mutex mutex;
   std::vector<std::vector<std::string>> told;
