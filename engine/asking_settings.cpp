@@ -43,8 +43,6 @@ std::vector<std::string> asked_by_default(const std::vector<ModelConfig>& models
 OperatorShare read_share(const std::string& name, const YamlNode& node,
                          const std::vector<ModelConfig>& models) {
   const auto known = operator_names();
-  if (name == "agent")
-    node.fail("'agent' is not part of this version yet; mutate, crossover and critique_repair are");
   if (std::ranges::find(known, name) == known.end())
     node.fail("no operator is called '" + name + "'" + did_you_mean(name, known));
   OperatorShare share{name, 1.0, {}};
@@ -100,6 +98,14 @@ void read_questions(const YamlNode& node, const fs::path& base, AskingConfig& a)
   if (auto n = map.optional("resamples")) a.prompts.resamples = static_cast<int>(n->integer(0, 20));
   if (auto n = map.optional("prompt_tokens")) a.prompts.prompt_tokens = n->integer(1000, 10'000'000);
   if (auto n = map.optional("output_tokens")) a.prompts.output_tokens = n->integer(100, 10'000'000);
+  if (auto n = map.optional("agent")) {
+    YamlMap budget = n->map();
+    AgentBudget& b = a.prompts.agent;
+    if (auto steps = budget.optional("steps")) b.steps = static_cast<int>(steps->integer(2, 10'000));
+    if (auto tokens = budget.optional("tokens")) b.tokens = tokens->integer(1000, 1'000'000'000);
+    if (auto device = budget.optional("device_seconds")) b.device_seconds = device->number(1.0, 1e6);
+    budget.finish();
+  }
   if (auto path = map.optional("templates")) {
     a.templates = folder(*path);
     try {
@@ -170,6 +176,8 @@ std::string asking_yaml(const Config& c) {
   yaml += fmt::format(
       "asking:\n  in_flight: {}\n  rounds: {}\n  resamples: {}\n  prompt_tokens: {}\n  output_tokens: {}\n",
       a.in_flight, a.rounds, a.prompts.resamples, a.prompts.prompt_tokens, a.prompts.output_tokens);
+  yaml += fmt::format("  agent: {{steps: {}, tokens: {}, device_seconds: {}}}\n", a.prompts.agent.steps,
+                      a.prompts.agent.tokens, a.prompts.agent.device_seconds);
   if (!a.templates.empty()) yaml += "  templates: " + quoted(a.templates.string()) + "\n";
   if (!a.knowledge.empty()) yaml += "  knowledge: " + quoted_list(a.knowledge) + "\n";
   return yaml;

@@ -63,7 +63,11 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
                             row.attempt, row.usage.total(), row.usage.estimated ? " (estimated)" : "",
                             row.usd, row.error.empty() ? "" : ", failed: " + row.error + ": " + row.message));
     output.line(plain_prompt(request_from_record(said.request)));
-    if (said.answer.is_object()) output.line("\n==== answer\n\n" + answer_from_record(said.answer).text);
+    if (!said.answer.is_object()) continue;
+    const ChatAnswer answer = answer_from_record(said.answer);
+    output.line("\n==== answer\n\n" + answer.text);
+    for (const ToolCall& call : answer.tool_calls)
+      output.line(fmt::format("(calls `{}` with {})", call.name, call.arguments));
   }
   if (all.empty())
     throw InputError(wanted != 0 ? fmt::format("individual {} was not made by a language model", wanted)

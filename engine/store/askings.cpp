@@ -4,6 +4,8 @@
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 
+#include "engine/store/tool_results.hpp"
+
 namespace cultivar {
 
 using nlohmann::json;
@@ -56,8 +58,8 @@ std::string room_body(const Room& room) {
       .dump();
 }
 
-std::string proposal_body_of(std::int64_t asking) {
-  return json{{"asking", asking}}.dump();
+std::string proposal_body_of(std::int64_t asking, double device_s) {
+  return json{{"asking", asking}, {"device_s", device_s}}.dump();
 }
 
 ProposalBody proposal_body(const std::string& body) {
@@ -65,6 +67,7 @@ ProposalBody proposal_body(const std::string& body) {
   if (body.empty()) return result;
   const json j = json::parse(body);
   result.asking = j.value("asking", std::int64_t{0});
+  result.device_s = j.value("device_s", 0.0);
   result.room.questions = j.value("questions", false);
   result.room.closed = j.value("closed", std::set<std::string>());
   result.room.closed_operators = j.value("closed_operators", std::set<std::string>());
@@ -94,12 +97,14 @@ RecordedDialogue recorded_dialogue(const Record& record, const Archive& archive,
       record.database(),
       "SELECT r.body, e.answer FROM exchanges e JOIN requests r ON r.number = e.request WHERE "
       "e.call = ? AND e.state = 1 ORDER BY e.number LIMIT 1");
+  auto results = recorded_results(record, question.number);
   for (std::size_t turn = 0;; ++turn) {
     q.reset();
     q.bind(1, call_name(question.brief, question.number, turn));
     if (!q.executeStep()) break;
     dialogue.turns.push_back({request_from_record(json::parse(q.getColumn(0).getString())),
-                              answer_from_record(json::parse(q.getColumn(1).getString()))});
+                              answer_from_record(json::parse(q.getColumn(1).getString())),
+                              std::move(results[turn])});
   }
   if (!dialogue.turns.empty())
     dialogue.move =

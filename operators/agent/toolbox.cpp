@@ -173,7 +173,8 @@ std::vector<AgentTool> agent_tools(bool takes_submissions) {
 
 Toolbox::Toolbox(Bench& bench, ToolLimits limits)
     : tools_(agent_tools(bench.takes_submissions())),
-      session_(new ToolSession{bench, limits, Drafts(limits.drafts), DeviceTurns(limits.device_seconds)}) {}
+      session_(
+          new ToolSession{bench, limits, Drafts(limits.drafts), DeviceTurns(bench, limits.device_seconds)}) {}
 Toolbox::~Toolbox() = default;
 
 bool Toolbox::has(const std::string& name) const {
@@ -201,6 +202,20 @@ ToolResult Toolbox::call(const std::string& name, const json& arguments, std::st
 
 double Toolbox::device_seconds_used() const {
   return session_->turns.used();
+}
+
+std::vector<MadeDraft> Toolbox::drafts() const {
+  std::vector<MadeDraft> made;
+  for (const Draft& draft : session_->drafts.all())
+    made.push_back({draft.id, draft.variant.source, draft.variant.configuration, draft.base});
+  return made;
+}
+
+void Toolbox::restore(const std::vector<MadeDraft>& made, double device_seconds) {
+  for (const MadeDraft& draft : made)
+    if (auto variant = make_variant(draft.source, session_->bench.task(), draft.configuration))
+      session_->drafts.restore({draft.id, std::move(*variant), draft.base, std::nullopt});
+  session_->turns.restore(device_seconds);
 }
 
 }  // namespace cultivar

@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
   BOOST_TEST(contains(complaint(*this, kLeast + "asking: {in_flight: 2}\n"), "nobody is asked"));
   const std::string models = "models: {me: {provider: mailbox, folder: mail}}\n";
   BOOST_TEST(
-      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\n"), "not part of this version"));
+      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\nasking: {agent: {steps: 1}}\n"),
+               "must be between 2 and"));
   BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {mutate: {models: [mee]}}\n"),
                       "did you mean 'me'"));
   BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {models: [me]}}\n"),
