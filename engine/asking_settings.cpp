@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/model_settings.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/registry.hpp"
@@ -51,6 +52,10 @@ OperatorShare read_share(const std::string& name, const YamlNode& node,
   } else {
     YamlMap map = node.map();
     if (auto weight = map.optional("weight")) share.weight = weight->number(0.0);
+    if (auto budget = map.optional("budget")) {
+      if (!asks) budget->fail("'" + name + "' asks no language model, and spends nothing");
+      share.budget = read_cap(*budget);
+    }
     if (auto list = map.optional("models")) {
       if (!asks) list->fail("'" + name + "' asks no language model");
       std::vector<std::string> names;
@@ -123,6 +128,19 @@ void read_questions(const YamlNode& node, const fs::path& base, AskingConfig& a)
 
 }  // namespace
 
+bool limits_operators_in_usd(YamlMap& root) {
+  const auto operators = root.optional("operators");
+  if (!operators || !operators->is_map()) return false;
+  for (const auto& [name, node] : operators->map().entries())
+    if (node.is_map()) {
+      YamlMap share = node.map();
+      if (const auto budget = share.optional("budget");
+          budget && budget->is_map() && budget->map().has("usd"))
+        return true;
+    }
+  return false;
+}
+
 void read_asking(YamlMap& root, const fs::path& base, Config& c) {
   c.operators = {{"tune", 3.0, {}}, {"crossover_knobs", 1.0, {}}};
   if (auto operators = root.optional("operators")) {
@@ -145,9 +163,12 @@ void read_asking(YamlMap& root, const fs::path& base, Config& c) {
 std::string asking_yaml(const Config& c) {
   std::string yaml = "operators:\n";
   for (const OperatorShare& share : c.operators)
-    yaml += share.models.empty() ? fmt::format("  {}: {}\n", share.name, share.weight)
-                                 : fmt::format("  {}: {{weight: {}, models: {}}}\n", share.name, share.weight,
-                                               quoted_list(share.models));
+    yaml +=
+        share.models.empty()
+            ? fmt::format("  {}: {}\n", share.name, share.weight)
+            : fmt::format(
+                  "  {}: {{weight: {}, models: {}{}}}\n", share.name, share.weight, quoted_list(share.models),
+                  share.budget.usd || share.budget.tokens ? ", budget: " + cap_yaml(share.budget) : "");
   yaml += fmt::format("portfolio: {{learn: {}, floor: {}, memory: {}}}\n", c.portfolio.learn,
                       c.portfolio.floor, c.portfolio.memory);
   if (c.models.empty()) return yaml;

@@ -39,7 +39,8 @@ std::optional<Offspring> Breeding::breed(const Room& room) {
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
-    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model));
+    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model) &&
+                                 !room.closed_operators.contains(arm.op->name()));
   };
   const std::vector<double> shares = bandit_.shares();
   // A proposal that was made before is not made again. How often to try is a bound, not a promise: an

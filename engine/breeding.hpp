@@ -38,8 +38,9 @@ using Offspring = std::variant<Bred, Asking>;
 
 // What there is room for beside a proposal that needs no model: a fact of the moment, which the record keeps.
 struct Room {
-  bool questions = false;        // may another question go out?
-  std::set<std::string> closed;  // models that are not asked any more
+  bool questions = false;                       // may another question go out?
+  std::set<std::string> closed = {};            // models that are not asked any more
+  std::set<std::string> closed_operators = {};  // operators that do not ask any more
 
   friend bool operator==(const Room&, const Room&) = default;
 };

@@ -15,6 +15,7 @@ Room SearchLoop::room() const {
   Room room;
   if (!correspondence_) return room;
   for (const auto& [model, why] : closed_models_) room.closed.insert(model);
+  for (const auto& [op, why] : closed_operators_) room.closed_operators.insert(op);
   room.questions = static_cast<int>(dialogues_.size()) < config_.asking.in_flight;
   return room;
 }
@@ -23,9 +24,11 @@ std::string SearchLoop::nobody_to_ask() const {
   std::string reasons;
   for (const Portfolio::Arm& arm : breeding_.arms()) {
     if (arm.model.empty()) continue;
-    const auto closed = closed_models_.find(arm.model);
-    if (closed == closed_models_.end()) return {};
-    const std::string words = fmt::format("{}: {}", arm.model, closed->second);
+    const auto model = closed_models_.find(arm.model);
+    const auto op = closed_operators_.find(arm.op->name());
+    if (model == closed_models_.end() && op == closed_operators_.end()) return {};
+    const auto& [who, why] = model != closed_models_.end() ? *model : *op;
+    const std::string words = fmt::format("{}: {}", who, why);
     if (reasons.find(words) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + words;
   }
   return reasons.empty() ? reasons : "no language model can be asked any more: " + reasons;
@@ -112,7 +115,8 @@ void SearchLoop::follow(std::int64_t number) {
                           breeding_.task(), kit_, dialogue.turns);
     if (ChatRequest* next = std::get_if<ChatRequest>(&move)) return send(number, std::move(*next));
     if (const Proposal* proposal = std::get_if<Proposal>(&move)) return admit_answer(number, *proposal);
-    if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) return give_up(number, given_up->reason);
+    if (const GivenUp* given_up = std::get_if<GivenUp>(&move))
+      return came_to_nothing(number, given_up->reason);
     ToolDue& due = std::get<ToolDue>(move);
     // Run in an earlier session: what it gave stands in the record.
     auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
@@ -182,6 +186,7 @@ void SearchLoop::called_tool(const JobPtr& job) {
 void SearchLoop::admit_answer(std::int64_t asking, const Proposal& proposal) {
   const auto node = dialogues_.extract(asking);
   const Dialogue& dialogue = node.mapped();
+  fruitless_.erase(dialogue.question.brief.model);
   const auto variant = make_variant(proposal.source, breeding_.task(), proposal.configuration);
   Individual child;
   introduce(child, proposal, variant);
@@ -208,11 +213,34 @@ void SearchLoop::give_up(std::int64_t asking, const std::string& reason) {
   });
 }
 
+void SearchLoop::close(std::map<std::string, std::string>& who, const std::string& name,
+                       const std::string& why) {
+  if (!who.emplace(name, why).second) return;
+  record([&](Step& step) {
+    tell(step, "trouble", 0,
+         fmt::format("{} {} in this session: {}", &who == &closed_models_ ? "model" : "operator",
+                     name + (&who == &closed_models_ ? " is asked no more" : " asks no more"), why));
+  });
+}
+
+void SearchLoop::came_to_nothing(std::int64_t asking, const std::string& reason) {
+  // A model that cannot do it would be asked, and paid, without end: nothing of it counts as an evaluation.
+  constexpr int kFruitless = 30;
+  const std::string model = dialogues_.at(asking).question.brief.model;
+  give_up(asking, reason);
+  if (++fruitless_[model] >= kFruitless)
+    close(closed_models_, model,
+          fmt::format("{} questions in a row came to nothing; the last one: {}", kFruitless, reason));
+}
+
 void SearchLoop::call_failed(std::int64_t asking, const ChatError& error) {
   constexpr int kPatience = 3;  // of calls that failed for good, each after its own attempts
   // The question stays open: what was answered may not be lost because the disk is full.
   if (error.kind == ChatError::Kind::not_recorded) return stop(Outcome::Stop::failed, error.message);
-  const std::string model = dialogues_.at(asking).question.brief.model;
+  const auto [op, model] = [&] {
+    const Brief& brief = dialogues_.at(asking).question.brief;
+    return std::pair(brief.op, brief.model);
+  }();
   const std::string words = fmt::format("{}: {}", name_of(error.kind), error.message);
   give_up(asking, words);
   // A cap of the run ends it; one of a model or an operator is that one's affair.
@@ -220,14 +248,13 @@ void SearchLoop::call_failed(std::int64_t asking, const ChatError& error) {
     cap_spent_ = error.message;
     return;
   }
+  if (error.kind == ChatError::Kind::over_budget && error.message.starts_with("the cap of operator"))
+    return close(closed_operators_, op, words);
   // A provider that is down comes back; meanwhile the service paces those who ask.
   if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
   const bool hopeless = error.kind == ChatError::Kind::over_budget || error.kind == ChatError::Kind::auth;
   if (!hopeless && ++failed_calls_[model] < kPatience) return;
-  if (!closed_models_.emplace(model, words).second) return;
-  record([&](Step& step) {
-    tell(step, "trouble", 0, fmt::format("model {} is asked no more in this session: {}", model, words));
-  });
+  close(closed_models_, model, words);
 }
 
 void SearchLoop::record_models(Step& step) const {

@@ -98,7 +98,9 @@ class SearchLoop {
   AgentDesk& desk_of(Dialogue&);
   void admit_answer(std::int64_t asking, const Proposal&);
   void give_up(std::int64_t asking, const std::string& reason);
+  void came_to_nothing(std::int64_t asking, const std::string& reason);  // its answers could not be used
   void call_failed(std::int64_t asking, const ChatError&);
+  void close(std::map<std::string, std::string>& who, const std::string& name, const std::string& why);
   void record_models(Step&) const;
   std::string nobody_to_ask() const;  // why no model can be asked any more; empty: one can
   void show_questions(Progress&) const;
@@ -130,10 +132,12 @@ class SearchLoop {
   int calls_out_ = 0;                           // of them, in the pipeline: models and tools
   std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::map<std::string, int> failed_calls_;           // in a row, by model
-  std::map<std::string, std::string> closed_models_;  // asked no more, and why
-  std::string cap_spent_;                             // of the run's budget for models, in words
-  std::vector<Event> untold_;                         // recorded in the step that is being written
+  std::map<std::string, int> failed_calls_;              // in a row, by model
+  std::map<std::string, int> fruitless_;                 // questions in a row without a kernel, by model
+  std::map<std::string, std::string> closed_models_;     // asked no more, and why
+  std::map<std::string, std::string> closed_operators_;  // ask no more, and why
+  std::string cap_spent_;                                // of the run's budget for models, in words
+  std::vector<Event> untold_;                            // recorded in the step that is being written
   std::vector<Variant> contenders_;
   std::vector<Compiled> libraries_;  // contenders too
   std::vector<Workload> holdout_;

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "engine/cli/record_views.hpp"
 #include "evaluators/error.hpp"
+#include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -34,17 +32,6 @@ VariantArgument split_variant_argument(const std::string& text) {
       result.configuration[pair.substr(0, equals)] = value;
   }
   return result;
-}
-
-std::string read_source(const fs::path& file) {
-  std::error_code ignored;
-  if (fs::is_directory(file, ignored))
-    throw InputError(fmt::format("{} is a folder, not a variant's source", file.string()));
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 NamedSource find_source(const House& house, const Task& task, const std::string& argument,

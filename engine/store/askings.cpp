@@ -12,11 +12,17 @@ using nlohmann::json;
 
 json to_json(const AskedQuestion& q) {
   const Brief& b = q.brief;
-  return {{"asking", q.number},        {"op", b.op},
-          {"model", b.model},          {"parents", b.parents},
-          {"island", b.island},        {"direction", b.direction},
-          {"round", b.round},          {"closed", q.room.closed},
-          {"request", q.request_hash}, {"left_out", q.left_out}};
+  return {{"asking", q.number},
+          {"op", b.op},
+          {"model", b.model},
+          {"parents", b.parents},
+          {"island", b.island},
+          {"direction", b.direction},
+          {"round", b.round},
+          {"closed", q.room.closed},
+          {"closed_operators", q.room.closed_operators},
+          {"request", q.request_hash},
+          {"left_out", q.left_out}};
 }
 
 AskedQuestion asked_question(const std::string& body) {
@@ -31,6 +37,7 @@ AskedQuestion asked_question(const std::string& body) {
   q.brief.round = j.at("round").get<int>();
   q.room.questions = true;
   q.room.closed = j.at("closed").get<std::set<std::string>>();
+  q.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   q.request_hash = j.at("request").get<std::string>();
   q.left_out = j.at("left_out").get<std::vector<std::string>>();
   return q;
@@ -46,7 +53,9 @@ std::vector<AskedOn> asked_questions(const Record& record) {
 }
 
 std::string room_body(const Room& room) {
-  return json{{"questions", room.questions}, {"closed", room.closed}}.dump();
+  return json{
+      {"questions", room.questions}, {"closed", room.closed}, {"closed_operators", room.closed_operators}}
+      .dump();
 }
 
 std::string proposal_body_of(std::int64_t asking, double device_s) {
@@ -61,6 +70,7 @@ ProposalBody proposal_body(const std::string& body) {
   result.device_s = j.value("device_s", 0.0);
   result.room.questions = j.value("questions", false);
   result.room.closed = j.value("closed", std::set<std::string>());
+  result.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   return result;
 }
 

@@ -35,7 +35,8 @@ json with_kernel(json properties, std::vector<std::string> required = {}) {
       "=======\nlines that take their place\n>>>>>>> REPLACE",
       kSourceLimit);
   properties["source"] =
-      text("a whole source file with its manifest, in place of `variant` and `edit`", kSourceLimit);
+      text("a whole source with its manifest, and its headers if any, in place of `variant` and `edit`",
+           kSourceLimit);
   properties["tunables"] = {
       {"type", "object"},
       {"description", "values of tunables; others keep the variant's, or their default"},

@@ -15,8 +15,6 @@ namespace cultivar::cuda {
 namespace {
 
 constexpr double kFirstAnswerSeconds = 20.0;
-constexpr std::size_t kMostResidents = 12;
-constexpr std::size_t kStretchPadding = 16;  // windows are read in whole words
 // Polling is exact for short work; long work does not need a core.
 constexpr auto kPollExactly = std::chrono::milliseconds(200);
 
@@ -147,43 +145,14 @@ std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& wh
   }
 }
 
-Address Gpu::resident(std::uint64_t stretch, std::span<const std::byte> whole) {
-  ++uses_;
-  for (Resident& known : residents_)
-    if (known.stretch == stretch) {
-      known.last_used = uses_;
-      return known.memory.address();
-    }
-  const auto oldest =
-      std::min_element(residents_.begin(), residents_.end(),
-                       [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
-  const std::size_t bytes = whole.size() + kStretchPadding;
-  Resident* place = nullptr;
-  if (residents_.size() >= kMostResidents) {
-    place = &*oldest;
-  } else {
-    place = &residents_.emplace_back();
+std::optional<DeviceMemory> Gpu::take_memory(std::size_t bytes) {
+  if (left_.size() == bytes && bytes > 0) return std::exchange(left_, DeviceMemory());
+  auto memory = DeviceMemory::allocate(*this, bytes);
+  if (!memory) {
+    left_ = DeviceMemory();
+    memory = DeviceMemory::allocate(*this, bytes);
   }
-  place->stretch = 0;
-  if (place->memory.size() != bytes) {
-    place->memory = DeviceMemory();
-    auto memory = DeviceMemory::allocate(*this, bytes);
-    if (!memory) {  // all others make room
-      Resident last = std::move(*place);
-      residents_.clear();
-      residents_.push_back(std::move(last));
-      place = &residents_.back();
-      memory = DeviceMemory::allocate(*this, bytes);
-    }
-    if (!memory) return 0;
-    place->memory = std::move(*memory);
-  }
-  if (driver_->MemcpyHtoDAsync(place->memory.address(), whole.data(), whole.size(), stream_) !=
-      result::success)
-    return 0;
-  place->stretch = stretch;
-  place->last_used = uses_;
-  return place->memory.address();
+  return memory;
 }
 
 MappedMemory Gpu::mapped(std::size_t bytes) const {

@@ -9,35 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/targets/cuda/device_memory.hpp"
 #include "evaluators/targets/cuda/driver.hpp"
 #include "evaluators/targets/cuda/kernel_trace.hpp"
 #include "evaluators/targets/cuda/own_kernels.hpp"
+#include "evaluators/targets/cuda/residents.hpp"
 #include "evaluators/targets/cuda/sensors.hpp"
 #include "evaluators/targets/cuda/turns.hpp"
 #include "evaluators/targets/target.hpp"
 #include "evaluators/worker/process.hpp"
 
 namespace cultivar::cuda {
-
-class Gpu;
-
-// Move-only; freed unless the context is lost, when freeing could wait for ever.
-class DeviceMemory {
- public:
-  DeviceMemory() = default;
-  DeviceMemory(DeviceMemory&& other) noexcept;
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
-  ~DeviceMemory();
-  // nullopt: the device has no more.
-  static std::optional<DeviceMemory> allocate(Gpu&, std::size_t bytes);
-  Address address() const { return address_; }
-  std::size_t size() const { return bytes_; }
-
- private:
-  Gpu* gpu_ = nullptr;
-  Address address_ = 0;
-  std::size_t bytes_ = 0;
-};
 
 // Host memory that the device reads and writes; kept until the process ends.
 struct MappedMemory {
@@ -112,8 +94,11 @@ class Gpu {
   // Waits for all that is queued. A Fault when it fails, or is not done by then.
   std::optional<Fault> wait(Clock::time_point deadline, const std::string& what);
 
-  // The device's copy of a stretch, made when it is new; the least recently used make room. 0: no memory.
-  Address resident(std::uint64_t stretch, std::span<const std::byte> whole);
+  Residents& residents() { return residents_; }
+  // For all buffers of a session. Freeing takes milliseconds, in which nobody else runs: what one session
+  // leaves is kept for the next of the same size. Its contents are whatever they were. nullopt: no memory.
+  std::optional<DeviceMemory> take_memory(std::size_t bytes);
+  void leave_memory(DeviceMemory memory) { left_ = std::move(memory); }
 
   Tools& tools() { return tools_; }
   // Lives until it is replaced; nullptr: nobody.
@@ -123,11 +108,6 @@ class Gpu {
   const DeviceMemory& flush_memory();
 
  private:
-  struct Resident {
-    std::uint64_t stretch = 0;
-    DeviceMemory memory;
-    std::uint64_t last_used = 0;
-  };
   const Driver* driver_ = nullptr;
   DeviceHandle handle_ = 0;
   Context context_ = nullptr;
@@ -140,8 +120,8 @@ class Gpu {
   KernelTrace trace_;
   std::unique_ptr<Sensors> sensors_;
   std::unique_ptr<OwnKernels> kernels_;
-  std::vector<Resident> residents_;
-  std::uint64_t uses_ = 0;
+  Residents residents_{*this};
+  DeviceMemory left_;
   MappedMemory mapped(std::size_t bytes) const;
   DeviceMemory flush_;
   Tools tools_;

@@ -99,8 +99,9 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
 CudaSession::~CudaSession() {
   const Turns::Turn turn = gpu_.turn();
   program_.reset();
-  for (DeviceMemory* memory : {&memory_, &index_, &gathered_}) *memory = DeviceMemory();
+  for (DeviceMemory* memory : {&index_, &gathered_}) *memory = DeviceMemory();
   apart_.clear();
+  if (memory_.size() > 0) gpu_.leave_memory(std::move(memory_));
 }
 
 std::optional<Fault> CudaSession::allocate() {
@@ -120,7 +121,7 @@ std::optional<Fault> CudaSession::allocate() {
     total += 2 * kGuardBytes + kPlaces * kPage + data;
     ends_.push_back(total);
   }
-  auto memory = DeviceMemory::allocate(gpu_, total);
+  auto memory = gpu_.take_memory(total);
   if (!memory)
     return fault(Fault::Kind::out_of_memory, fmt::format("its buffers need {} bytes on the GPU", total));
   memory_ = std::move(*memory);
@@ -148,16 +149,22 @@ tl::expected<Sample, Fault> CudaSession::run(const RunInputs& inputs,
     dead_ = why;
     return tl::make_unexpected(std::move(why));
   };
-  const Turns::Turn turn = gpu_.turn();
-  if (gpu_.lost()) return die(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
-  if (options.timed && !proven_) {
-    for (const Mode mode : {Mode::plain, Mode::traced})
-      if (auto ran = once(mode, inputs, options); !ran) return die(ran.error());
-    proven_ = true;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].stretch != 0) gpu_.residents().stage(inputs[i].stretch, inputs[i].whole);
+  tl::expected<Sample, Fault> sample;
+  {
+    const Turns::Turn turn = gpu_.turn();
+    if (gpu_.lost()) return die(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
+    if (options.timed && !proven_) {
+      for (const Mode mode : {Mode::plain, Mode::traced})
+        if (auto ran = once(mode, inputs, options); !ran) return die(ran.error());
+      proven_ = true;
+    }
+    sample = once(options.timed ? Mode::timed : Mode::plain, inputs, options);
+    if (!sample) return die(sample.error());
+    if (auto lost = fetch(outputs, options)) return die(*lost);
   }
-  auto sample = once(options.timed ? Mode::timed : Mode::plain, inputs, options);
-  if (!sample) return die(sample.error());
-  if (auto lost = fetch(outputs, options)) return die(*lost);
+  if (options.timed) judge_clock(*sample);
   return sample;
 }
 
@@ -197,7 +204,7 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
     if (input.bytes.size() != buffer.bytes)
       throw std::logic_error("an input of the wrong size: " + buffer.name);
     if (input.stretch != 0) {
-      const Address whole = gpu_.resident(input.stretch, input.whole);
+      const Address whole = gpu_.residents().get(input.stretch, input.whole);
       if (whole == 0) return fault(Fault::Kind::out_of_memory, "the GPU has no room for the inputs");
       const auto offset = static_cast<std::uint64_t>(input.bytes.data() - input.whole.data());
       steps << own.window(addresses_[i], whole + offset, buffer.bytes);
@@ -275,12 +282,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
     if (auto other = compare_trace(seen, sample.seconds)) return give_back(*other);
   if (!blocked) return sample;
 
-  const Reading reading = gpu_.sensors().read();
-  const double in_band = clock_mhz();
-  sample.clock_mhz = in_band > 0.0 ? in_band : reading.clock_mhz;
-  sample.temperature_c = reading.temperature_c;
-  sample.power_w = reading.power_w;
-  sample.throttle = reading.throttle;
+  sample.clock_mhz = clock_mhz();
   const auto disturb = [&](Sample::Disturber by, std::string why) {
     if (!sample.disturbance.empty()) return;
     sample.disturbance = std::move(why);
@@ -288,14 +290,6 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   };
   if (flag[1].load() == token)
     disturb(Sample::Disturber::host, "the stream was not held until everything was queued");
-  const double least =
-      (power_limited(reading.throttle) ? kLeastClockAtPowerLimit : kLeastClock) * gpu_.default_clock_mhz();
-  if (sample.clock_mhz > 0.0 && sample.clock_mhz < least) {
-    const std::string slowed = throttle_words(reading.throttle);
-    disturb(Sample::Disturber::device,
-            fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
-                        slowed.empty() ? "" : ": ", slowed));
-  }
   // Events are the driver's; the host's clock is nobody's but ours.
   if (host_seconds < 0.95 * sample.seconds)
     disturb(Sample::Disturber::kernel, fmt::format("events say {:.1f} us, of which the host saw {:.1f}",
@@ -305,6 +299,22 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
             fmt::format("it took {:.1f} us by the host's clock and {:.1f} by the events", 1e6 * host_seconds,
                         1e6 * sample.seconds));
   return sample;
+}
+
+// After the turn: the sensors take milliseconds to answer, in which another worker's kernels may run.
+void CudaSession::judge_clock(Sample& sample) const {
+  const Reading reading = gpu_.sensors().read();
+  if (sample.clock_mhz <= 0.0) sample.clock_mhz = reading.clock_mhz;
+  sample.temperature_c = reading.temperature_c;
+  sample.power_w = reading.power_w;
+  sample.throttle = reading.throttle;
+  const double least =
+      (power_limited(reading.throttle) ? kLeastClockAtPowerLimit : kLeastClock) * gpu_.default_clock_mhz();
+  if (!sample.disturbance.empty() || sample.clock_mhz <= 0.0 || sample.clock_mhz >= least) return;
+  const std::string slowed = throttle_words(reading.throttle);
+  sample.disturber = Sample::Disturber::device;
+  sample.disturbance = fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
+                                   slowed.empty() ? "" : ": ", slowed);
 }
 
 double CudaSession::clock_mhz() const {

@@ -44,6 +44,7 @@ class CudaSession : public Session {
   std::optional<Fault> compare_trace(const std::vector<TracedKernel>&, double event_seconds) const;
   std::optional<Fault> fetch(std::span<std::vector<std::byte>> outputs, const RunOptions&);
   std::optional<Fault> bring_findings(const std::string& what);
+  void judge_clock(Sample&) const;
   double clock_mhz() const;  // of the last blocked launch; 0: too short to tell
 
   Gpu& gpu_;
