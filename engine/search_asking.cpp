@@ -115,7 +115,8 @@ void SearchLoop::follow(std::int64_t number) {
                           breeding_.task(), kit_, dialogue.turns);
     if (ChatRequest* next = std::get_if<ChatRequest>(&move)) return send(number, std::move(*next));
     if (const Proposal* proposal = std::get_if<Proposal>(&move)) return admit_answer(number, *proposal);
-    if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) return came_to_nothing(number, given_up->reason);
+    if (const GivenUp* given_up = std::get_if<GivenUp>(&move))
+      return came_to_nothing(number, given_up->reason);
     ToolDue& due = std::get<ToolDue>(move);
     // Run in an earlier session: what it gave stands in the record.
     auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
