@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
 // What passed an older screen is looked at again: raise this whenever the screen refuses more.
-constexpr int screen_version = 4;
+constexpr int screen_version = 5;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
@@ -284,8 +284,8 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
   if (!cubin)
     return fail(Stage::screen, "the machine code is malformed: " + cubin.error().message, output->log);
-  if (const auto verdict = screen(*cubin, output->ptx, output->log, variant.source, variant.manifest,
-                                  s.options.limits, s.options.trusted);
+  if (const auto verdict =
+          screen(*cubin, output->ptx, output->log, variant.manifest, s.options.limits, s.options.trusted);
       !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
 

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "evaluators/targets/cuda/diagnostics.hpp"
-#include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -77,67 +76,48 @@ ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
 }
 
 bool is_clock(std::string_view name) {
-  return name.starts_with("%clock") || name.starts_with("%globaltimer") || name.starts_with("%pm");
+  return name.starts_with("%clock") || name.starts_with("%globaltimer") ||
+         (name.starts_with("%pm") && name.size() > 3 && name[3] >= '0' && name[3] <= '9');
 }
 
-// Could a directive say that lines are of another file? `#line 1 "x"`, `# 1 "x"`, or what cannot be told.
-bool may_name_lines(std::string_view source) {
-  const std::string text = spliced(source);
-  for (const std::string_view odd : {"%:", "?\?=", "?\?/"})  // other spellings of # and of a spliced line
-    if (contains(text, odd)) return true;
-  for (std::size_t hash = text.find('#'); hash != text.npos; hash = text.find('#', hash + 1)) {
-    // "// tile #1" is none: nothing but blanks and comments stand before a directive.
-    const std::string_view before = std::string_view(text).substr(0, hash);
-    const std::string_view on_its_line = before.substr(before.find_last_of("\r\n") + 1);
-    if (on_its_line.find_first_not_of(" \t\v\f") != text.npos && !contains(on_its_line, "*/")) continue;
-    const std::size_t begin = std::min(text.find_first_not_of(" \t\v\f\r", hash + 1), text.size());
-    const std::string_view rest = std::string_view(text).substr(begin);
-    if (rest.starts_with("line") || rest.starts_with("/*") ||
-        (!rest.empty() && rest.front() >= '0' && rest.front() <= '9'))
-      return true;
-  }
-  return false;
+// What differs from launch to launch, or is the driver's and the debugger's own. Grid-wide synchronisation of
+// cooperative groups finds its barrier by the first two %envreg.
+bool tells_launches_apart(std::string_view name, bool cooperative) {
+  if (name == "%envreg1" || name == "%envreg2") return !cooperative;
+  return name == "%gridid" || name == "%current_graph_exec" || name.starts_with("%envreg") ||
+         name.starts_with("%devtool") || name.starts_with("%atexit");
 }
 
-// Special registers that tell the time or count what runs. The toolkit's own headers may ask the time where
-// the source does not: cuda::barrier waits with longer and longer pauses. What lies in a header of the
-// variant is its own.
-ScreenVerdict screen_clocks(std::string_view text, std::string_view source) {
-  if (!contains(text, "%clock") && !contains(text, "%globaltimer") && !contains(text, "%pm")) return {};
-  const auto refusal = [](std::string_view which) {
-    return ScreenVerdict{
-        fmt::format("it reads a clock ({})", which),
-        "A kernel may not know the time. Remove clock(), clock64(), __globaltimer(), <chrono> and "
-        "what reads %clock, %clock64, %globaltimer or %pm0 to %pm7 in inline assembly."};
-  };
-  const bool asks = contains(source, "clock") || contains(source, "globaltimer") ||
-                    contains(source, "chrono") || may_name_lines(source);
-  const SourceFiles files = split_source(source);
-  const auto ptx = read_ptx(text);
-  if (!ptx) return refusal("in assembly that cannot be followed");
-  const auto own = [&](std::string_view name) {
-    return name.empty() || name == "variant.cu" ||
-           std::any_of(files.headers.begin(), files.headers.end(),
-                       [&](const HeaderFile& header) { return header.name == name; });
-  };
-  for (const PtxStatement& s : ptx->statements)
+// By the names of special registers in the assembly, which no macro, pasted string or #line can hide, and
+// whoever's header they come from: a toolkit's function that waits with a time-out is a clock as well.
+ScreenVerdict screen_registers(const Ptx& ptx, const Manifest& manifest) {
+  const bool cooperative = std::any_of(manifest.launch.begin(), manifest.launch.end(),
+                                       [](const KernelLaunch& l) { return l.cooperative; });
+  for (const PtxStatement& s : ptx.statements)
     for (const PtxToken& t : s.tokens) {
-      const bool of_a_header = !own(ptx->file_of(s)) && t.text.starts_with("%globaltimer");
-      if (t.kind == PtxToken::Kind::name && is_clock(t.text) && (asks || !of_a_header))
-        return refusal(t.text);
+      if (t.kind != PtxToken::Kind::name) continue;
+      if (is_clock(t.text))
+        return {fmt::format("it reads a clock ({})", t.text),
+                "A kernel may not know the time. Remove clock(), clock64(), __globaltimer(), <chrono> and "
+                "what reads %clock, %clock64, %globaltimer or %pm0 to %pm7 in inline assembly. Functions of "
+                "<cuda/...> that wait read it too, to sleep longer and longer: wait() of cuda::barrier, "
+                "cuda::pipeline, cuda::atomic and cuda::semaphore. Wait in inline assembly instead: "
+                "mbarrier.try_wait in a loop, on an object of your own or on "
+                "cuda::device::barrier_native_handle(barrier); cp.async.wait_group for copies; "
+                "__syncthreads() for all threads of a block."};
+      if (tells_launches_apart(t.text, cooperative))
+        return {fmt::format("it reads what tells one launch from another ({})", t.text),
+                "A kernel computes the same in every run: remove what reads %gridid (a counter of launches), "
+                "%envreg and other registers of the driver in inline assembly. Grid-wide synchronisation by "
+                "cooperative groups needs `cooperative: true` in its launch."};
     }
   return {};
 }
 
 // Code lies in the same memory as all else: who has a function's address could keep something there.
-ScreenVerdict screen_functions(std::string_view text) {
-  const auto ptx = read_ptx(text);
-  if (!ptx)
-    return {
-        "its assembly cannot be followed: it has " + ptx.error().message,
-        "Write inline assembly as NVRTC writes its own: statements that end in semicolons, plain comments."};
+ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
   std::set<std::string_view> functions;
-  for (const PtxStatement& s : ptx->statements) {
+  for (const PtxStatement& s : ptx.statements) {
     if (!s.function_head()) continue;
     int depth = 0;  // `.func (.param .b32 result) name (...)`
     for (const PtxToken& t : s.tokens) {
@@ -148,7 +128,11 @@ ScreenVerdict screen_functions(std::string_view text) {
       }
     }
   }
-  for (const PtxStatement& s : ptx->statements)
+  for (const KernelLaunch& launch : manifest.launch)
+    if (!functions.contains(launch.kernel))
+      return {fmt::format("kernel '{}' is not in the compiler's assembly", launch.kernel),
+              "What cannot be looked at does not run: compile it once more."};
+  for (const PtxStatement& s : ptx.statements)
     if (!s.directive() && s.opcode() != "call")
       for (const PtxToken& t : s.tokens)
         if (t.kind == PtxToken::Kind::name && functions.contains(t.text))
@@ -156,6 +140,16 @@ ScreenVerdict screen_functions(std::string_view text) {
               fmt::format("it takes the address of a function ({})", cut(readable(std::string(t.text)), 100)),
               "Call functions by their names: a pointer to code could be written through."};
   return {};
+}
+
+ScreenVerdict screen_assembly(std::string_view text, const Manifest& manifest) {
+  const auto ptx = read_ptx(text);
+  if (!ptx)
+    return {
+        "its assembly cannot be followed: it has " + ptx.error().message,
+        "Write inline assembly as NVRTC writes its own: statements that end in semicolons, plain comments."};
+  if (auto verdict = screen_functions(*ptx, manifest); !verdict.passed()) return verdict;
+  return screen_registers(*ptx, manifest);
 }
 
 ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
@@ -286,16 +280,15 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
   return reports;
 }
 
-ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, std::string_view source,
-                     const Manifest& manifest, const CodeLimits& limits, bool trusted) {
+ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, const Manifest& manifest,
+                     const CodeLimits& limits, bool trusted) {
   for (const KernelLaunch& launch : manifest.launch)
     if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
   if (trusted) return {};
   // malloc and printf bring variables of their own: they are named first.
   if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
   if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;
-  if (auto verdict = screen_functions(ptx); !verdict.passed()) return verdict;
-  if (auto verdict = screen_clocks(ptx, source); !verdict.passed()) return verdict;
+  if (auto verdict = screen_assembly(ptx, manifest); !verdict.passed()) return verdict;
   if (auto verdict = screen_warnings(log); !verdict.passed()) return verdict;
   return screen_spills(log, manifest, limits);
 }

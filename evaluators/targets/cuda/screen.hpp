@@ -20,13 +20,13 @@ struct PtxasReport {
 std::vector<PtxasReport> read_ptxas_log(std::string_view log);
 
 // Refuses variables that the code could write (state kept between runs is how results are replayed), clocks
-// (a candidate never sees a timer), device-side malloc and printf, launches from the device, anything else
-// from outside, more spills than the limit, wgmma that ptxas serialised and setmaxnreg that it ignored
-// (C7508, C7510, C7517), a missing kernel, and arguments of the manifest that cannot be the kernel's
-// parameters. Tables that are only read may stay: `ptx` shows that. `trusted` (contenders) relaxes all but
-// the last two.
-ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, std::string_view source,
-                     const Manifest&, const CodeLimits&, bool trusted);
+// and counters of launches (a candidate never sees a timer), device-side malloc and printf, launches from the
+// device, anything else from outside, more spills than the limit, wgmma that ptxas serialised and setmaxnreg
+// that it ignored (C7508, C7510, C7517), a missing kernel, and arguments of the manifest that cannot be the
+// kernel's parameters. Tables that are only read may stay: `ptx` shows that. `trusted` (contenders) relaxes
+// all but the last two.
+ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, const Manifest&,
+                     const CodeLimits&, bool trusted);
 // The same for what NVRTC refused to compile at all: launches from the device. Passed: a plain compile error.
 ScreenVerdict screen_errors(std::string_view log);
 

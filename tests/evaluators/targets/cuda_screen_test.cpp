@@ -86,6 +86,75 @@ BOOST_AUTO_TEST_CASE(what_honest_kernels_need_passes) {
                  "atomicAdd(y + n, 1.0f * t[n & 3] * s[0]); }"));
 }
 
+BOOST_AUTO_TEST_CASE(no_clock_passes_wherever_its_name_is_put_together_and_whatever_file_its_line_is_of) {
+  const auto refused = [](const std::string& source, const std::string& register_name) {
+    const CompileFailure failure = failure_of(small(source));
+    BOOST_TEST((failure.stage == Stage::screen), source << failure.reason << failure.diagnostics);
+    BOOST_TEST(failure.reason == "it reads a clock (%" + register_name + ")", source);
+    BOOST_TEST(has(failure.diagnostics, "mbarrier.try_wait"));
+  };
+  const std::string timer =
+      head + "{ unsigned long long t;\nasm(\"mov.u64 %0, %global\" \"timer;\" : \"=l\"(t)); y[n] = t; }\n";
+  for (const char* named :
+       {"#line 1 \"foo.h\"", "# 1 \"foo.h\"", "# line 1 \"foo.h\"", "#/**/line 1 \"foo.h\"",
+        "#\tline 1 \"foo.h\"", "#li\\\nne 1 \"foo.h\"", "%:line 1 \"foo.h\"", ""})
+    refused(std::string(named) + "\n" + timer, "globaltimer");
+  refused(head + "{ unsigned t; asm volatile(\"mov.u32 %0, %%globaltimer_hi;\" : \"=r\"(t)); y[n] = t; }",
+          "globaltimer_hi");
+  refused(head + "{ unsigned t; asm volatile(\"mov.u32 %0, %%clock_hi;\" : \"=r\"(t)); y[n] = t; }",
+          "clock_hi");
+  refused(head + "{ unsigned t; asm volatile(\"mov.u32 %0, %%pm3;\" : \"=r\"(t)); y[n] = t; }", "pm3");
+  if (toolkit()->includes.size() < 2) return;  // no cccl in this toolkit
+  const std::string pasted = "#define PASTED(a, b) a##b\n#define OF(a, b) PASTED(a, b)\n";
+  refused("#include <cuda/ptx>\n" + pasted + head + "{ y[n] = cuda::ptx::OF(get_sreg_global,timer)(); }",
+          "globaltimer");
+  refused("#include <cuda/barrier>\n" + pasted + head +
+              "{ y[n] = cuda::std::OF(chr,ono)::OF(system_cl,ock)::now().time_since_epoch().count(); }",
+          "globaltimer");
+  // A wait with a time limit is a clock.
+  refused("#include <cuda/barrier>\n" + head +
+              "{ __shared__ cuda::barrier<cuda::thread_scope_block> b; if (threadIdx.x == 0) init(&b, 64);\n"
+              "__syncthreads(); y[n] = b.try_wait_for(b.arrive(), cuda::std::chrono::nanoseconds(n)); }",
+          "globaltimer");
+}
+
+BOOST_AUTO_TEST_CASE(what_tells_one_launch_from_another_is_refused) {
+  const auto reads = [](const std::string& type, const std::string& name) {
+    return small(head + "{ " + (type == "u64" ? "unsigned long long" : "unsigned") +
+                 " t; asm volatile(\"mov." + type + " %0, %%" + name +
+                 ";\" : \"=" + (type == "u64" ? "l" : "r") + "\"(t)); y[n] = t; }");
+  };
+  for (const auto& [type, name] :
+       std::vector<std::pair<std::string, std::string>>{{"u64", "gridid"},
+                                                        {"u32", "gridid"},
+                                                        {"u32", "envreg7"},
+                                                        {"u32", "envreg1"},
+                                                        {"u64", "current_graph_exec"}}) {
+    const CompileFailure failure = failure_of(reads(type, name));
+    BOOST_TEST((failure.stage == Stage::screen), failure.reason << failure.diagnostics);
+    BOOST_TEST(failure.reason == "it reads what tells one launch from another (%" + name + ")");
+    BOOST_TEST(has(failure.diagnostics, "counter of launches"));
+  }
+  Variant cooperative = reads("u32", "envreg1");  // as grid.sync() does
+  cooperative.source += "// another source: what compiles is cached by it\n";
+  cooperative.manifest.launch[0].cooperative = true;
+  compiled(cooperative);
+  for (const char* name : {"smid", "nsmid", "warpid", "laneid", "dynamic_smem_size"})
+    compiled(reads("u32", name));
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_whose_assembly_is_missing_does_not_pass) {
+  const Variant variant = small(head + "{ y[n] = 1; }");
+  Cubin cubin;
+  cubin.kernels.push_back({});
+  cubin.kernels.back().name = "k";
+  cubin.kernels.back().parameters.resize(2);
+  cubin.kernels.back().parameters[0].bytes = 8;
+  cubin.kernels.back().parameters[1].bytes = 4;
+  const ScreenVerdict verdict = screen(cubin, "", "", variant.manifest, {}, false);
+  BOOST_TEST(verdict.reason == "kernel 'k' is not in the compiler's assembly");
+}
+
 BOOST_AUTO_TEST_CASE(addresses_that_leave_sight_count_as_written) {
   const auto refused = [](const std::string& source, const std::string& name) {
     const CompileFailure failure = failure_of(small(source));
