@@ -136,7 +136,7 @@ Expected<DeviceInfo> DeviceService::info() {
 void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluation,
                              const std::function<void(const std::string&)>& progress) {
   if (!state_->sanitizing) return;
-  Sanitizing::Outcome outcome = state_->sanitizing->run(request.variant, progress);
+  SanitizerOutcome outcome = state_->sanitizing->run(request.variant, progress);
   if (!outcome.note.empty()) evaluation.diagnostics += fmt::format("not sanitized: {}\n", outcome.note);
   if (!outcome.rejection) return;
   evaluation.verdict = Evaluation::Verdict::rejected;

@@ -172,11 +172,20 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
   }
 }
 
-tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double deadline_s, double quiet_s,
-                                                 const Progress& progress) {
+tl::expected<void, LinkTrouble> WorkerLink::open() {
   if (interrupted_) return tl::make_unexpected(trouble(LinkTrouble::Kind::interrupted, "interrupted"));
   try {
-    if (auto started = start(); !started) return tl::make_unexpected(started.error());
+    return start();
+  } catch (const Json::exception& e) {
+    return tl::make_unexpected(
+        trouble(LinkTrouble::Kind::unavailable, fmt::format("a frame of the wrong shape: {}", e.what())));
+  }
+}
+
+tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double deadline_s, double quiet_s,
+                                                 const Progress& progress) {
+  if (auto opened = open(); !opened) return tl::make_unexpected(opened.error());
+  try {
     return exchange(request, deadline_s, quiet_s, progress);
   } catch (const Json::exception& e) {
     return tl::make_unexpected(

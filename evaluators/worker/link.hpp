@@ -35,9 +35,10 @@ class WorkerLink {
   // all.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress = {});
-  void stop(double goodbye_s = 1.0);  // the next call starts a fresh process
-  void interrupt();                   // for good
-  int pid() const;                    // 0: none; of the launcher, when there is one
+  tl::expected<void, LinkTrouble> open();  // starts one where there is none, which call() does by itself
+  void stop(double goodbye_s = 1.0);       // the next call starts a fresh process
+  void interrupt();                        // for good
+  int pid() const;                         // 0: none; of the launcher, when there is one
 
  private:
   struct Conversation;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -23,10 +25,41 @@ constexpr double kSeconds =
 constexpr double kGoodbyeSeconds = 20.0;  // it writes its summary at the very end
 constexpr std::size_t kMostFindings = 4000;
 constexpr double kSlower = 20.0;
+constexpr double kRunSlower =
+    6.0;  // one launch of a small shape, which takes no part of its deadline without
+constexpr int kTries = 2;
 
 fs::path new_log(const fs::path& cache, const std::string& tool) {
   static std::atomic<int> number{0};
   return cache / fmt::format("{}-{}-{}.log", tool, ::getpid(), number++);
+}
+
+// The number that `text` begins with, which is taken off; nullopt: none.
+std::optional<int> number(std::string_view& text) {
+  int value = 0;
+  const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end == text.data() || *text.data() == '-') return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return trouble == std::errc::result_out_of_range ? std::numeric_limits<int>::max() : value;
+}
+
+bool taken_off(std::string_view& text, std::string_view beginning) {
+  if (!text.starts_with(beginning)) return false;
+  text.remove_prefix(beginning.size());
+  return true;
+}
+
+// "ERROR SUMMARY: 12 errors", "RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)".
+std::optional<int> errors_of_summary(std::string_view words) {
+  if (taken_off(words, "RACECHECK SUMMARY: ")) {
+    if (!number(words) ||
+        !(taken_off(words, " hazards displayed (") || taken_off(words, " hazard displayed (")))
+      return std::nullopt;
+  } else if (!taken_off(words, "ERROR SUMMARY: ")) {
+    return std::nullopt;
+  }
+  const std::optional<int> errors = number(words);
+  return words.starts_with(" error") ? errors : std::nullopt;
 }
 
 }  // namespace
@@ -39,24 +72,60 @@ fs::path find_sanitizer() {
 }
 
 SanitizerLog read_sanitizer_log(const std::string& text) {
-  static const std::regex summary(
-      R"(^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: \d+ hazards? displayed \((\d+) error))");
   SanitizerLog log;
   std::istringstream lines(text);
-  std::smatch found;
   for (std::string line; std::getline(lines, line);) {
-    if (std::regex_search(line, found, summary)) {
+    const std::size_t begin = line.find_first_not_of("= \t");
+    if (begin == line.npos) continue;
+    const std::string_view words = std::string_view(line).substr(begin);
+    if (const auto errors = line.front() == '=' ? errors_of_summary(words) : std::nullopt) {
       log.ended = true;
-      log.errors += std::stoi(found[1].matched ? found[1] : found[2]);
+      log.errors += std::min(*errors, std::numeric_limits<int>::max() - log.errors);
       continue;
     }
-    const std::size_t words = line.find_first_not_of("= \t");
-    if (words == line.npos || line.find("COMPUTE-SANITIZER") != line.npos ||
-        line.find("Host Frame") != line.npos)
-      continue;
-    if (log.findings.size() < kMostFindings) log.findings += line.substr(words) + "\n";
+    if (words.find("COMPUTE-SANITIZER") != words.npos || words.find("Host Frame") != words.npos) continue;
+    const std::size_t room = kMostFindings - std::min(kMostFindings, log.findings.size());
+    if (room > 0) log.findings.append(words.substr(0, room)) += '\n';
   }
   return log;
+}
+
+SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerForm>& forms,
+                         const Compiled& variant, const Compiled* control) {
+  using Kind = SanitizerLook::Kind;
+  const auto asked = [&](const Compiled* kernel) {
+    SanitizerLook look;
+    for (const SanitizerForm& form : forms)
+      if (look = form(kernel); look.kind != Kind::lost) break;
+    return look;
+  };
+  const auto refused = [&](std::string reason, std::string diagnostics) {
+    return SanitizerOutcome{rejection(Stage::confirm, std::move(reason), std::move(diagnostics)), ""};
+  };
+  SanitizerLook look;
+  for (int i = 0; i < kTries; ++i) {
+    look = asked(&variant);
+    if (look.kind == Kind::clean) return {};
+    if (look.kind == Kind::interrupted) return {std::nullopt, tool + ": " + look.reason};
+    if (look.kind == Kind::found)
+      return refused(look.reason,
+                     fmt::format("compute-sanitizer --tool {}, on the small shapes of smoke and edge:\n{}",
+                                 tool, look.findings));
+  }
+  const SanitizerLook own = asked(control);
+  const std::string by = control ? "with " + control->variant.manifest.name : "without any kernel";
+  if (own.kind == Kind::interrupted) return {std::nullopt, tool + ": " + own.reason};
+  if (own.kind == Kind::failed || own.kind == Kind::lost)
+    return {std::nullopt,
+            fmt::format("{}: {}; nor does the tool work {}: {}", tool, look.reason, by, own.reason)};
+  return refused(
+      fmt::format("fails under {}: {}", tool, look.reason),
+      fmt::format(
+          "It passes without compute-sanitizer --tool {}, and fails twice under it, on the small shapes "
+          "of smoke and edge; {} the tool comes to its end. A kernel may not notice who looks at it: "
+          "see to undefined order (races between threads or kernels, missing fences), uninitialised "
+          "memory, and waits that do not end when threads are slower.\n{}",
+          tool, by, look.findings));
 }
 
 Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_deadline_s) {
@@ -65,73 +134,86 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
     missing_ = "compute-sanitizer was not found in PATH or /usr/local/cuda/bin";
     return;
   }
-  const auto add = [&](const std::string& name, const std::vector<std::string>& more, bool after_a_loss) {
-    const fs::path log = new_log(given.cache, name);
+  const auto form = [&](const std::string& tool, const std::vector<std::string>& more) {
+    const fs::path log = new_log(given.cache, tool);
     // Each buffer is an allocation of its own then, so that memcheck knows where it ends.
     std::vector<std::string> words = {
-        "env",        "CULTIVAR_SANITIZED=1", sanitizer.string(), "--tool", name,
+        "env",        "CULTIVAR_SANITIZED=1", sanitizer.string(), "--tool", tool,
         "--log-file", log.string(),           "--print-limit",    "4",      "--show-backtrace",
         "no"};
     words.insert(words.end(), more.begin(), more.end());
     ServiceOptions options = given;
     options.launcher.insert(options.launcher.end(), words.begin(), words.end());
-    tools_.emplace_back(new Tool{name, log, after_a_loss, WorkerLink(options, "measure")});
+    options.run_deadline_s *= kRunSlower;
+    return std::unique_ptr<Form>(new Form{tool, log, WorkerLink(options, "measure")});
   };
-  add("memcheck", {"--report-api-errors", "no"}, false);
-  add("racecheck", {}, false);
+  tools_.emplace_back().push_back(form("memcheck", {"--report-api-errors", "no"}));
   // Racecheck's own analysis of what it has found was seen to crash (CUDA 13.0, a kernel of one's own
   // loading); the bare hazards are more than anybody wants to read, but they are told.
-  add("racecheck", {"--racecheck-report", "hazard"}, true);
+  auto& racecheck = tools_.emplace_back();
+  racecheck.push_back(form("racecheck", {}));
+  racecheck.push_back(form("racecheck", {"--racecheck-report", "hazard"}));
 }
 
-Sanitizing::Outcome Sanitizing::run(const Compiled& compiled, const WorkerLink::Progress& progress) {
-  if (!missing_.empty()) return {std::nullopt, missing_};
-  Outcome outcome;
-  std::string why;  // nothing is known of the tool before
-  bool lost = false;
-  const auto note = [&] {
-    if (!why.empty()) outcome.note += (outcome.note.empty() ? "" : "; ") + std::exchange(why, {});
-  };
-  for (const auto& tool : tools_) {
-    if (tool->after_a_loss && !lost) continue;
-    if (!tool->after_a_loss) note();
-    why.clear();
+SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerLink::Progress& progress) {
+  using Kind = SanitizerLook::Kind;
+  std::optional<LinkTrouble> trouble;
+  std::optional<Evaluation> evaluation;
+  if (kernel == nullptr) {
+    if (auto opened = form.link.open(); !opened) trouble = opened.error();
+  } else {
     EvaluateRequest request;
-    request.variant = compiled;
+    request.variant = *kernel;
     request.stop_after = Stage::edge;
     request.small_shapes = true;
-    const auto answer = tool->link.call({{"request", "evaluate"}, {"evaluate", protocol::from(request)}},
-                                        kSeconds, kSlower * run_deadline_s_, [&](const std::string& at) {
-                                          if (progress) progress(tool->name + ": " + at);
-                                        });
-    lost = !answer && answer.error().kind == LinkTrouble::Kind::lost;
-    tool->link.stop(kGoodbyeSeconds);
-    const Expected<std::string> text = read_file(tool->log);
-    std::error_code ignored;
-    fs::remove(tool->log, ignored);
-    const SanitizerLog log = read_sanitizer_log(text ? *text : std::string());
-    if (log.errors > 0) {
-      outcome.rejection =
-          rejection(Stage::confirm, fmt::format("{} found {} errors", tool->name, log.errors),
-                    fmt::format("compute-sanitizer --tool {}, on the small shapes of smoke and edge:\n{}",
-                                tool->name, log.findings));
-      return outcome;
-    }
-    if (!answer)
-      why = answer.error().error.message;
-    else if (!log.ended)
-      why = "it left no summary";
-    else if (const auto evaluation = answer->get<Evaluation>(); !evaluation.measured())
-      why =
-          fmt::format("the variant failed under it, at {}: {}", name_of(evaluation.stage), evaluation.reason);
-    if (!why.empty()) why = fmt::format("{}: {}", tool->name, why.substr(0, why.find('\n')));
+    const auto answer = form.link.call({{"request", "evaluate"}, {"evaluate", protocol::from(request)}},
+                                       kSeconds, kSlower * run_deadline_s_, [&](const std::string& at) {
+                                         if (progress) progress(form.tool + ": " + at);
+                                       });
+    if (answer)
+      evaluation = answer->get<Evaluation>();
+    else
+      trouble = answer.error();
   }
-  note();
-  return outcome;
+  form.link.stop(kGoodbyeSeconds);
+  const Expected<std::string> text = read_file(form.log);
+  std::error_code ignored;
+  fs::remove(form.log, ignored);
+  const SanitizerLog log = read_sanitizer_log(text ? *text : std::string());
+  if (trouble && trouble->kind == LinkTrouble::Kind::interrupted)
+    return {Kind::interrupted, trouble->error.message, ""};
+  if (log.errors > 0)
+    return {Kind::found, fmt::format("{} found {} errors", form.tool, log.errors), log.findings};
+  if (trouble) {
+    const std::string& message = trouble->error.message;
+    return {trouble->kind == LinkTrouble::Kind::timed_out ? Kind::failed : Kind::lost,
+            message.substr(0, message.find('\n')), log.findings};
+  }
+  if (evaluation && !evaluation->measured())
+    return {Kind::failed, fmt::format("at {}: {}", name_of(evaluation->stage), evaluation->reason),
+            evaluation->diagnostics + log.findings};
+  if (!log.ended) return {Kind::lost, "it left no summary", log.findings};
+  return {};
+}
+
+SanitizerOutcome Sanitizing::run(const Compiled& compiled, const WorkerLink::Progress& progress) {
+  if (!missing_.empty()) return {std::nullopt, missing_};
+  SanitizerOutcome whole;
+  for (const auto& tool : tools_) {
+    std::vector<SanitizerForm> forms;
+    for (const auto& form : tool)
+      forms.push_back([&](const Compiled* kernel) { return look(*form, kernel, progress); });
+    SanitizerOutcome one = examine(tool.front()->tool, forms, compiled, control_ ? &*control_ : nullptr);
+    if (one.rejection) return one;
+    if (!one.note.empty()) whole.note += (whole.note.empty() ? "" : "; ") + one.note;
+  }
+  if (whole.note.empty()) control_ = compiled;
+  return whole;
 }
 
 void Sanitizing::interrupt() {
-  for (const auto& tool : tools_) tool->link.interrupt();
+  for (const auto& tool : tools_)
+    for (const auto& form : tool) form->link.interrupt();
 }
 
 }  // namespace cultivar
