@@ -96,8 +96,11 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
   return session;
 }
 
+// Whoever has the turn may be timing, so nothing is freed without it: the card is then given up, and the
+// worker ends, which frees everything.
 CudaSession::~CudaSession() {
-  const Turns::Turn turn = gpu_.turn();
+  const std::optional<Turns::Turn> turn = gpu_.turns().take_or_not();
+  if (!turn) gpu_.lose();
   program_.reset();
   for (DeviceMemory* memory : {&index_, &gathered_}) *memory = DeviceMemory();
   apart_.clear();

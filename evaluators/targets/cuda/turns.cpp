@@ -48,6 +48,7 @@ Turns::~Turns() {
 }
 
 Turns::Turn Turns::take() {
+  if (!failed_.empty()) throw std::runtime_error(failed_);
   if (depth_ == 0 && !kept_ && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
     const Clock::time_point began = Clock::now();
@@ -70,6 +71,17 @@ Turns::Turn Turns::take() {
   }
   ++depth_;
   return Turn(*this);
+}
+
+std::optional<Turns::Turn> Turns::take_or_not() noexcept {
+  try {
+    return take();
+  } catch (const std::exception& e) {
+    failed_ = e.what();
+  } catch (...) {
+    failed_ = "no turn at the GPU could be had";
+  }
+  return std::nullopt;
 }
 
 void Turns::give() {

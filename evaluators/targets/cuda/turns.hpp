@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 
 namespace cultivar::cuda {
 
@@ -28,6 +30,8 @@ class Turns {
   };
   // Waits until nobody else has it; turns of one process nest. Throws std::runtime_error after five minutes.
   [[nodiscard]] Turn take();
+  // For destructors. nullopt: it cannot be had, for whatever reason; take() then throws that reason for good.
+  [[nodiscard]] std::optional<Turn> take_or_not() noexcept;
   // Nobody gets it before this process has ended, because its kernels may still be running.
   void keep() { kept_ = true; }
   // Called now and then by whoever waits.
@@ -36,6 +40,7 @@ class Turns {
  private:
   void give();
   std::filesystem::path file_;
+  std::string failed_;
   std::function<void()> waiting_ = [] {};
   int descriptor_ = -1, depth_ = 0;
   bool kept_ = false;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 
 #include "evaluators/error.hpp"
@@ -139,6 +140,22 @@ BOOST_AUTO_TEST_CASE(whoever_waits_gives_signs_of_life) {
   turns.while_waiting([&] { ++signs; });
   const Turns::Turn turn = turns.take();
   BOOST_TEST(signs >= 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_destructor_that_cannot_have_the_turn_gets_none_and_no_exception) {
+  const Place place;
+  const std::filesystem::path& file = place.file;
+  Other first(file, [](Turns&) { ::pause(); });
+  BOOST_TEST(first.heard() == 'r');
+  Turns turns(file);
+  turns.while_waiting([] { throw std::runtime_error("nobody listens any more"); });
+  BOOST_TEST(!turns.take_or_not().has_value());
+  // What could not be given back is left to the process's end: nothing of it goes on, and nobody is blamed.
+  first.end();
+  BOOST_CHECK_EXCEPTION((void)turns.take(), std::runtime_error, [](const std::runtime_error& e) {
+    return std::string(e.what()) == "nobody listens any more";
+  });
+  BOOST_TEST(!turns.take_or_not().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_that_cannot_be_written_is_said_with_the_remedy) {
