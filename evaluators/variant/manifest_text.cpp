@@ -85,6 +85,21 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
   const std::string_view rest = source.substr(begin + opening.size(), yaml - begin - opening.size());
   if (rest.find_first_not_of(" \t\r") != std::string_view::npos)
     return wrong(line_at(source, begin), fmt::format("the marker's line must be '{}' alone", opening));
+  // The compiler knows nothing of strings in a comment: behind the first of these all is code.
+  const std::size_t early = source.find("*/", begin);
+  if (early < end)
+    return wrong(
+        line_at(source, early),
+        fmt::format("'*/' ends the comment, and the manifest with it, before its '{}' (write it with "
+                    "a blank, '* /', in strings too)",
+                    closing));
+  const std::string_view before = source.substr(0, end);
+  if (before.substr(before.rfind('\n') + 1).find_first_not_of(" \t") != std::string_view::npos)
+    return wrong(
+        line_at(source, end),
+        fmt::format("'{}' ends the manifest in the middle of a line (it stands on a line of its own, and "
+                    "not in a string)",
+                    closing));
   return ManifestText{source.substr(yaml + 1, end - yaml - 1), line_at(source, yaml + 1),
                       source.substr(end + closing.size())};
 }

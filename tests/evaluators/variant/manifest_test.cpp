@@ -99,6 +99,21 @@ BOOST_AUTO_TEST_CASE(where_the_manifest_must_be) {
   BOOST_TEST(error_of(std::string(2 << 20, ' ')).find("longer than") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(what_ends_the_comment_early_is_named_with_its_line) {
+  const std::string source =
+      "/*--- cultivar\nname: k\nabout: \"tiles of A*B\"\ntask: softmax\n---*/\nint x;\n";
+  const auto with = [&](const std::string& about) {
+    std::string changed = source;
+    return error_of(changed.replace(changed.find("tiles of A*B"), 12, about));
+  };
+  BOOST_TEST(with("a /* b */ c").find("3: '*/' ends the comment, and the manifest with it") == 0u,
+             with("a /* b */ c"));
+  BOOST_TEST(with("rows/*/").find("3: '*/' ends the comment") == 0u);
+  BOOST_TEST(with("a ---*/ b").find("3: '---*/' ends the manifest in the middle of a line") == 0u,
+             with("a ---*/ b"));
+  BOOST_TEST(with("a * / b").find("ends the") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(errors_of_form_name_line_and_nearest_name) {
   const std::string& cpu = example::cpu;
   check_error(cpu, "launch:", "launhc:", "15: 'launch' is missing; is 'launhc' meant to be it?");
