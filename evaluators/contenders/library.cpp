@@ -114,6 +114,12 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   return library;
 }
 
+std::string ContenderLibrary::trouble() const {
+  if (!version_.empty()) return {};
+  const std::string said = text_of(last_error_());
+  return said.empty() ? name_ + " does not tell its version" : said;
+}
+
 Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const ContenderLibrary& library,
                                                                         const ContenderSite& site) {
   const Workload& workload = site.workload;

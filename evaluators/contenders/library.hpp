@@ -31,6 +31,8 @@ class ContenderLibrary {  // stays loaded until the process ends; copies are one
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
+  // Why it does not know its version: what it stands for is not there. Empty: it knows it.
+  std::string trouble() const;
 
  private:
   friend class PreparedContender;

@@ -14,6 +14,7 @@
 #include "evaluators/check/stages.hpp"
 #include "evaluators/profile/profiling.hpp"
 #include "evaluators/timing/duel.hpp"
+#include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/cores.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/process.hpp"
@@ -185,6 +186,7 @@ class Worker {
 
 int serve(const WorkerParts& parts, int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
+  if (role == "contender" && argc == 4) return contender_trial(argv[2], argv[3], parts.target);
   int device = 0, cores = 0;
   bool good = role == "compile" ? argc == 2 : role == "measure" && argc % 2 == 0;
   for (int i = 2; good && i < argc; i += 2) {
@@ -196,7 +198,8 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   }
   if (!good) {
     fmt::print(stderr,
-               "usage: {0} compile\n       {0} measure [--device N] [--cores N]\nStarted by cultivar, which "
+               "usage: {0} compile\n       {0} measure [--device N] [--cores N]\n"
+               "       {0} contender LIBRARY TASK_FOLDER\nStarted by cultivar, which "
                "talks to it "
                "over stdin and "
                "stdout; useless by hand.\n",

@@ -13,4 +13,7 @@ namespace cultivar {
 // Error says that there are not so many.
 Expected<std::string> visible_gpu(const std::optional<std::string>& listed, int index);
 
+// How many there are to see: the entries of CUDA_VISIBLE_DEVICES, or what NVML counts. 0: nothing is known.
+int visible_gpus(const std::optional<std::string>& listed);
+
 }  // namespace cultivar

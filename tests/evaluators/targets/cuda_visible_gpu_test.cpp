@@ -26,4 +26,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_in_the_list_is_an_error_that_says_so) {
   BOOST_TEST(!visible_gpu("0,-1,2", 1).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_list_says_how_many_there_are_to_see) {
+  using cultivar::visible_gpus;
+  BOOST_TEST(visible_gpus("3,5") == 2);
+  BOOST_TEST(visible_gpus("GPU-7fc1") == 1);
+  BOOST_TEST(visible_gpus("0,-1,2") == 1);
+  BOOST_TEST(visible_gpus("") == 0);
+  BOOST_TEST(visible_gpus(std::nullopt) >= 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -35,6 +35,10 @@ const cultivar_contender_description* cultivar_contender_describe(void) {
 #ifdef OTHER_TARGET
   told.target = "cuda";
 #endif
+#ifdef LACKS_ITS_VENDOR
+  told.version = "";
+  snprintf(error_text, sizeof error_text, "libvendor.so.9 does not load: install it");
+#endif
   return &told;
 }
 
