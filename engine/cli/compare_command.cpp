@@ -1,10 +1,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 
@@ -23,7 +25,7 @@ std::string percent(double log_ratio) {
 
 Compiled checked(Workbench& bench, const Task& task, const NamedContender& source,
                  const std::vector<Workload>& workloads) {
-  show_step("compiling " + source.label);
+  StepLine line("compiling " + source.label);
   Compiled compiled = bench.contender(source, workloads);
   if (compiled.is_library()) return compiled;  // the gate checks its outputs
   if (claimed(compiled.variant, task, workloads).size() != workloads.size())
@@ -33,8 +35,7 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
   request.workloads = workloads;
   request.stop_after = Stage::edge;
   const Evaluation evaluation = must(bench.device().evaluate(
-      request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
-  clear_step();
+      request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
   if (!evaluation.measured())
     throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
                                          name_of(evaluation.stage), evaluation.reason,
@@ -86,9 +87,10 @@ int compare_command(const Arguments& arguments) {
   request.workloads = workloads;
   request.options = gate;
   request.seed = std::random_device{}();
+  std::optional<StepLine> line("gate");
   const GateReport report =
-      must(bench.device().gate(request, [](const std::string& step) { show_step("gate: " + step); }));
-  clear_step();
+      must(bench.device().gate(request, [&](const std::string& step) { line->show("gate: " + step); }));
+  line.reset();
   if (interrupted()) return 130;
 
   const Decision& d = report.decision;

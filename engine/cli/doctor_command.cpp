@@ -12,10 +12,13 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/targets/cuda/visible_gpu.hpp"
+#include "evaluators/worker/contender_trial.hpp"
 #include "operators/llm/providers.hpp"
 
 namespace cultivar {
@@ -166,9 +169,10 @@ int doctor_command(const Arguments& arguments) {
     report("", compiling.isolation);
     if (!compiling.weakness.empty()) lacks("walls around the compiler", compiling.weakness, false);
     DeviceService device(services);
-    show_step("measuring this machine's ceilings");
-    const DeviceInfo info = must(device.info());
-    clear_step();
+    const DeviceInfo info = [&] {
+      const StepLine line("measuring this machine's ceilings");
+      return must(device.info());
+    }();
     report("device", info.description);
     report("isolation", info.isolation);
     if (!info.weakness.empty()) lacks("isolation", info.weakness, false);
@@ -177,7 +181,6 @@ int doctor_command(const Arguments& arguments) {
     facts["cpu"]["compiler"] = compiling.identity;
     facts["cpu"]["compiler_isolation"] = compiling.isolation;
   } catch (const std::exception& error) {
-    clear_step();
     report("unusable", error.what());
     lacks("the cpu target", error.what(), true);
   }
@@ -189,23 +192,39 @@ int doctor_command(const Arguments& arguments) {
   const bool cuda = fs::exists(house.programs / "cultivar-worker-cuda", trouble);
   facts["cuda"] = cuda;
   facts["cuda_compiler"] = facts["cuda_device"] = facts["cuda_trouble"] = nullptr;
+  facts["cuda_devices"] = json::array();
   if (!cuda) {
     facts["cuda_trouble"] = "this build has no CUDA worker";
     report("absent", "this build has no CUDA worker; the cpu target needs none");
   } else {
     try {
       ServiceOptions services = services_for(TargetKind::cuda);
-      show_step("looking for a GPU, and measuring its ceilings");
-      const auto info = DeviceService(services).info();
-      clear_step();
-      report("device", info ? info->description : info.error().message);
-      if (!info) facts["cuda_trouble"] = info.error().message;
-      if (info) {
-        services.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
+      const char* const listed = std::getenv("CUDA_VISIBLE_DEVICES");
+      // Each in a worker that sees it alone.
+      const int gpus = std::max(1, visible_gpus(listed ? std::optional<std::string>(listed) : std::nullopt));
+      for (int number = 0; number < gpus; ++number) {
+        services.device = number;
+        const auto info = [&] {
+          const StepLine line(fmt::format("looking at GPU {}, and measuring its ceilings", number));
+          return DeviceService(services).info();
+        }();
+        std::string words = info ? info->description : info.error().message;
+        const std::string name = fmt::format("GPU {}", number);
+        if (words.starts_with(name + ": ")) words.erase(0, name.size() + 2);
+        report(name, words);
+        facts["cuda_devices"].push_back(info ? facts_of(*info) : json{{"trouble", info.error().message}});
+        if (!info) {
+          if (facts["cuda_trouble"].is_null()) facts["cuda_trouble"] = info.error().message;
+          if (gpus > 1) lacks(name, words, false);
+          continue;
+        }
         report("isolation", info->isolation);
         report("ceilings", ceilings_in_words(info->ceilings));
+        if (!facts["cuda_device"].is_null()) continue;
+        services.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
         facts["cuda_device"] = facts_of(*info);
       }
+      services.device = 0;
       const CompilerInfo compiling = CompileService(services).compiler_info();
       report("compiler", compiling.identity.substr(0, compiling.identity.find(" --")));
       report("", compiling.isolation);
@@ -213,15 +232,32 @@ int doctor_command(const Arguments& arguments) {
       facts["cuda_compiler"] = compiling.identity;
       facts["cuda_compiler_isolation"] = compiling.isolation;
     } catch (const std::exception& error) {
-      clear_step();
       report("unusable", error.what());
       facts["cuda_trouble"] = error.what();
       lacks("the cuda target", error.what(), false);
     }
   }
 
-  for (const KnownContender& known : known_contenders(house.programs))
-    if (cuda && known.library.empty()) lacks("the contender " + known.name, known.absent, false);
+  facts["contenders"] = json::object();
+  for (const KnownContender& known : known_contenders(house.programs)) {
+    if (!cuda || known.target != "cuda") continue;
+    const auto version = [&]() -> Expected<std::string> {
+      if (known.library.empty()) return failure("find contender", known.absent);
+      if (facts["cuda_device"].is_null())
+        return failure("find contender", "it was not tried: there is no GPU");
+      const StepLine line("loading the contender " + known.name);
+      try {
+        return try_contender(house.programs, known.library, find_task(house, known.task), TargetKind::cuda);
+      } catch (const std::exception& error) {  // its task is not here
+        return failure("find contender", error.what());
+      }
+    }();
+    report("contender", fmt::format("{}: {}", known.name, version ? *version : version.error().message));
+    facts["contenders"][known.name] =
+        version ? json{{"version", *version}} : json{{"trouble", version.error().message}};
+    if (!version && (known.library.empty() || !facts["cuda_device"].is_null()))
+      lacks("the contender " + known.name, version.error().message, false);
+  }
   output.line("\nLanguage models (a search without them needs none)");
   json keys = json::object(), programs = json::object();
   for (const ProviderFacts& provider : known_providers()) {

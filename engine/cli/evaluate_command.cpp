@@ -3,6 +3,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "evaluators/check/contender_side.hpp"
@@ -135,7 +136,10 @@ int evaluate_command(const Arguments& arguments) {
 
   Workbench bench(house, task, where, runs);
   std::vector<std::pair<std::string, Compiled>> beside;
-  for (const NamedContender& each : others) beside.emplace_back(each.label, bench.contender(each, workloads));
+  for (const NamedContender& each : others) {
+    const StepLine line("compiling " + each.label);
+    beside.emplace_back(each.label, bench.contender(each, workloads));
+  }
 
   json all = json::array();
   bool every_one_measured = true;
@@ -156,7 +160,7 @@ int evaluate_command(const Arguments& arguments) {
         passed.verdict = Evaluation::Verdict::measured;
         return passed;
       }
-      show_step("compiling " + source.label);
+      StepLine line("compiling " + source.label);
       auto compiled = bench.compile(*variant, mine);
       if (!compiled) return compiled.error();
       if (last == Stage::compile || last == Stage::screen) {
@@ -179,9 +183,8 @@ int evaluate_command(const Arguments& arguments) {
         if (const WorkloadSet* holdout = task.workloads("holdout"))
           request.holdout = claimed(*variant, task, holdout->workloads);
       return must(bench.device().evaluate(
-          request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
+          request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
     }();
-    clear_step();
     if (interrupted()) return 130;
     print(source.origin, id, evaluation, !beside.empty(), output);
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {

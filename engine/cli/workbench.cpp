@@ -1,13 +1,11 @@
 #include "engine/cli/workbench.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <cstdio>
-#include <thread>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/variant/manifest_text.hpp"
@@ -136,28 +134,17 @@ Compiled Workbench::contender(const NamedContender& named, const std::vector<Wor
 }
 
 Profile Workbench::profile(const NamedSource& source, const Workload& workload, bool full) {
-  show_step("compiling " + source.label);
+  StepLine line("compiling " + source.label);
   ProfileRequest request;
   request.variant = contender(source, {workload});
   request.workload = workload;
   request.full = full;
   const ProfilePartial found =
-      must(device_.profile(request, [&](const std::string& step) { show_step(source.label + ": " + step); }));
-  clear_step();
+      must(device_.profile(request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
   if (found.rejection)
     throw std::runtime_error(fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
                                          found.rejection->diagnostics));
   return found.profile;
-}
-
-void show_step(const std::string& text) {
-  if (::isatty(STDERR_FILENO) != 1) return;
-  notify("\r\033[K{}", text.substr(0, 100));
-  std::fflush(stderr);
-}
-
-void clear_step() {
-  if (::isatty(STDERR_FILENO) == 1) std::fputs("\r\033[K", stderr);
 }
 
 }  // namespace cultivar

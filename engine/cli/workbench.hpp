@@ -56,8 +56,4 @@ class Workbench {
   WhenInterrupted on_interrupt_;
 };
 
-// Progress of a slow step on stderr: a line rewritten on a terminal, nothing elsewhere.
-void show_step(const std::string&);
-void clear_step();
-
 }  // namespace cultivar

@@ -2,6 +2,7 @@
 // Judging outside a search: the shapes that scripts rely on, rejections in words, the gate between two
 // variants.
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 
 #include "support/own_task.hpp"
 
@@ -140,6 +141,29 @@ BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
   BOOST_TEST(words.out.find("A is better than B") != std::string::npos, words.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_has_nothing_to_say_is_told_every_ten_seconds_with_its_time) {
+  // Each value costs the compiler as many operations as it is willing to do.
+  std::ofstream(folder.path() / "slow.cpp") << R"(/*--- cultivar
+name: slow
+task: softmax
+target: cpu
+launch: [{kernel: slow, args: [x, y]}]
+---*/
+template <int N> constexpr unsigned slow() {
+  unsigned s = N;
+  for (int i = 0; i < 1000; ++i)
+    for (int j = 0; j < 2000; ++j) s = s * 1664525u + 1013904223u;
+  return s;
+}
+template <int N> struct Slow { static constexpr unsigned value = slow<N>() ^ Slow<N - 1>::value; };
+template <> struct Slow<0> { static constexpr unsigned value = 0; };
+extern "C" void slow(const float* x, float* y) { y[0] = x[0] + (Slow<6>::value == 1); }
+)";
+  const auto result = run({"evaluate", "softmax", "slow.cpp", "--stop-after", "compile", "--json"});
+  BOOST_TEST(result.exit == 1);
+  BOOST_TEST(result.err.find("compiling slow (10.") != std::string::npos, result.err);
+}
+
 BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
   const auto result = run({"doctor", "--json"});
   BOOST_TEST(result.exit == 0);
@@ -153,6 +177,11 @@ BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
     BOOST_TEST(report["cuda_compiler"].is_null());
   else
     BOOST_TEST(report["cuda_compiler"].get<std::string>().starts_with("NVRTC "));
+  if (!report["cuda"].get<bool>()) return;
+  BOOST_TEST(report["cuda_devices"].size() >= 1u);
+  for (const char* name : {"cublas", "cudnn"})
+    BOOST_TEST(
+        (report["contenders"][name].contains("version") || report["contenders"][name].contains("trouble")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

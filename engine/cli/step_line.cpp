@@ -1,0 +1,55 @@
+#include "engine/cli/step_line.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "engine/cli/output.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::size_t kWidth = 100;
+constexpr auto kRedrawn = std::chrono::seconds(1), kTold = std::chrono::seconds(10);
+
+}  // namespace
+
+StepLine::StepLine(std::string text)
+    : terminal_(::isatty(STDERR_FILENO) == 1),
+      text_(std::move(text)),
+      watcher_([this](const std::stop_token& stop) { watch(stop); }) {
+  const std::lock_guard lock(mutex_);
+  if (terminal_) draw();
+}
+
+StepLine::~StepLine() {
+  watcher_.request_stop();
+  const std::lock_guard lock(mutex_);
+  if (terminal_) notify("\r\033[K");
+}
+
+void StepLine::show(std::string text) {
+  const std::lock_guard lock(mutex_);
+  text_ = std::move(text);
+  if (terminal_) draw();
+}
+
+void StepLine::draw() {
+  last_ = Clock::now();
+  const double taken = std::chrono::duration<double>(last_ - began_).count();
+  const std::string what = text_.substr(0, kWidth);
+  const std::string line = taken < 1.0 ? what : fmt::format("{} ({})", what, duration(taken));
+  notify("{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
+  std::fflush(stderr);
+}
+
+void StepLine::watch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const auto due = last_ + (terminal_ ? kRedrawn : kTold);
+    ending_.wait_until(lock, stop, due, [] { return false; });
+    if (!stop.stop_requested() && Clock::now() >= due) draw();
+  }
+}
+
+}  // namespace cultivar
