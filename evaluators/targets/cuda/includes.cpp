@@ -23,8 +23,7 @@ bool is_of(std::string_view rest, const std::vector<fs::path>& folders, const So
                      [&](const fs::path& folder) { return fs::is_regular_file(folder / name, ignored); });
 }
 
-}  // namespace
-
+// A backslash at the end of a line, blanks behind it too, makes one line of two.
 std::string spliced(std::string_view source) {
   std::string text;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -39,6 +38,8 @@ std::string spliced(std::string_view source) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string include_beyond(std::string_view source, const std::vector<fs::path>& folders) {
   const SourceFiles files = split_source(source);

@@ -111,14 +111,18 @@ BOOST_AUTO_TEST_CASE(a_clock_in_a_header_is_not_taken_for_the_toolkits) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_toolkits_own_waiting_may_look_at_the_time_beside_remarks_with_numbers) {
+BOOST_AUTO_TEST_CASE(the_toolkits_own_waiting_is_a_clock_in_a_header_as_in_the_main_file) {
   const std::string waiting =
-      "#include <cuda/barrier>\n// tile #1\n#define TEXT(x) #x\n__device__ float twice(float v, int n) {\n"
+      "#include <cuda/barrier>\n__device__ float twice(float v, int n) {\n"
       "  __shared__ cuda::barrier<cuda::thread_scope_block> b;\n  if (threadIdx.x == 0) init(&b, "
       "blockDim.x);\n"
-      "  __syncthreads();  /* # 2 */\n  b.arrive_and_wait();\n  return v + n;\n}\n";
-  compiled(with(waiting));
-  compiled(with({}, waiting + main_file.substr(main_file.find("\nextern"))));
+      "  __syncthreads();\n  b.arrive_and_wait();\n  return v + n;\n}\n";
+  for (const CompileFailure& failure :
+       {failure_of(with(waiting)),
+        failure_of(with({}, waiting + main_file.substr(main_file.find("\nextern"))))}) {
+    BOOST_TEST(has(failure.reason, "reads a clock (%globaltimer)"), failure.reason);
+    BOOST_TEST(has(failure.diagnostics, "wait() of cuda::barrier"), failure.diagnostics);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_header_reaches_no_other_file_and_a_circle_of_them_is_an_error) {
