@@ -187,6 +187,9 @@ BOOST_AUTO_TEST_CASE(retry_after_is_passed_on) {
       against(openai, status_reply(429, "{}", {"retry-after-ms: 250"})).error().retry_after_s.value() ==
       0.25);
   BOOST_TEST(!against(openai, status_reply(429, "{}")).error().retry_after_s.has_value());
+  const ChatResult ages = against(openai, status_reply(429, "{}", {"Retry-After: 100000000000000000000"}));
+  BOOST_TEST(ages.error().message.find("asks to be left alone for days") != std::string::npos,
+             ages.error().message);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_the_server_repeats_is_in_no_message_and_no_answer) {
