@@ -119,6 +119,7 @@ class SearchLoop {
   std::map<std::int64_t, Dialogue> dialogues_;  // questions that are out, by number
   int calls_out_ = 0;                           // of them, in the pipeline
   bool reopened_ = false;
+  std::int64_t given_up_ = 0;                         // questions that came to nothing, in all sessions
   std::map<std::string, int> failed_calls_;           // in a row, by model
   std::map<std::string, std::string> closed_models_;  // asked no more, and why
   std::string cap_spent_;                             // of the run's budget for models, in words
