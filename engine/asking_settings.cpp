@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/model_settings.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/registry.hpp"
@@ -42,8 +43,6 @@ std::vector<std::string> asked_by_default(const std::vector<ModelConfig>& models
 OperatorShare read_share(const std::string& name, const YamlNode& node,
                          const std::vector<ModelConfig>& models) {
   const auto known = operator_names();
-  if (name == "agent")
-    node.fail("'agent' is not part of this version yet; mutate, crossover and critique_repair are");
   if (std::ranges::find(known, name) == known.end())
     node.fail("no operator is called '" + name + "'" + did_you_mean(name, known));
   OperatorShare share{name, 1.0, {}};
@@ -53,6 +52,10 @@ OperatorShare read_share(const std::string& name, const YamlNode& node,
   } else {
     YamlMap map = node.map();
     if (auto weight = map.optional("weight")) share.weight = weight->number(0.0);
+    if (auto budget = map.optional("budget")) {
+      if (!asks) budget->fail("'" + name + "' asks no language model, and spends nothing");
+      share.budget = read_cap(*budget);
+    }
     if (auto list = map.optional("models")) {
       if (!asks) list->fail("'" + name + "' asks no language model");
       std::vector<std::string> names;
@@ -95,6 +98,14 @@ void read_questions(const YamlNode& node, const fs::path& base, AskingConfig& a)
   if (auto n = map.optional("resamples")) a.prompts.resamples = static_cast<int>(n->integer(0, 20));
   if (auto n = map.optional("prompt_tokens")) a.prompts.prompt_tokens = n->integer(1000, 10'000'000);
   if (auto n = map.optional("output_tokens")) a.prompts.output_tokens = n->integer(100, 10'000'000);
+  if (auto n = map.optional("agent")) {
+    YamlMap budget = n->map();
+    AgentBudget& b = a.prompts.agent;
+    if (auto steps = budget.optional("steps")) b.steps = static_cast<int>(steps->integer(2, 10'000));
+    if (auto tokens = budget.optional("tokens")) b.tokens = tokens->integer(1000, 1'000'000'000);
+    if (auto device = budget.optional("device_seconds")) b.device_seconds = device->number(1.0, 1e6);
+    budget.finish();
+  }
   if (auto path = map.optional("templates")) {
     a.templates = folder(*path);
     try {
@@ -116,6 +127,19 @@ void read_questions(const YamlNode& node, const fs::path& base, AskingConfig& a)
 }
 
 }  // namespace
+
+bool limits_operators_in_usd(YamlMap& root) {
+  const auto operators = root.optional("operators");
+  if (!operators || !operators->is_map()) return false;
+  for (const auto& [name, node] : operators->map().entries())
+    if (node.is_map()) {
+      YamlMap share = node.map();
+      if (const auto budget = share.optional("budget");
+          budget && budget->is_map() && budget->map().has("usd"))
+        return true;
+    }
+  return false;
+}
 
 void read_asking(YamlMap& root, const fs::path& base, Config& c) {
   c.operators = {{"tune", 3.0, {}}, {"crossover_knobs", 1.0, {}}};
@@ -139,9 +163,12 @@ void read_asking(YamlMap& root, const fs::path& base, Config& c) {
 std::string asking_yaml(const Config& c) {
   std::string yaml = "operators:\n";
   for (const OperatorShare& share : c.operators)
-    yaml += share.models.empty() ? fmt::format("  {}: {}\n", share.name, share.weight)
-                                 : fmt::format("  {}: {{weight: {}, models: {}}}\n", share.name, share.weight,
-                                               quoted_list(share.models));
+    yaml +=
+        share.models.empty()
+            ? fmt::format("  {}: {}\n", share.name, share.weight)
+            : fmt::format(
+                  "  {}: {{weight: {}, models: {}{}}}\n", share.name, share.weight, quoted_list(share.models),
+                  share.budget.usd || share.budget.tokens ? ", budget: " + cap_yaml(share.budget) : "");
   yaml += fmt::format("portfolio: {{learn: {}, floor: {}, memory: {}}}\n", c.portfolio.learn,
                       c.portfolio.floor, c.portfolio.memory);
   if (c.models.empty()) return yaml;
@@ -149,6 +176,8 @@ std::string asking_yaml(const Config& c) {
   yaml += fmt::format(
       "asking:\n  in_flight: {}\n  rounds: {}\n  resamples: {}\n  prompt_tokens: {}\n  output_tokens: {}\n",
       a.in_flight, a.rounds, a.prompts.resamples, a.prompts.prompt_tokens, a.prompts.output_tokens);
+  yaml += fmt::format("  agent: {{steps: {}, tokens: {}, device_seconds: {}}}\n", a.prompts.agent.steps,
+                      a.prompts.agent.tokens, a.prompts.agent.device_seconds);
   if (!a.templates.empty()) yaml += "  templates: " + quoted(a.templates.string()) + "\n";
   if (!a.knowledge.empty()) yaml += "  knowledge: " + quoted_list(a.knowledge) + "\n";
   return yaml;

@@ -10,6 +10,8 @@
 
 namespace cultivar {
 
+// Does an operator have a budget in USD? Then every model needs its prices.
+bool limits_operators_in_usd(YamlMap& root);
 // `root` is the configuration; its models have been read.
 void read_asking(YamlMap& root, const std::filesystem::path& base, Config&);
 // Complete: read_asking of it gives equal values.

@@ -39,7 +39,8 @@ std::optional<Offspring> Breeding::breed(const Room& room) {
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
-    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model));
+    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model) &&
+                                 !room.closed_operators.contains(arm.op->name()));
   };
   const std::vector<double> shares = bandit_.shares();
   // A proposal that was made before is not made again. How often to try is a bound, not a promise: an
@@ -106,18 +107,18 @@ void Breeding::ask(const Brief& brief) {
   portfolio_.asked(brief, archive_);
 }
 
-void Breeding::give_up(std::int64_t asking, double usd) {
+void Breeding::give_up(std::int64_t asking, double usd, double device_s) {
   const Brief& brief = open_.at(asking);
-  bandit_.tried(portfolio_.arm_of(brief.op, brief.model), usd, 0.0);
+  bandit_.tried(portfolio_.arm_of(brief.op, brief.model), usd, device_s);
   open_.erase(asking);
 }
 
-void Breeding::admit(const Individual& individual, std::int64_t asking) {
+void Breeding::admit(const Individual& individual, std::int64_t asking, double device_s) {
   archive_.add(individual);
   novelty_.add_variant(individual.variant_id, individual.id);
   const std::string model = asking != 0 ? open_.at(asking).model : std::string();
   trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
-                     static_cast<float>(individual.descent.usd)});
+                     static_cast<float>(individual.descent.usd), static_cast<float>(device_s)});
   if (asking != 0) {  // it was bred when it was asked for
     open_.erase(asking);
     return;
@@ -148,7 +149,7 @@ std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fi
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));
   const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
-  bandit_.tried(trial.arm, trial.usd, device_seconds);
+  bandit_.tried(trial.arm, trial.usd, device_seconds + static_cast<double>(trial.device_s));
   portfolio_.observe(id, archive_);
   return islands_.judged();
 }

@@ -38,8 +38,9 @@ using Offspring = std::variant<Bred, Asking>;
 
 // What there is room for beside a proposal that needs no model: a fact of the moment, which the record keeps.
 struct Room {
-  bool questions = false;        // may another question go out?
-  std::set<std::string> closed;  // models that are not asked any more
+  bool questions = false;                       // may another question go out?
+  std::set<std::string> closed = {};            // models that are not asked any more
+  std::set<std::string> closed_operators = {};  // operators that do not ask any more
 
   friend bool operator==(const Room&, const Room&) = default;
 };
@@ -72,9 +73,10 @@ class Breeding {
 
   // Asked: its number is next_asking(). It stays open until an individual comes of it, or it is given up.
   void ask(const Brief&);
-  void give_up(std::int64_t asking, double usd);
-  // Proposed; its id is next_id(). `asking`: the question that it came of; 0: none.
-  void admit(const Individual&, std::int64_t asking = 0);
+  void give_up(std::int64_t asking, double usd, double device_s = 0.0);
+  // Proposed; its id is next_id(). `asking`: the question that it came of, and what that used of the device;
+  // 0: none.
+  void admit(const Individual&, std::int64_t asking = 0, double device_s = 0.0);
   // A kernel that goes on to the device: later ones with equal machine code are its duplicates.
   void claim_machine_code(IndividualId, const std::string& hash);
   std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
@@ -118,6 +120,7 @@ class Breeding {
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;
+    float device_s = 0.0F;  // before it was proposed
   };
   std::vector<Trial> trials_;  // by individual
   std::vector<std::int32_t>

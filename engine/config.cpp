@@ -289,7 +289,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto checkpoint = map.optional("checkpoint")) c.checkpoint = read_checkpoint(*checkpoint);
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
   if (auto models = map.optional("models"))
-    c.models = read_models(*models, base, c.budget.models.usd.has_value());
+    c.models = read_models(*models, base, c.budget.models.usd || limits_operators_in_usd(map));
   read_asking(map, base, c);
   refuse(map, "supervisor", "this version has no supervisor; remove this key");
   map.finish();

@@ -28,6 +28,7 @@ struct OperatorShare {
   std::string name;
   double weight = 1.0;
   std::vector<std::string> models = {};  // of one that asks: whom
+  Cap budget = {};                       // and what for at most
 };
 
 // How language models are asked.

@@ -69,6 +69,7 @@ Expected<std::unique_ptr<Correspondence>> Correspondence::open(const Config& con
                                          : fmt::format("{} ({})", model.name, model.provider);
   }
   options.caps.run = config.budget.models;
+  for (const OperatorShare& share : config.operators) options.caps.by_operator[share.name] = share.budget;
   options.seed = config.seed;
   options.event = [raw = made.get()](const std::string& text) {
     const std::lock_guard lock(raw->mutex_);

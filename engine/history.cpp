@@ -76,7 +76,7 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
       const Individual individual = births.next(id);
       const ProposalBody body = proposal_body(decision.body);
       listener.proposing(individual, decision.stream, body);
-      breeding.admit(individual, body.asking);
+      breeding.admit(individual, body.asking, body.device_s);
     } else if (decision.kind == "ask") {
       const AskedQuestion question = asked_question(decision.body);
       listener.asking(question, decision.stream);
@@ -84,7 +84,8 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
     } else if (decision.kind == "give_up") {
       const json body = json::parse(decision.body);
       listener.giving_up(body.at("asking").get<std::int64_t>());
-      breeding.give_up(body.at("asking").get<std::int64_t>(), body.at("usd").get<double>());
+      breeding.give_up(body.at("asking").get<std::int64_t>(), body.at("usd").get<double>(),
+                       body.value("device_s", 0.0));
     } else if (decision.kind == "judge") {
       auto& fate = births.fate(id);
       listener.judging(id, fate.duplicate_of);

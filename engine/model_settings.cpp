@@ -209,6 +209,25 @@ void read_prices(const YamlNode& node, ModelConfig& m) {
   map.finish();
 }
 
+}  // namespace
+
+Cap read_cap(const YamlNode& node) {
+  YamlMap map = node.map();
+  Cap cap;
+  if (auto n = map.optional("usd")) cap.usd = n->number(0.0, 1e9);
+  if (auto n = map.optional("tokens")) cap.tokens = n->integer(0);
+  map.finish();
+  return cap;
+}
+
+std::string cap_yaml(const Cap& cap) {
+  std::string usd = cap.usd ? fmt::format("usd: {}", *cap.usd) : "";
+  std::string tokens = cap.tokens ? fmt::format("tokens: {}", *cap.tokens) : "";
+  return "{" + usd + (usd.empty() || tokens.empty() ? "" : ", ") + tokens + "}";
+}
+
+namespace {
+
 ModelConfig read_model(const std::string& name, const YamlNode& node, const fs::path& base,
                        bool limited_in_usd) {
   YamlMap map = node.map();
@@ -248,12 +267,7 @@ ModelConfig read_model(const std::string& name, const YamlNode& node, const fs::
     times.finish();
   }
   if (auto limits = map.optional("limits")) read_limits(*limits, m.limits);
-  if (auto budget = map.optional("budget")) {
-    YamlMap cap = budget->map();
-    if (auto n = cap.optional("usd")) m.cap.usd = n->number(0.0, 1e9);
-    if (auto n = cap.optional("tokens")) m.cap.tokens = n->integer(0);
-    cap.finish();
-  }
+  if (auto budget = map.optional("budget")) m.cap = read_cap(*budget);
   const bool priced = map.has("prices");
   if (priced) read_prices(map.require("prices"), m);
   if (auto list = map.optional("fallbacks")) m.fallbacks = list->strings();
@@ -338,11 +352,7 @@ std::string to_yaml(const std::vector<ModelConfig>& models) {
     if (m.limits.output_tokens > 0)
       limits += fmt::format(", output_tokens_per_minute: {}", m.limits.output_tokens);
     line("limits: {" + limits + "}");
-    if (m.cap.usd)
-      line(fmt::format("budget: {{usd: {}{}}}", *m.cap.usd,
-                       m.cap.tokens ? fmt::format(", tokens: {}", *m.cap.tokens) : std::string()));
-    else if (m.cap.tokens)
-      line(fmt::format("budget: {{tokens: {}}}", *m.cap.tokens));
+    if (m.cap.usd || m.cap.tokens) line("budget: " + cap_yaml(m.cap));
     line(fmt::format("prices: {{input: {}, cached: {}, cache_written: {}, output: {}}}", m.prices.input,
                      m.prices.cached, m.prices.cache_written, m.prices.output));
     if (!m.fallbacks.empty()) line("fallbacks: " + yaml_of(m.fallbacks));

@@ -4,9 +4,12 @@
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/global_control.h>
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <thread>
+
+#include "operators/agent/bench.hpp"
 
 namespace cultivar {
 
@@ -96,12 +99,21 @@ class Lane {
 };
 
 bool is_urgent(const Job& job) {
-  return job.kind != Job::Kind::evaluate;
+  return job.kind == Job::Kind::duel || job.kind == Job::Kind::confirm || job.kind == Job::Kind::profile;
 }
 
 // What has been measured must still be compared; everything else is work that nobody waits for.
 bool may_be_abandoned(const Job& job) {
-  return job.kind == Job::Kind::evaluate || job.kind == Job::Kind::profile;
+  return job.kind == Job::Kind::evaluate || job.kind == Job::Kind::profile || job.kind == Job::Kind::probe;
+}
+
+// Nobody waits for it any more. One that a device handed over was begun before.
+bool withdrawn(Job& job) {
+  return job.kind == Job::Kind::probe && job.device_troubles.empty() && job.claimed.exchange(true);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begun) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
 }  // namespace
@@ -136,16 +148,17 @@ void WorkBoard::remove(IndividualId id) {
 }
 
 struct Pipeline::Graph {
-  using Steward = flow::multifunction_node<JobPtr, std::tuple<JobPtr, JobPtr, JobPtr>>;
+  using Steward = flow::multifunction_node<JobPtr, std::tuple<JobPtr, JobPtr, JobPtr, JobPtr>>;
   using Station = flow::async_node<JobPtr, JobPtr>;
 
-  Graph(Pipeline& pipeline, Correspondence* correspondence, int compilers, int devices,
+  Graph(Pipeline& pipeline, Correspondence* correspondence, int compilers, int devices, int callers,
         std::function<void(JobPtr)> handler)
       : threads(oneapi::tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(2, oneapi::tbb::global_control::active_value(
                                              oneapi::tbb::global_control::max_allowed_parallelism))),
         compile_lane(compilers, false, [&pipeline](Job& job, int) { pipeline.compile_now(job); }),
         measure_lane(devices, true, [&pipeline](Job& job, int device) { pipeline.measure_now(job, device); }),
+        call_lane(callers, false, [](Job& job, int) { job.work(job); }),
         steward(graph, flow::serial,
                 [this, handler = std::move(handler)](JobPtr job, Steward::output_ports_type& out) {
                   ports = &out;
@@ -154,6 +167,7 @@ struct Pipeline::Graph {
                 }),
         compile(graph, flow::unlimited, station(compile_lane)),
         measure(graph, flow::unlimited, station(measure_lane)),
+        call(graph, flow::unlimited, station(call_lane)),
         propose(graph, flow::unlimited, [correspondence](const JobPtr& job, Station::gateway_type& gateway) {
           gateway.reserve_wait();
           correspondence->ask(*job->order, [&gateway, job](ServedResult answer) {
@@ -165,7 +179,9 @@ struct Pipeline::Graph {
     flow::make_edge(flow::output_port<0>(steward), compile);
     flow::make_edge(flow::output_port<1>(steward), measure);
     flow::make_edge(flow::output_port<2>(steward), propose);
+    flow::make_edge(flow::output_port<3>(steward), call);
     flow::make_edge(propose, steward);
+    flow::make_edge(call, steward);
     flow::make_edge(compile, steward);
     flow::make_edge(measure, steward);
   }
@@ -184,16 +200,18 @@ struct Pipeline::Graph {
   oneapi::tbb::global_control threads;
   flow::graph graph;
   Lane compile_lane, measure_lane;
+  Lane call_lane;  // its threads use the others
   Steward steward;
-  Station compile, measure, propose;
+  Station compile, measure, call, propose;
   Steward::output_ports_type* ports = nullptr;  // of the steward's present call
 };
 
-Pipeline::Pipeline(Evaluator& evaluator, Correspondence* correspondence, std::function<void(JobPtr)> steward)
+Pipeline::Pipeline(Evaluator& evaluator, Correspondence* correspondence, int callers,
+                   std::function<void(JobPtr)> steward)
     : evaluator_(evaluator),
       lease_(evaluator.timing_needs_quiet()),
       graph_(std::make_unique<Graph>(*this, correspondence, std::max(1, evaluator.compile_workers()),
-                                     std::max(1, evaluator.device_workers()), std::move(steward))) {}
+                                     std::max(1, evaluator.device_workers()), callers, std::move(steward))) {}
 
 Pipeline::~Pipeline() {
   wait();
@@ -215,6 +233,49 @@ void Pipeline::ask(JobPtr job) {
   std::get<2>(*graph_->ports).try_put(std::move(job));
 }
 
+void Pipeline::call(JobPtr job) {
+  std::get<3>(*graph_->ports).try_put(std::move(job));
+}
+
+namespace {
+
+bool served(Lane& lane, const JobPtr& job, const Watch& watch) {
+  struct End {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    bool reached = false;
+  };
+  const auto end = std::make_shared<End>();
+  lane.push(job, false, [end](const JobPtr&) {
+    {
+      const std::lock_guard lock(end->mutex);
+      end->reached = true;
+    }
+    end->changed.notify_all();
+  });
+  const auto reached = [&] { return end->reached; };
+  // A bound, as the clock's own maximum overflows in conversions.
+  const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
+  std::unique_lock lock(end->mutex);
+  if (!end->changed.wait_until(lock, watch.stop, until, reached)) {
+    if (!job->claimed.exchange(true)) return false;
+    end->changed.wait(lock, reached);
+  }
+  return !job->abandoned;
+}
+
+}  // namespace
+
+bool Pipeline::compile_probe(const JobPtr& job, const Watch& watch) {
+  lease_.expect_compile();
+  return served(graph_->compile_lane, job, watch);
+}
+
+bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
+  lease_.expect_measure();
+  return served(graph_->measure_lane, job, watch);
+}
+
 void Pipeline::wake() {
   graph_->steward.try_put(nullptr);
 }
@@ -228,11 +289,11 @@ void Pipeline::wait() {
 void Pipeline::compile_now(Job& job) {
   lease_.begin_compile();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
-  if (abandoning_ && may_be_abandoned(job)) {
+  if (withdrawn(job) || (abandoning_ && may_be_abandoned(job))) {
     job.abandoned = true;
     return;
   }
-  board_.put(job.id, "compiling");
+  if (job.id != 0) board_.put(job.id, "compiling");
   for (const Variant& variant : job.variants)
     job.compiled.push_back(evaluator_.compile(variant, job.workloads, job.breadth));
 }
@@ -241,13 +302,14 @@ void Pipeline::measure_now(Job& job, int device) {
   if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
   lease_.begin_measure();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
-  if (abandoning_ && may_be_abandoned(job)) {
+  if (withdrawn(job) || (abandoning_ && may_be_abandoned(job))) {
     job.abandoned = true;
     return;
   }
+  const auto begun = std::chrono::steady_clock::now();
   const auto note = [this](const std::string& text) { board_.note(text); };
   if (job.profiling) {
-    board_.put(job.id, "profile");
+    if (job.id != 0) board_.put(job.id, "profile");
     auto profile = evaluator_.profile(device, *job.profiling, note);
     if (profile)
       job.profile = std::move(*profile);
@@ -261,13 +323,14 @@ void Pipeline::measure_now(Job& job, int device) {
     else
       job.trouble = report.error();
   } else {
-    board_.put(job.id, job.kind == Job::Kind::confirm ? "confirm" : "evaluating");
+    if (job.id != 0) board_.put(job.id, job.kind == Job::Kind::confirm ? "confirm" : "evaluating");
     auto evaluation = evaluator_.evaluate(device, *job.evaluate, note);
     if (evaluation)
       job.evaluation = std::move(*evaluation);
     else
       job.trouble = evaluation.error();
   }
+  job.seconds += seconds_since(begun);
   board_.note("");
 }
 

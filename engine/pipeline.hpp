@@ -13,11 +13,15 @@
 #include "engine/correspondence.hpp"
 #include "engine/evaluator.hpp"
 #include "engine/quiet_lease.hpp"
+#include "operators/agent/tool_outcome.hpp"
 
 namespace cultivar {
 
+struct Watch;
+
 struct Job {
-  enum class Kind { evaluate, duel, confirm, profile, ask } kind = Kind::evaluate;
+  // call: of an agent's tool; probe: what such a call compiles and measures.
+  enum class Kind { evaluate, duel, confirm, profile, ask, call, probe } kind = Kind::evaluate;
   IndividualId id = 0;
 
   // To be compiled: the individual itself, and then the others that the job needs.
@@ -34,7 +38,14 @@ struct Job {
   std::int64_t asking = 0;
   std::optional<ChatOrder> order;
 
+  // To be called, for the same question: `work` may wait for probes, and leaves `outcome`; none: interrupted.
+  std::function<void(Job&)> work;
+  std::optional<ToolOutcome> outcome;
+  std::atomic<bool> claimed{
+      false};  // a probe: by whoever works on it, or by its caller, who wants it no more
+
   // What came back.
+  double seconds = 0.0;  // on the device
   std::optional<ServedResult> answer;
   std::vector<tl::expected<Compiled, Evaluation>> compiled;
   std::optional<Evaluation> evaluation;
@@ -67,16 +78,21 @@ class Pipeline {
   // `steward` is called with each job that comes back, and with nullptr for each wake(); never twice at a
   // time, from changing threads. It must not throw. The evaluator, and the correspondence if there is one,
   // outlive the pipeline.
-  Pipeline(Evaluator&, Correspondence*, std::function<void(JobPtr)> steward);
+  Pipeline(Evaluator&, Correspondence*, int callers, std::function<void(JobPtr)> steward);
   ~Pipeline();  // waits for everything in flight
 
   // Only from within the steward.
   void compile(JobPtr);
   void measure(JobPtr);  // duels, confirmations and profiles before evaluations
   void ask(JobPtr);      // any number at a time: no thread waits for an answer
+  void call(JobPtr);     // on a thread of its own, of which there are as many as `callers`
   // Cores for the steward's own heavy work; false: not now, something is being timed. The work must be ended.
   bool begin_thinking() { return lease_.try_begin(); }
   void end_thinking() { lease_.end_compile(); }
+  // From within a call's work: queues with everybody's jobs, and waits. False: the watch was over, or the
+  // search about to stop, before anybody began with it. What has begun is waited for.
+  bool compile_probe(const JobPtr&, const Watch&);
+  bool measure_probe(const JobPtr&, const Watch&);
   // From any thread.
   void wake();
   void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned

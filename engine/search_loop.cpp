@@ -1,6 +1,7 @@
 #include "engine/search_loop.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -40,10 +41,18 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
   for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
 }
 
+// Threads for the tools of agents: each waits for one call at a time.
+int SearchLoop::callers() const {
+  constexpr int kMost = 16;
+  const auto is_agent = [](const OperatorShare& share) { return share.name == "agent"; };
+  if (!correspondence_ || std::ranges::none_of(config_.operators, is_agent)) return 0;
+  return std::min(config_.asking.in_flight, kMost);
+}
+
 Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0) propose_seeds();
   began_ = Clock::now();
-  pipeline_ = std::make_unique<Pipeline>(evaluator_, correspondence_, [this](JobPtr job) {
+  pipeline_ = std::make_unique<Pipeline>(evaluator_, correspondence_, callers(), [this](JobPtr job) {
     try {
       steward(job);
     } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
@@ -98,6 +107,7 @@ void SearchLoop::stop(Outcome::Stop why, std::string reason) {
   if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
     phase_ = Phase::leaving;
     pipeline_->abandon_waiting();
+    tools_stop_.request_stop();
     evaluator_.interrupt();
     if (correspondence_) correspondence_->cancel();
   }
@@ -128,7 +138,7 @@ void SearchLoop::steward(const JobPtr& job) {
 }
 
 void SearchLoop::leave(const Job& job) {
-  if (job.kind == Job::Kind::ask) {
+  if (job.kind == Job::Kind::ask || job.kind == Job::Kind::call) {
     --calls_out_;
     return;
   }
@@ -143,6 +153,7 @@ void SearchLoop::leave(const Job& job) {
 
 void SearchLoop::came_back(const JobPtr& job) {
   if (job->kind == Job::Kind::ask) return answered(job);
+  if (job->kind == Job::Kind::call) return called_tool(job);
   const bool measured = job->evaluation || job->report || job->profile;
   if (!job->device_troubles.empty()) {
     record([&](Step& step) {
@@ -171,6 +182,8 @@ void SearchLoop::came_back(const JobPtr& job) {
     case Job::Kind::profile:
       return profiled(job);
     case Job::Kind::ask:
+    case Job::Kind::call:
+    case Job::Kind::probe:
       return;
   }
 }

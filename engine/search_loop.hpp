@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/agent/agent_desk.hpp"
 #include "engine/breeding.hpp"
 #include "engine/evaluator.hpp"
 #include "engine/pipeline.hpp"
@@ -35,6 +36,7 @@ class SearchLoop {
   // any more.
   enum class Phase { running, closing, leaving };
 
+  int callers() const;
   void steward(const JobPtr&);
   void came_back(const JobPtr&);
   void leave(const Job&);  // it is in the pipeline no more
@@ -80,15 +82,25 @@ class SearchLoop {
     std::string model;  // that answered last
     double usd = 0.0;
     std::int64_t tokens = 0;
+    double device_s = 0.0;                                          // that its tools used
+    std::shared_ptr<AgentDesk> desk = {};                           // once a tool was called
+    std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
+    std::string doing = {};  // a tool that is at work; empty: a model is
   };
   Room room() const;
   void ask(const Asking&, const Room&);
   void reopen_questions();  // of an earlier session: asked again to the letter, or answered from the record
   void send(std::int64_t asking, ChatRequest);
   void answered(const JobPtr&);
+  void follow(std::int64_t asking);  // what its dialogue calls for next
+  void call_tool(std::int64_t asking, ToolDue);
+  void called_tool(const JobPtr&);
+  AgentDesk& desk_of(Dialogue&);
   void admit_answer(std::int64_t asking, const Proposal&);
   void give_up(std::int64_t asking, const std::string& reason);
+  void came_to_nothing(std::int64_t asking, const std::string& reason);  // its answers could not be used
   void call_failed(std::int64_t asking, const ChatError&);
+  void close(std::map<std::string, std::string>& who, const std::string& name, const std::string& why);
   void record_models(Step&) const;
   std::string nobody_to_ask() const;  // why no model can be asked any more; empty: one can
   void show_questions(Progress&) const;
@@ -117,13 +129,16 @@ class SearchLoop {
   int troubles_ = 0;               // in a row
   bool exhausted_ = false;         // breeding had nothing new at the last try
   std::map<std::int64_t, Dialogue> dialogues_;  // questions that are out, by number
-  int calls_out_ = 0;                           // of them, in the pipeline
+  int calls_out_ = 0;                           // of them, in the pipeline: models and tools
+  std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::int64_t given_up_ = 0;                         // questions that came to nothing, in all sessions
-  std::map<std::string, int> failed_calls_;           // in a row, by model
-  std::map<std::string, std::string> closed_models_;  // asked no more, and why
-  std::string cap_spent_;                             // of the run's budget for models, in words
-  std::vector<Event> untold_;                         // recorded in the step that is being written
+  std::int64_t given_up_ = 0;                            // questions that came to nothing, in all sessions
+  std::map<std::string, int> failed_calls_;              // in a row, by model
+  std::map<std::string, int> fruitless_;                 // questions in a row without a kernel, by model
+  std::map<std::string, std::string> closed_models_;     // asked no more, and why
+  std::map<std::string, std::string> closed_operators_;  // ask no more, and why
+  std::string cap_spent_;                                // of the run's budget for models, in words
+  std::vector<Event> untold_;                            // recorded in the step that is being written
   std::vector<Variant> contenders_;
   std::vector<Compiled> libraries_;  // contenders too
   std::vector<Workload> holdout_;

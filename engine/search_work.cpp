@@ -215,6 +215,7 @@ void SearchLoop::watch_budgets() {
   }
   if (phase_ == Phase::closing && elapsed() >= limit + grace) {
     phase_ = Phase::leaving;
+    tools_stop_.request_stop();
     evaluator_.interrupt();
     if (correspondence_) correspondence_->cancel();
   }

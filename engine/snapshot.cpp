@@ -6,6 +6,7 @@
 
 #include "engine/asking_settings.hpp"
 #include "engine/store/checkpoint.hpp"
+#include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 
@@ -46,12 +47,12 @@ Expected<Config> take_snapshot(const Config& config, const std::string& task_nam
   relative.task_folder = task;
   for (auto& seed : relative.seeds) {
     const std::string name = free_name(files, "seeds", seed);
-    files[name] = text_of(seed);
+    files[name] = read_source(seed);  // with its headers, as one text
     seed = task / name;
   }
   for (auto& contender : relative.contenders) {
     const std::string name = free_name(files, "contenders", contender);
-    files[name] = text_of(contender);
+    files[name] = read_source(contender);
     contender = task / name;
   }
   if (!config.models.empty()) {  // the prompts and notes that the run goes on with, whatever becomes of ours

@@ -5,30 +5,12 @@
 #include <optional>
 #include <sstream>
 
+#include "operators/agent/agent_dialogue.hpp"
 #include "operators/edits/edits.hpp"
 
 namespace cultivar {
 
 namespace {
-
-// One line for the record and for terminals: no control characters, a bounded length.
-std::string one_line_of(std::string_view text, std::size_t most) {
-  std::string line;
-  for (const char c : text) {
-    const bool blank = c == ' ' || c == '\t';
-    if (c == '\n' || c == '\r') break;
-    if (static_cast<unsigned char>(c) < 0x20 && !blank) continue;
-    if (blank && (line.empty() || line.back() == ' ')) continue;
-    line += blank ? ' ' : c;
-  }
-  if (line.size() > most) {
-    line.resize(most);
-    while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xC0) == 0x80) line.pop_back();
-    if (!line.empty() && static_cast<unsigned char>(line.back()) >= 0xC0) line.pop_back();
-    line += "...";
-  }
-  return line;
-}
 
 // The rest of the first line that begins with `mark` ("IDEA:").
 std::string said_after(const std::string& mark, const std::string& answer) {
@@ -55,19 +37,6 @@ struct Understood {
   std::optional<Proposal> proposal;  // also with a refusal, when there is a source whose manifest is wrong
   std::string refusal;               // empty: none
 };
-
-// What a search can make use of, and its record can hold.
-std::string too_many(const Manifest& manifest) {
-  constexpr std::size_t kTunables = 32, kValues = 64;
-  if (manifest.tunables.size() > kTunables)
-    return fmt::format("The manifest has {} tunables; at most {} are allowed.", manifest.tunables.size(),
-                       kTunables);
-  for (const Tunable& tunable : manifest.tunables)
-    if (tunable.values.size() > kValues)
-      return fmt::format("Tunable {} has {} values; at most {} are allowed.", tunable.name,
-                         tunable.values.size(), kValues);
-  return {};
-}
 
 Understood understand(const Brief& brief, const EditedParent& parent, const Task& task,
                       const ChatAnswer& answer) {
@@ -146,6 +115,36 @@ ChatRequest reply_to(const Turn& last, std::string text, const PromptKit& kit) {
 
 }  // namespace
 
+std::string one_line_of(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\t';
+    if (c == '\n' || c == '\r') break;
+    if (static_cast<unsigned char>(c) < 0x20 && !blank) continue;
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c;
+  }
+  if (line.size() > most) {
+    line.resize(most);
+    while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xC0) == 0x80) line.pop_back();
+    if (!line.empty() && static_cast<unsigned char>(line.back()) >= 0xC0) line.pop_back();
+    line += "...";
+  }
+  return line;
+}
+
+std::string too_many(const Manifest& manifest) {
+  constexpr std::size_t kTunables = 32, kValues = 64;
+  if (manifest.tunables.size() > kTunables)
+    return fmt::format("The manifest has {} tunables; at most {} are allowed.", manifest.tunables.size(),
+                       kTunables);
+  for (const Tunable& tunable : manifest.tunables)
+    if (tunable.values.size() > kValues)
+      return fmt::format("Tunable {} has {} values; at most {} are allowed.", tunable.name,
+                         tunable.values.size(), kValues);
+  return {};
+}
+
 Configuration inherited(const Manifest& child, const Manifest& parent, const Configuration& values) {
   Configuration configuration;
   for (const Tunable& tunable : child.tunables) {
@@ -184,6 +183,7 @@ std::string unfounded(const std::string& critique, const std::string& request) {
 
 Move next_move(const Brief& brief, const EditedParent& parent, const Task& task, const PromptKit& kit,
                const std::vector<Turn>& turns) {
+  if (brief.op == "agent") return agent_move(brief, kit, turns);
   // The dialogue told again from its beginning: how often something was refused, and whether the critique
   // that a repair needs is there.
   bool criticised = brief.op != "critique_repair";

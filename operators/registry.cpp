@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "operators/agent.hpp"
 #include "operators/critique_repair.hpp"
 #include "operators/crossover.hpp"
 #include "operators/crossover_knobs.hpp"
@@ -24,7 +25,7 @@ std::unique_ptr<Operator> plain(const OperatorOptions&) {
 }
 
 // A new operator is one line here.
-constexpr std::array<Known, 5> kOperators{{
+constexpr std::array<Known, 6> kOperators{{
     {"tune", false,
      [](const OperatorOptions& o) -> std::unique_ptr<Operator> {
        return std::make_unique<TuneOperator>(o.run_seed);
@@ -36,6 +37,7 @@ constexpr std::array<Known, 5> kOperators{{
      [](const OperatorOptions& o) -> std::unique_ptr<Operator> {
        return std::make_unique<CritiqueRepair>(o.repair_rounds);
      }},
+    {"agent", true, plain<Agent>},
 }};
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "engine/workload_choice.hpp"
-#include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -21,9 +20,7 @@ TaskBench::TaskBench(BenchSettings settings) : WorkerBench(std::move(settings)) 
       files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
-    auto source = read_file(file);
-    if (!source) continue;
-    auto variant = make_variant(std::move(*source), task());
+    auto variant = make_variant(read_source(file), task());
     if (variant && variant->manifest.target == target())
       seeds_.push_back({file.stem().string(), std::move(*variant), std::nullopt});
   }

@@ -8,6 +8,7 @@
 #include "engine/cli/workbench.hpp"
 #include "engine/store/journal.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

@@ -108,6 +108,16 @@ void print_models(const Summary& s, const Output& output) {
   output.line(fmt::format("  questions   {} open{}{}{}", s.questions.value("open", 0),
                           nothing > 0 ? fmt::format(", {} came to nothing", nothing) : std::string(), waits,
                           paused.empty() ? "" : "; paused: " + paused));
+  if (s.state == "running")
+    for (const auto& agent : s.questions.value("agents", json::array()))
+      output.line(fmt::format("  agent       question {}, step {}{}, {:.1f} s of the device",
+                              agent.value("question", 0), agent.value("step", 0),
+                              agent.value("tool", "").empty() ? ": thinks" : ": " + agent.value("tool", ""),
+                              agent.value("device_s", 0.0)));
+  std::string tools;
+  for (const auto& [name, use] : s.tools.items())
+    tools += fmt::format("{}{} {}", tools.empty() ? "" : ", ", name, use.value("calls", 0));
+  if (!tools.empty()) output.line("  tools       " + tools);
   for (const auto& [name, model] : s.models.items())
     output.line(
         fmt::format("  model       {}: {}, {} in flight, {} tokens, {:.4f} USD{}", name,

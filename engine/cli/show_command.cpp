@@ -1,14 +1,17 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/store/checkpoint.hpp"
 #include "engine/store/exchanges.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/variant/source_files.hpp"
 #include "operators/llm/plain_prompt.hpp"
 
 namespace cultivar {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 void print_evaluation(const Evaluation& e, const Output& output) {
   if (e.measured())
@@ -60,7 +63,11 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
                             row.attempt, row.usage.total(), row.usage.estimated ? " (estimated)" : "",
                             row.usd, row.error.empty() ? "" : ", failed: " + row.error + ": " + row.message));
     output.line(plain_prompt(request_from_record(said.request)));
-    if (said.answer.is_object()) output.line("\n==== answer\n\n" + answer_from_record(said.answer).text);
+    if (!said.answer.is_object()) continue;
+    const ChatAnswer answer = answer_from_record(said.answer);
+    output.line("\n==== answer\n\n" + answer.text);
+    for (const ToolCall& call : answer.tool_calls)
+      output.line(fmt::format("(calls `{}` with {})", call.name, call.arguments));
   }
   if (all.empty())
     throw InputError(wanted != 0 ? fmt::format("individual {} was not made by a language model", wanted)
@@ -69,16 +76,41 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
   return 0;
 }
 
+// As `evaluate` and `submit` take them.
+std::vector<std::string> write_source(const fs::path& folder, const std::string& source) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error))
+    throw InputError(
+        fmt::format("{} is there already and not an empty folder: choose another --out", folder.string()));
+  fs::create_directories(folder, error);
+  const SourceFiles files = split_source(source);
+  const auto manifest = parse_manifest(source);
+  const bool cuda = manifest && manifest->target == TargetKind::cuda;
+  std::vector<std::string> written;
+  const auto write = [&](const fs::path& file, std::string_view contents) {
+    if (auto done = write_atomically(file, std::string(contents)); !done)
+      throw InputError(fmt::format("cannot write {}: {}", file.string(), done.error().message));
+    written.push_back(file.string());
+  };
+  write(folder / (cuda ? "kernel.cu" : "kernel.cpp"), files.main);
+  for (const HeaderFile& header : files.headers)
+    if (header_name_trouble(header.name).empty())  // a rejected source may hold anything
+      write(folder / header.name, header.text);
+  return written;
+}
+
 }  // namespace
 
 int show_command(const Arguments& arguments) {
-  std::string run, text;
+  std::string run, text, out;
   bool only_source = false, prompt = false, as_json = false;
   Options options("show", "One individual of a run: descent, configuration, evaluation, diagnostics, source.",
                   "cultivar show runs/quickstart best");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
   options.argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
-  options.flag("--source", only_source, "print the source and nothing else");
+  options.flag("--source", only_source, "print the source and nothing else, its headers below it");
+  options.option("--out", out,
+                 "write the source into this folder, as a file and its headers, and nothing else");
   options.flag(
       "--prompt", prompt,
       "what was said to language models, and what they answered: ID is an individual that came of it, or "
@@ -91,6 +123,12 @@ int show_command(const Arguments& arguments) {
   if (prompt) return show_prompt(record, text, output, as_json);
   const IndividualId id = find_individual(record, text);
   const std::string source = record.source(id);
+  if (!out.empty()) {
+    const std::vector<std::string> written = write_source(out, source);
+    for (const std::string& file : written) output.line(file);
+    if (as_json) output.facts({{"files", written}});
+    return 0;
+  }
   if (only_source && !as_json) {
     std::fputs(source.c_str(), stdout);
     return 0;

@@ -8,6 +8,7 @@
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search.hpp"
 #include "engine/store/run_lock.hpp"
+#include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 
@@ -25,9 +26,10 @@ int submit_command(const Arguments& arguments) {
   const Output output(as_json);
   const auto folder = find_run(find_house(), run);
   const VariantArgument variant = split_variant_argument(file);
+  const std::string source = read_source(variant.name);
   const auto waiting = [&] {
     try {
-      return must(submit_variant(folder, read_source(variant.name), variant.configuration, note));
+      return must(submit_variant(folder, source, variant.configuration, note));
     } catch (const InputError& error) {
       throw InputError(variant.name + ": " + error.what());
     }

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "engine/cli/record_views.hpp"
 #include "evaluators/error.hpp"
+#include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -34,29 +32,6 @@ VariantArgument split_variant_argument(const std::string& text) {
       result.configuration[pair.substr(0, equals)] = value;
   }
   return result;
-}
-
-std::string read_source(const fs::path& file) {
-  constexpr std::uintmax_t kMostBytes = 4 << 20;
-  std::error_code ignored;
-  if (fs::is_directory(file, ignored))
-    throw InputError(fmt::format("{} is a folder, not a variant's source", file.string()));
-  const auto too_large = [&] {
-    return InputError(
-        fmt::format("{} is larger than a variant's source may be ({} MiB)", file.string(), kMostBytes >> 20));
-  };
-  if (const fs::file_status status = fs::status(file, ignored);
-      fs::exists(status) && !fs::is_regular_file(status))
-    throw InputError(fmt::format("{} is no ordinary file, and a variant's source is one", file.string()));
-  if (const std::uintmax_t size = fs::file_size(file, ignored); !ignored && size > kMostBytes)
-    throw too_large();
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)));
-  std::string text(kMostBytes + 1, '\0');  // also of a file that grows, or says that it is empty
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMostBytes) throw too_large();
-  return text;
 }
 
 NamedSource find_source(const House& house, const Task& task, const std::string& argument,

@@ -18,8 +18,6 @@ struct VariantArgument {
 };
 VariantArgument split_variant_argument(const std::string&);  // InputError when NAME=VALUE is malformed
 
-std::string read_source(const std::filesystem::path&);  // InputError when it cannot be read
-
 struct NamedSource {
   std::string label;   // for tables: the file's stem, or RUN:ID
   std::string origin;  // as typed

@@ -13,6 +13,7 @@
 #include "engine/export/tables.hpp"
 #include "engine/export/target_parts.hpp"
 #include "engine/recorded_run.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -127,6 +128,8 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"rate", evaluation->unit == "TFLOPS" ? "1e-6" : "1e-3"},
       {"run", facts.name},
       {"workloads", config.workloads},
+      {"header_files", ""},
+      {"header_paths", ""},
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
       {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, evaluation->unit)},
       {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
@@ -135,7 +138,13 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
 
   auto& files = contents.files;
   files = parts->files;
-  files[parts->values.at("kernel_file")] = variant->source;
+  const SourceFiles sources = split_source(variant->source);
+  files[parts->values.at("kernel_file")] = std::string(sources.main);
+  for (const HeaderFile& header : sources.headers) {
+    files[std::string(header.name)] = std::string(header.text);
+    values["header_files"] += fmt::format("| `{}` | a header of it |\n", header.name);
+    values["header_paths"] += fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}", header.name);
+  }
   files["CMakeLists.txt"] = render(parts->cmake, values);
   files["README.md"] = render(launcher::README_md, values);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);

@@ -4,17 +4,25 @@
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 
+#include "engine/store/tool_results.hpp"
+
 namespace cultivar {
 
 using nlohmann::json;
 
 json to_json(const AskedQuestion& q) {
   const Brief& b = q.brief;
-  return {{"asking", q.number},        {"op", b.op},
-          {"model", b.model},          {"parents", b.parents},
-          {"island", b.island},        {"direction", b.direction},
-          {"round", b.round},          {"closed", q.room.closed},
-          {"request", q.request_hash}, {"left_out", q.left_out}};
+  return {{"asking", q.number},
+          {"op", b.op},
+          {"model", b.model},
+          {"parents", b.parents},
+          {"island", b.island},
+          {"direction", b.direction},
+          {"round", b.round},
+          {"closed", q.room.closed},
+          {"closed_operators", q.room.closed_operators},
+          {"request", q.request_hash},
+          {"left_out", q.left_out}};
 }
 
 AskedQuestion asked_question(const std::string& body) {
@@ -29,6 +37,7 @@ AskedQuestion asked_question(const std::string& body) {
   q.brief.round = j.at("round").get<int>();
   q.room.questions = true;
   q.room.closed = j.at("closed").get<std::set<std::string>>();
+  q.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   q.request_hash = j.at("request").get<std::string>();
   q.left_out = j.at("left_out").get<std::vector<std::string>>();
   return q;
@@ -49,11 +58,13 @@ std::int64_t given_up_questions(const Record& record) {
 }
 
 std::string room_body(const Room& room) {
-  return json{{"questions", room.questions}, {"closed", room.closed}}.dump();
+  return json{
+      {"questions", room.questions}, {"closed", room.closed}, {"closed_operators", room.closed_operators}}
+      .dump();
 }
 
-std::string proposal_body_of(std::int64_t asking) {
-  return json{{"asking", asking}}.dump();
+std::string proposal_body_of(std::int64_t asking, double device_s) {
+  return json{{"asking", asking}, {"device_s", device_s}}.dump();
 }
 
 ProposalBody proposal_body(const std::string& body) {
@@ -61,8 +72,10 @@ ProposalBody proposal_body(const std::string& body) {
   if (body.empty()) return result;
   const json j = json::parse(body);
   result.asking = j.value("asking", std::int64_t{0});
+  result.device_s = j.value("device_s", 0.0);
   result.room.questions = j.value("questions", false);
   result.room.closed = j.value("closed", std::set<std::string>());
+  result.room.closed_operators = j.value("closed_operators", std::set<std::string>());
   return result;
 }
 
@@ -89,12 +102,14 @@ RecordedDialogue recorded_dialogue(const Record& record, const Archive& archive,
       record.database(),
       "SELECT r.body, e.answer FROM exchanges e JOIN requests r ON r.number = e.request WHERE "
       "e.call = ? AND e.state = 1 ORDER BY e.number LIMIT 1");
+  auto results = recorded_results(record, question.number);
   for (std::size_t turn = 0;; ++turn) {
     q.reset();
     q.bind(1, call_name(question.brief, question.number, turn));
     if (!q.executeStep()) break;
     dialogue.turns.push_back({request_from_record(json::parse(q.getColumn(0).getString())),
-                              answer_from_record(json::parse(q.getColumn(1).getString()))});
+                              answer_from_record(json::parse(q.getColumn(1).getString())),
+                              std::move(results[turn])});
   }
   if (!dialogue.turns.empty())
     dialogue.move =

@@ -37,9 +37,10 @@ std::string room_body(const Room&);
 struct ProposalBody {
   Room room;
   std::int64_t asking = 0;
+  double device_s = 0.0;  // that the tools of the question's dialogue used
 };
 ProposalBody proposal_body(const std::string& body);
-std::string proposal_body_of(std::int64_t asking);
+std::string proposal_body_of(std::int64_t asking, double device_s);
 
 // "mutate/12/0": the name of the turn's call in the exchange log.
 std::string call_name(const Brief&, std::int64_t asking, std::size_t turn);
@@ -47,7 +48,8 @@ std::optional<ChatRequest> recorded_request(const Record&, const std::string& ha
 // The source and values that a brief's proposal is an edit of.
 EditedParent edited_parent(const Record&, const Archive&, const Brief&);
 
-// What the record says of a question's dialogue: turns as far as answers arrived, and what follows from them.
+// What the record says of a question's dialogue: turns as far as answers arrived, with what their tools gave,
+// and what follows from them.
 struct RecordedDialogue {
   std::vector<Turn> turns;
   std::optional<Move> move;  // nullopt: not even the first answer arrived

@@ -85,15 +85,18 @@ bool salvage(const fs::path& database, const fs::path& damaged) {
       attach.exec();
     }
     upgrade_schema(db);  // the checkpoint may be older than the program that wrote the rest
-    // A version 1 has no exchanges. Otherwise every table must be there: one that is missing is a loss.
-    const bool has_exchanges = db.execAndGet("PRAGMA damaged.user_version").getInt() != 1;
+    // A version 1 has no exchanges, a version 2 no tool results. Otherwise every table must be there: one
+    // that is missing is a loss.
+    const int version = db.execAndGet("PRAGMA damaged.user_version").getInt();
+    const bool has_exchanges = version != 1, has_results = version != 1 && version != 2;
     SQLite::Transaction transaction(db);
     // Their rows change after they were written.
     for (const char* whole : {"meta", "tallies", "individuals", "exchanges"})
       if (has_exchanges || whole != std::string_view("exchanges"))
         db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
     for (const GrowingTable& table : growing_tables())
-      if (table.name != "individuals" && (has_exchanges || table.name != "requests"))
+      if (table.name != "individuals" && (has_exchanges || table.name != "requests") &&
+          (has_results || table.name != "tool_results"))
         db.exec(
             fmt::format("INSERT INTO main.{0} SELECT * FROM damaged.{0} WHERE {1} > (SELECT "
                         "coalesce(max({1}), 0) FROM main.{0})",

@@ -11,6 +11,7 @@
 #include "engine/store/configuration_json.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
+#include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
 
 namespace cultivar {
@@ -232,8 +233,23 @@ void Step::ask(const std::string& body, const std::string& stream, const std::st
   decide("ask", 0, stream, body);
 }
 
-void Step::give_up(std::int64_t asking, double usd, const std::string& reason) {
-  decide("give_up", 0, "", dumped({{"asking", asking}, {"usd", usd}, {"reason", reason}}));
+void Step::give_up(std::int64_t asking, double usd, double device_s, const std::string& reason) {
+  decide("give_up", 0, "",
+         dumped({{"asking", asking}, {"usd", usd}, {"device_s", device_s}, {"reason", reason}}));
+}
+
+void Step::tool_result(std::int64_t asking, std::size_t turn, const ToolOutcome& outcome) {
+  auto& q = journal_.statement(
+      "INSERT INTO tool_results (asking, turn, tool, failed, device_s, body, at) VALUES (?, ?, ?, ?, ?, ?, "
+      "?)");
+  q.bind(1, asking);
+  q.bind(2, static_cast<std::int64_t>(turn));
+  q.bind(3, outcome.tool);
+  q.bind(4, outcome.failed ? 1 : 0);
+  q.bind(5, outcome.device_s);
+  q.bind(6, to_body(outcome));
+  q.bind(7, now());
+  q.exec();
 }
 
 void Step::evaluation(IndividualId id, const char* kind, const Evaluation& evaluation) {

@@ -23,6 +23,7 @@ class Statement;
 namespace cultivar {
 
 class Journal;
+struct ToolOutcome;
 
 // What an evaluation cost of the device, as the record counts it.
 double device_seconds(const Evaluation&);
@@ -37,7 +38,10 @@ class Step {
   // A question to a language model: `request` is kept, so that it can be asked to the letter after a kill.
   void ask(const std::string& body, const std::string& stream, const std::string& request_hash,
            const std::string& request);
-  void give_up(std::int64_t asking, double usd, const std::string& reason);  // nothing comes of a question
+  // Nothing comes of a question. device_s: what its tools used of the device.
+  void give_up(std::int64_t asking, double usd, double device_s, const std::string& reason);
+  // What a tool call gave, in that turn of the question's dialogue.
+  void tool_result(std::int64_t asking, std::size_t turn, const ToolOutcome&);
   // `individual` carries machine_code, duplicate_of, fitness and workload_values.
   void judge(const Individual&, const Evaluation&);
   void challenge(IndividualId);  // its comparison with the incumbent begins

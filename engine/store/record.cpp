@@ -12,6 +12,7 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
+#include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
 #include "population/lineage.hpp"
 
@@ -160,6 +161,7 @@ Summary Record::summary() const {
   s.budget["wall"] = {s.elapsed_s, limit("wall")};
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
   s.models = json::parse(meta(db, "models").empty() ? "{}" : meta(db, "models"));
+  s.tools = tool_use(*this);
   s.questions = json::parse(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
   if (s.questions.is_object()) {
     s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
@@ -217,6 +219,7 @@ void to_json(json& j, const Summary& s) {
        {"budget", json::object()},
        {"models", s.models.is_object() ? s.models : json::object()},
        {"questions", s.questions},
+       {"tools", s.tools},
        {"devices", s.devices}};
   for (const auto& [kind, use] : s.budget)
     j["budget"][kind] = {{"used", use.used}, {"limit", use.limit ? json(*use.limit) : json(nullptr)}};

@@ -100,6 +100,7 @@ struct Summary {
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked
   nlohmann::json models;     // by name: state, calls in flight, tokens, USD; as it was seconds ago
   nlohmann::json questions;  // open, in_flight, paused, waits_for, shares; null where nobody is asked
+  nlohmann::json tools;      // of agents, by name: calls, failed, device_s
   std::vector<std::string> devices;
 };
 void to_json(nlohmann::json&, const Summary&);  // the shape of `status --json`

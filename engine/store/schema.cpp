@@ -80,18 +80,32 @@ CREATE TABLE exchanges (
 CREATE INDEX exchanges_by_call ON exchanges(call);
 )sql";
 
+// What version 3 added: what the tools of agents gave.
+constexpr const char* kToolResults = R"sql(
+-- One call of a tool, in the order in which they were run. asking: the question (decision ask); turn: of its dialogue,
+-- from 0. body: JSON (tool_results.hpp). No decision rests on when it was run.
+CREATE TABLE tool_results (
+  number INTEGER PRIMARY KEY, asking INTEGER NOT NULL, turn INTEGER NOT NULL, tool TEXT NOT NULL,
+  failed INTEGER NOT NULL, device_s REAL NOT NULL, body TEXT NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE INDEX tool_results_by_asking ON tool_results(asking);
+CREATE INDEX tool_results_by_tool ON tool_results(tool, failed, device_s);  -- status reads this alone
+)sql";
+
 }  // namespace
 
 void create_schema(SQLite::Database& db) {
   db.exec(kSchema);
   db.exec(kExchanges);
+  db.exec(kToolResults);
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
 void upgrade_schema(SQLite::Database& db) {
   if (schema_version(db) >= kSchemaVersion) return;
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
-  if (schema_version(db) == 1) db.exec(kExchanges);
+  if (schema_version(db) < 2) db.exec(kExchanges);
+  if (schema_version(db) < 3) db.exec(kToolResults);
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   transaction.commit();
 }
@@ -103,7 +117,7 @@ int schema_version(SQLite::Database& db) {
 const std::vector<GrowingTable>& growing_tables() {
   static const std::vector<GrowingTable> tables{
       {"sources", "number"}, {"individuals", "id"}, {"evaluations", "number"}, {"duels", "number"},
-      {"decisions", "seq"},  {"events", "number"},  {"requests", "number"}};
+      {"decisions", "seq"},  {"events", "number"},  {"requests", "number"},    {"tool_results", "number"}};
   return tables;
 }
 

@@ -11,7 +11,7 @@ class Database;
 
 namespace cultivar {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 // Makes all tables in an empty database.
 void create_schema(SQLite::Database&);

@@ -85,7 +85,7 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
     for (std::size_t i = 0; i < std::min(most_lines, k.lines.size()); ++i) {
       const LineStalls& line = k.lines[i];
       text += fmt::format("    {:>6} {:>5.1f} %  {:<44} {}\n",
-                          line.line == 0 ? std::string("other") : fmt::format("{}", line.line),
+                          line.line == 0 ? std::string("other") : line.place(),
                           100.0 * static_cast<double>(line.samples) /
                               static_cast<double>(std::max<std::uint64_t>(1, k.samples)),
                           stalls_words(line), line.text);

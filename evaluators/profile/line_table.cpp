@@ -253,10 +253,10 @@ std::vector<SourceLine> LineTable::at(std::string_view function, std::uint64_t o
   return lines;
 }
 
-std::optional<SourceLine> LineTable::in_file(std::string_view function, std::uint64_t offset,
-                                             std::string_view file) const {
+std::optional<SourceLine> LineTable::in_files(std::string_view function, std::uint64_t offset,
+                                              const std::vector<std::string_view>& files) const {
   for (SourceLine& line : at(function, offset))
-    if (line.file == file) return std::move(line);
+    if (std::find(files.begin(), files.end(), line.file) != files.end()) return std::move(line);
   return std::nullopt;
 }
 

@@ -28,9 +28,9 @@ class LineTable {
   // The line that the instruction at `offset` of a function belongs to, then the lines from which that was
   // inlined, innermost first. Empty: not known.
   std::vector<SourceLine> at(std::string_view function, std::uint64_t offset) const;
-  // The innermost of those that lies in `file`: whoever wrote that file can change nothing else.
-  std::optional<SourceLine> in_file(std::string_view function, std::uint64_t offset,
-                                    std::string_view file) const;
+  // The innermost of those that lies in one of `files`: whoever wrote those can change nothing else.
+  std::optional<SourceLine> in_files(std::string_view function, std::uint64_t offset,
+                                     const std::vector<std::string_view>& files) const;
   // Offsets at which an instruction of `line` begins a stretch, ascending (for tests and views).
   std::vector<std::uint64_t> offsets_of(std::string_view function, std::string_view file, int line) const;
 

@@ -22,10 +22,14 @@ struct StallCount {
 using Stalls = std::map<std::string, StallCount, std::less<>>;  // by reason
 
 struct LineStalls {
-  int line = 0;      // of the variant's source; 0: of code that it includes or that has no line
+  int line = 0;      // of the variant's source; 0: of code that is not its own or that has no line
   std::string text;  // of that line, trimmed
   std::uint64_t samples = 0;
   Stalls stalls;
+  std::string file = {};  // which of its headers the line is in; empty: the main file
+
+  // "12" or "tile.cuh:12".
+  std::string place() const { return (file.empty() ? "" : file + ":") + std::to_string(line); }
 };
 
 struct KernelProfile {  // one launch of the plan

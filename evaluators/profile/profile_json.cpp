@@ -53,9 +53,11 @@ Occupancy occupancy_from(const json& j) {
 
 json from(const KernelProfile& k) {
   json lines = json::array();
-  for (const LineStalls& line : k.lines)
+  for (const LineStalls& line : k.lines) {
     lines.push_back(
         {{"line", line.line}, {"text", line.text}, {"samples", line.samples}, {"stalls", from(line.stalls)}});
+    if (!line.file.empty()) lines.back()["file"] = line.file;
+  }
   json counted = json::object();
   for (const auto& [key, value] : k.counters) counted[key] = value;
   return {{"name", k.name},
@@ -93,7 +95,8 @@ KernelProfile kernel_from(const json& j) {
   k.stalls = stalls_from(j.at("stalls"));
   for (const json& line : j.at("lines"))
     k.lines.push_back({line.at("line").get<int>(), line.at("text").get<std::string>(),
-                       line.at("samples").get<std::uint64_t>(), stalls_from(line.at("stalls"))});
+                       line.at("samples").get<std::uint64_t>(), stalls_from(line.at("stalls")),
+                       line.value("file", std::string())});
   return k;
 }
 

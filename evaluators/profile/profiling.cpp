@@ -14,6 +14,7 @@
 #include "evaluators/targets/cuda/sensors.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "evaluators/timing/sampler.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -282,23 +283,33 @@ int sampling_period(double seconds) {
 
 std::vector<LineStalls> stalls_by_line(const PcSamples& samples, std::string_view function,
                                        const LineTable* table, std::string_view source, std::size_t most) {
-  const std::vector<std::string> texts = lines_of(source);
-  std::map<int, LineStalls> by_line;
+  const SourceFiles files = split_source(source);
+  std::map<std::string, std::vector<std::string>, std::less<>> texts{
+      {std::string(source_name), lines_of(files.main)}};
+  std::vector<std::string_view> names{source_name};
+  for (const HeaderFile& header : files.headers) {
+    texts.emplace(header.name, lines_of(header.text));
+    names.push_back(header.name);
+  }
+  std::map<std::pair<std::string, int>, LineStalls> by_line;
   for (const PcSample& sample : samples.samples) {
     if (sample.function != function) continue;
-    int number = 0;
+    SourceLine where{std::string(source_name), 0};
     if (table != nullptr)
-      if (const auto where = table->in_file(function, sample.offset, source_name)) number = where->line;
-    LineStalls& line = by_line[number];
-    line.line = number;
+      if (auto found = table->in_files(function, sample.offset, names)) where = std::move(*found);
+    LineStalls& line = by_line[{where.file, where.line}];
+    line.line = where.line;
+    line.file = where.file == source_name ? "" : where.file;
     line.samples += sample.samples;
     line.stalls[sample.reason].samples += sample.samples;
     line.stalls[sample.reason].exposed += sample.exposed;
   }
   std::vector<LineStalls> lines;
-  for (auto& [number, line] : by_line) {
-    if (number > 0 && static_cast<std::size_t>(number) <= texts.size())
-      line.text = texts[static_cast<std::size_t>(number) - 1];
+  for (auto& [where, line] : by_line) {
+    const auto& [file, number] = where;
+    const std::vector<std::string>& text = texts.at(file);
+    if (number > 0 && static_cast<std::size_t>(number) <= text.size())
+      line.text = text[static_cast<std::size_t>(number) - 1];
     lines.push_back(std::move(line));
   }
   const auto waiting = [](const LineStalls& line) {

@@ -121,8 +121,9 @@ std::string lines_words(const KernelProfile& kernel, std::string_view reason) {
   if (lines.size() > 3) lines.resize(3);
   std::string words;
   for (const auto& [samples, line] : lines)
-    words += fmt::format(
-        "{}{}", words.empty() ? lines.size() > 1 ? ", most in lines " : ", most in line " : ", ", line->line);
+    words +=
+        fmt::format("{}{}", words.empty() ? lines.size() > 1 ? ", most in lines " : ", most in line " : ", ",
+                    line->place());
   return words;
 }
 

@@ -69,6 +69,7 @@ struct Manifest {
   std::vector<WorkspaceSpec> workspace;
   std::vector<TensorMapSpec> tensor_maps;
   std::vector<KernelLaunch> launch;
+  std::vector<std::string> headers;  // files that follow the main one in the source: source_files.hpp
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -6,12 +6,13 @@
 #include <charconv>
 #include <optional>
 
+#include "evaluators/variant/source_files.hpp"
+
 namespace cultivar {
 namespace {
 
 constexpr std::string_view opening = "/*--- cultivar";
 constexpr std::string_view closing = "---*/";
-constexpr std::size_t longest = 1 << 20;
 
 int line_at(std::string_view text, std::size_t position) {
   return 1 + static_cast<int>(
@@ -56,7 +57,8 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
   const auto wrong = [](int line, std::string message) {
     return tl::make_unexpected(ManifestError{line, std::move(message)});
   };
-  if (source.size() > longest) return wrong(0, fmt::format("the source is longer than {} bytes", longest));
+  if (source.size() > most_source_bytes)
+    return wrong(0, fmt::format("the source is longer than {} bytes", most_source_bytes));
   if (source.find('\0') != std::string_view::npos)
     return wrong(0, "the source holds a zero byte (it must be text)");
   if (const auto bad = first_that_is_not_utf8(source))

@@ -80,6 +80,11 @@ std::string to_yaml(const Manifest& manifest) {
     for (const std::string& name : manifest.specialize) names += (names.empty() ? "" : ", ") + name;
     out += fmt::format("specialize: [{}]\n", names);
   }
+  if (!manifest.headers.empty()) {
+    std::string names;
+    for (const std::string& name : manifest.headers) names += (names.empty() ? "" : ", ") + name;
+    out += fmt::format("headers: [{}]\n", names);
+  }
   if (!manifest.let.empty()) out += "let:\n";
   for (const auto& [name, expression] : manifest.let)
     out += fmt::format("  {}: {}\n", name, in_quotes(expression.text()));

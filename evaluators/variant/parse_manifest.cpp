@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "evaluators/variant/manifest_text.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -166,6 +167,17 @@ Manifest manifest_of(const YamlNode& root) {
   };
   each("tunables",
        [&](const auto& name, const auto& v) { manifest.tunables.push_back(tunable_of(name, v)); });
+  if (const auto v = map.optional("headers"))
+    for (const YamlNode& item : v->items()) {
+      const std::string name = item.string();
+      if (const std::string trouble = header_name_trouble(name); !trouble.empty())
+        item.fail(fmt::format("'{}' {}", name, trouble));
+      if (std::find(manifest.headers.begin(), manifest.headers.end(), name) != manifest.headers.end())
+        item.fail(fmt::format("{} is listed twice (remove one)", name));
+      manifest.headers.push_back(name);
+      if (manifest.headers.size() > most_headers)
+        item.fail(fmt::format("is one of more than {}", most_headers));
+    }
   if (const auto v = map.optional("constraints"))
     for (const YamlNode& item : v->items()) manifest.constraints.push_back(expression_of(item));
   if (const auto v = map.optional("specialize"))

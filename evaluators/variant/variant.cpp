@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 
 #include "evaluators/variant/manifest_text.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 
@@ -22,6 +21,8 @@ std::string normalised(std::string_view source) {
     const std::size_t end = std::min(source.find_first_of("\r\n", at), source.size());
     std::string_view line = source.substr(at, end - at);
     const std::size_t last = line.find_last_not_of(" \t\f\v");
+    if (marked_file(line))
+      while (result.ends_with("\n\n")) result.pop_back();
     result += line.substr(0, last == std::string_view::npos ? 0 : last + 1);
     result += '\n';
     at = end + (source.substr(end).starts_with("\r\n") ? 2 : 1);
@@ -50,6 +51,14 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, const Task
   if (!manifest) return tl::make_unexpected(manifest.error());
   if (const auto checked = check_manifest(*manifest, task, source); !checked)
     return tl::make_unexpected(checked.error());
+  if (const auto checked = check_headers(*manifest, source); !checked)
+    return tl::make_unexpected(checked.error());
+  for (std::size_t i = 0; i < manifest->headers.size(); ++i)
+    if (manifest->headers[i] == task.name + ".hpp")
+      return tl::make_unexpected(ManifestError{
+          line_of(source, fmt::format("headers[{}]", i)),
+          fmt::format("{}.hpp is the launcher's name where a kernel is exported (choose another)",
+                      task.name)});
   for (const Tunable& tunable : manifest->tunables) configuration.try_emplace(tunable.name, tunable.fallback);
   if (const auto checked = check_configuration(manifest->tunables, configuration); !checked)
     return tl::make_unexpected(ManifestError{line_of(source, "tunables"), checked.error().message});
@@ -69,27 +78,6 @@ tl::expected<void, ManifestError> check_target(const Variant& variant, TargetKin
       line_of(variant.source, "target"),
       fmt::format("target: is {0}, and this is {1} (say --target {0}, or write the kernel for {1})",
                   name_of(own), name_of(where))});
-}
-
-Variant load_variant(const std::filesystem::path& file, const Task& task, Configuration configuration) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file))
-    throw InputError(fmt::format("{}: cannot be read (does it exist, and may you read it?)", file.string()));
-  std::ostringstream text;
-  text << in.rdbuf();
-  auto variant = make_variant(text.str(), task, std::move(configuration));
-  if (!variant)
-    throw InputError(
-        fmt::format("{}:{}: {}", file.string(), std::max(1, variant.error().line), variant.error().message));
-  return *std::move(variant);
-}
-
-Variant load_variant(const std::filesystem::path& file, const Task& task, TargetKind where) {
-  Variant variant = load_variant(file, task);
-  if (const auto fits = check_target(variant, where); !fits)
-    throw InputError(
-        fmt::format("{}:{}: {}", file.string(), std::max(1, fits.error().line), fits.error().message));
-  return variant;
 }
 
 }  // namespace cultivar

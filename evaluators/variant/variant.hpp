@@ -12,7 +12,7 @@
 namespace cultivar {
 
 struct Variant {
-  std::string source;  // the whole file, manifest included
+  std::string source;  // the whole text: manifest, main file, headers (source_files.hpp)
   Manifest manifest;
   Configuration configuration;
   std::string id;  // SHA-256 (hex) of normalised source, manifest and tunable values
@@ -20,7 +20,7 @@ struct Variant {
       source_id;  // SHA-256 (hex) of normalised source and manifest: what the tuner's observations share
 };
 
-// Trailing blanks, line ends and a final newline do not change what a source is.
+// Trailing blanks, line ends and blank lines at the end of a file do not change what a source is.
 std::string normalised(std::string_view source);
 std::string sha256_hex(std::string_view bytes);
 
@@ -29,6 +29,9 @@ std::string sha256_hex(std::string_view bytes);
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task&, Configuration = {});
 // A variant for one target is nothing on another, even where its source would compile.
 tl::expected<void, ManifestError> check_target(const Variant&, TargetKind where);
+// The text of a variant's file, followed by the headers that its manifest lists, which lie beside it. An
+// InputError names the file, and the line, that cannot be read or is no header; a bad manifest is none yet.
+std::string read_source(const std::filesystem::path&);
 // The same as make_variant from a file; an unreadable file is an InputError, a bad manifest is too
 // ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});

@@ -89,6 +89,10 @@ class Bench {
   virtual Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) = 0;
   virtual Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) = 0;
 
+  // Used by all calls so far, where calls queue for a device that others use too; nullopt: a call has it to
+  // itself, and its wall time is its use.
+  virtual std::optional<double> device_seconds() const { return std::nullopt; }
+
   virtual bool takes_submissions() const = 0;
   // What became of it, in words.
   virtual Expected<std::string> submit(const Variant&, const std::string& note) = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace cultivar {
 namespace {
@@ -78,6 +79,15 @@ Draft Drafts::put(Variant variant, const std::string& base) {
   return drafts_.back();
 }
 
+void Drafts::restore(Draft draft) {
+  const std::lock_guard lock(mutex_);
+  std::size_t number = 0;
+  if (draft.id.size() > 1) std::from_chars(draft.id.data() + 1, draft.id.data() + draft.id.size(), number);
+  made_ = std::max(made_, number);
+  drafts_.push_back(std::move(draft));
+  if (drafts_.size() > most_) drafts_.pop_front();
+}
+
 std::optional<Draft> Drafts::find(const std::string& id) const {
   const std::lock_guard lock(mutex_);
   for (const Draft& draft : drafts_)
@@ -107,7 +117,13 @@ DeviceTurns::Turn::~Turn() {
 }
 
 double DeviceTurns::Turn::seconds() const {
-  return seconds_since(begun_);
+  const auto metered = turns_->bench_.device_seconds();
+  return metered ? *metered - metered_ : seconds_since(begun_);
+}
+
+void DeviceTurns::restore(double used_s) {
+  const std::lock_guard lock(mutex_);
+  used_s_ += used_s;
 }
 
 double DeviceTurns::used() const {
@@ -141,7 +157,8 @@ tl::expected<DeviceTurns::Turn, Refusal> DeviceTurns::take(Watch& watch) {
                       used(), limit_s_));
     return refused("The device was not free before this call's time was up.");
   }
-  if (limit_s_ > 0.0) {
+  // Where a call queues for the device, its wall time says little.
+  if (limit_s_ > 0.0 && !bench_.device_seconds()) {
     const auto left =
         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s_ - used_s_));
     watch.deadline = std::min(watch.deadline, Clock::now() + left);

@@ -29,6 +29,7 @@ class Drafts {
   std::optional<Draft> find(const std::string& id) const;
   void judged(const std::string& id, const Evaluation&);
   std::vector<Draft> all() const;
+  void restore(Draft);  // under its own id, "dN"; the next one made is d(N+1) or later
 
  private:
   mutable std::mutex mutex_;
@@ -36,31 +37,39 @@ class Drafts {
   std::deque<Draft> drafts_;
 };
 
-// Who may measure: one at a time, first come, first served. Its time is what the session's budget counts.
+// Who may measure: one at a time, first come, first served. Its time is what the session's budget counts: the
+// wall time of the turn, unless the bench knows better (Bench::device_seconds).
 class DeviceTurns {
  public:
-  explicit DeviceTurns(double limit_s) : limit_s_(limit_s) {}
+  DeviceTurns(const Bench& bench, double limit_s) : bench_(bench), limit_s_(limit_s) {}
 
   class Turn {
    public:
-    Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)), begun_(other.begun_) {}
+    Turn(Turn&& other) noexcept
+        : turns_(std::exchange(other.turns_, nullptr)), begun_(other.begun_), metered_(other.metered_) {}
     Turn& operator=(Turn&&) = delete;
     ~Turn();
     double seconds() const;
 
    private:
     friend class DeviceTurns;
-    explicit Turn(DeviceTurns* turns) : turns_(turns), begun_(std::chrono::steady_clock::now()) {}
+    explicit Turn(DeviceTurns* turns)
+        : turns_(turns),
+          begun_(std::chrono::steady_clock::now()),
+          metered_(turns->bench_.device_seconds().value_or(0.0)) {}
     DeviceTurns* turns_;
     std::chrono::steady_clock::time_point begun_;
+    double metered_;  // by the bench, when it began
   };
   // Waits for it. Refused when the watch is over before, or the budget is used up. The watch's deadline comes
   // nearer if less than that is left of the budget.
   tl::expected<Turn, Refusal> take(Watch&);
   double used() const;
   double limit() const { return limit_s_; }
+  void restore(double used_s);  // in an earlier session
 
  private:
+  const Bench& bench_;
   mutable std::mutex mutex_;
   std::condition_variable_any free_;
   const double limit_s_;

@@ -35,7 +35,8 @@ json with_kernel(json properties, std::vector<std::string> required = {}) {
       "=======\nlines that take their place\n>>>>>>> REPLACE",
       kSourceLimit);
   properties["source"] =
-      text("a whole source file with its manifest, in place of `variant` and `edit`", kSourceLimit);
+      text("a whole source with its manifest, and its headers if any, in place of `variant` and `edit`",
+           kSourceLimit);
   properties["tunables"] = {
       {"type", "object"},
       {"description", "values of tunables; others keep the variant's, or their default"},
@@ -172,7 +173,8 @@ std::vector<AgentTool> agent_tools(bool takes_submissions) {
 
 Toolbox::Toolbox(Bench& bench, ToolLimits limits)
     : tools_(agent_tools(bench.takes_submissions())),
-      session_(new ToolSession{bench, limits, Drafts(limits.drafts), DeviceTurns(limits.device_seconds)}) {}
+      session_(
+          new ToolSession{bench, limits, Drafts(limits.drafts), DeviceTurns(bench, limits.device_seconds)}) {}
 Toolbox::~Toolbox() = default;
 
 bool Toolbox::has(const std::string& name) const {
@@ -200,6 +202,20 @@ ToolResult Toolbox::call(const std::string& name, const json& arguments, std::st
 
 double Toolbox::device_seconds_used() const {
   return session_->turns.used();
+}
+
+std::vector<MadeDraft> Toolbox::drafts() const {
+  std::vector<MadeDraft> made;
+  for (const Draft& draft : session_->drafts.all())
+    made.push_back({draft.id, draft.variant.source, draft.variant.configuration, draft.base});
+  return made;
+}
+
+void Toolbox::restore(const std::vector<MadeDraft>& made, double device_seconds) {
+  for (const MadeDraft& draft : made)
+    if (auto variant = make_variant(draft.source, session_->bench.task(), draft.configuration))
+      session_->drafts.restore({draft.id, std::move(*variant), draft.base, std::nullopt});
+  session_->turns.restore(device_seconds);
 }
 
 }  // namespace cultivar

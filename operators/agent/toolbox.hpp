@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "operators/agent/bench.hpp"
+#include "operators/agent/tool_outcome.hpp"
 #include "operators/llm/chat.hpp"
 
 namespace cultivar {
@@ -51,6 +52,11 @@ class Toolbox {
   ToolResult call(const std::string& name, const nlohmann::json& arguments, std::stop_token stop = {},
                   std::function<void(const std::string&)> progress = {});
   double device_seconds_used() const;
+
+  std::vector<MadeDraft> drafts() const;  // those it still knows, in the order in which they were made
+  // A conversation that goes on elsewhere: what it had made, without what was found out about it, and what it
+  // had used. Only before the first call. A draft that is no variant any more is left out.
+  void restore(const std::vector<MadeDraft>&, double device_seconds);
 
  private:
   std::vector<AgentTool> tools_;

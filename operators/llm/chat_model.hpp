@@ -41,8 +41,6 @@ class ChatModel {
   // Returns at once. The listener is called on a thread of the model, one call at a time, never from inside
   // ask(); it must not block. When the token is stopped, `done` brings `cancelled` within moments.
   virtual void ask(const ChatRequest&, std::stop_token, ChatListener) = 0;
-  // Whether requests may hold tools; others refuse them with bad_request.
-  virtual bool calls_tools() const = 0;
 };
 
 // For those who have a thread to wait on.

@@ -324,16 +324,15 @@ void CommandModel::ask(const ChatRequest& request, std::stop_token stop, ChatLis
     sigaddset(&pipe, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
     std::stop_source either;
-    ChatResult result =
-        trouble(Kind::bad_request, "a program cannot call tools; use an API for this operator");
+    ChatResult result = trouble(Kind::cancelled, "cancelled");
     {
       const std::stop_callback caller(stop, [&either] { either.request_stop(); });
       const std::stop_callback model(closing, [&either] { either.request_stop(); });
-      if (request.tools.empty()) try {
-          result = Run(state->options, request, listener.delta)(either.get_token());
-        } catch (const std::exception& e) {
-          result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", e.what()));
-        }
+      try {
+        result = Run(state->options, request, listener.delta)(either.get_token());
+      } catch (const std::exception& e) {
+        result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", e.what()));
+      }
     }
     listener.done(std::move(result));
     const std::lock_guard guard(state->mutex);

@@ -32,7 +32,6 @@ class CommandModel : public ChatModel {
   explicit CommandModel(CommandModelOptions);
   ~CommandModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
-  bool calls_tools() const override { return false; }
 
  private:
   struct State;

@@ -1,6 +1,7 @@
 #include "operators/llm/http_chat.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -191,11 +192,8 @@ class ChatCall : public HttpReader {
     if (!end.sent || (head_.status != 0 && !good())) return {};
     if (const Usage* reported = answer_->usage()) {
       Usage usage = *reported;  // in the middle of a stream the output is not all counted yet
-      const std::int64_t seen = estimated_tokens(answer_->received_bytes());
-      if (seen > usage.output) {
-        usage.output = seen;
-        usage.estimated = true;
-      }
+      usage.output = std::max(usage.output, estimated_tokens(answer_->received_bytes()));
+      usage.estimated = true;
       return usage;
     }
     return estimated();

@@ -53,7 +53,6 @@ class HttpChatModel : public ChatModel {
   HttpChatModel(std::unique_ptr<const ChatProtocol>, ChatEndpoint, Secret, std::shared_ptr<HttpClient>);
   ~HttpChatModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
-  bool calls_tools() const override { return true; }
 
  private:
   struct Shared;

@@ -3,7 +3,7 @@
 // whoever looks in.
 //
 //   requests/ID.md      the prompt, to be read           requests/ID.json   the same, exactly, for programs
-//   answers/ID.md       the answer: all of it is text    answers/ID.json    {"text", "tool_calls", "model"}
+//   answers/ID.md       the answer, tool calls in text   answers/ID.json    {"text", "tool_calls", "model"}
 //   answers/taken/      answers that were used           answers/rejected/  bad ones, each with ID.why.txt
 //   requests/closed/    requests that are over
 #pragma once
@@ -33,7 +33,6 @@ class MailboxModel : public ChatModel {
   explicit MailboxModel(MailboxOptions);
   ~MailboxModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
-  bool calls_tools() const override { return true; }
 
   static std::string file_stem(const ChatRequest&);  // ID
 

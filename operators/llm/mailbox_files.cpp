@@ -12,6 +12,7 @@
 #include "evaluators/foreign_json.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
+#include "operators/llm/tool_text.hpp"
 
 namespace cultivar {
 
@@ -38,7 +39,22 @@ A search of Cultivar asks questions here and goes on with other work until they 
 1. Take a file `requests/ID.md`. It holds everything that the search says to its model. `requests/ID.json` holds the
    same for programs: `system`, `messages`, `tools`, as sent.
 2. Write the answer to `answers/ID.md`. All of the file is the answer, exactly as a model would have said it.
-   To call tools, or to say which model answered, write `answers/ID.json` instead:
+   A request that offers tools (those of the operator `agent`) is answered with calls, one or several:
+
+       What you think.
+
+       ```tool
+       {"tool": "check", "arguments": {"variant": "12"}}
+       ```
+       <<<<<<< SEARCH
+       lines of the source, letter for letter
+       =======
+       lines that take their place
+       >>>>>>> REPLACE
+
+   Blocks directly below a call become its argument `edit`; a whole source in a fenced block its argument `source`.
+   The results come with the next request, ID of the same question with the next number.
+   For programs, and to say which model answered, there is `answers/ID.json` in place of it:
 
        {"text": "...", "tool_calls": [{"name": "compile", "arguments": {"source": "..."}}], "model": "who answered"}
 
@@ -51,13 +67,11 @@ An answer that was used moves to `answers/taken/`. One that cannot be used moves
 
 std::string mailbox_markdown(const ChatRequest& request, const std::string& id) {
   std::string text = fmt::format("<!-- Answer in answers/{}.md", id);
-  if (!request.tools.empty()) text += fmt::format(", or in answers/{}.json to call tools", id);
-  text += fmt::format("; at most {} tokens. README.md explains. -->\n\n", request.max_output_tokens);
-  text += plain_prompt(request);
-  for (const ToolSpec& tool : request.tools)
-    text += fmt::format("\n\n## Tool `{}`\n\n{}\n\n```json\n{}\n```", tool.name, tool.description,
-                        tool.parameters.dump(2, ' ', false, json::error_handler_t::replace));
-  return text + "\n";
+  if (!request.tools.empty()) text += " with tool calls as blocks of kind `tool` (see Tools below)";
+  text += fmt::format(
+      "; at most {} tokens. README.md explains.{} -->\n\n", request.max_output_tokens,
+      request.messages.size() > 1 ? " The conversation goes on: what is new stands at the end." : "");
+  return text + plain_prompt(request) + "\n";
 }
 
 std::string mailbox_json(const ChatRequest& request, const std::string& id) {
@@ -75,6 +89,10 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
   answer.usage.output = estimated_tokens(text.size());
   if (!is_json) {
     if (one_line(text, 64).empty()) return failure(kStage, "The file is empty. Write the answer into it.");
+    // As the dialogue will read it: better said now, while the request is still open.
+    if (!request.tools.empty())
+      if (const auto calls = tool_calls_in_text(text, request.tools); !calls)
+        return failure(kStage, calls.error());
     answer.text = text;
     return answer;
   }

@@ -12,10 +12,10 @@ ChatRequest fitted(const ModelConfig& model, ChatRequest request) {
   return request;
 }
 
-Usage most_of(const ChatRequest& request) {
+Usage most_of(const ChatRequest& request, double tokens_per_byte) {
   Usage usage;
   usage.estimated = true;
-  usage.input = static_cast<std::int64_t>(bytes_of(request) / 2) + 64;
+  usage.input = static_cast<std::int64_t>(tokens_per_byte * static_cast<double>(bytes_of(request))) + 64;
   usage.output = request.max_output_tokens;
   return usage;
 }

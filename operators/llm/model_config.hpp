@@ -68,8 +68,10 @@ struct ModelConfig {
 // request as it was asked.
 ChatRequest fitted(const ModelConfig&, ChatRequest);
 
-// The most that a call can use: a token for each two bytes of prompt, which no tokenizer reaches with code or
-// English, and all of the output.
-Usage most_of(const ChatRequest&);
+// The most that a call can use: as many tokens as its prompt has bytes, times this, and all of the output. A
+// token for each two bytes is more than the tokenizers of large models make of code or English; small ones
+// make more.
+inline constexpr double kMostTokensPerByte = 0.5;
+Usage most_of(const ChatRequest&, double tokens_per_byte = kMostTokensPerByte);
 
 }  // namespace cultivar

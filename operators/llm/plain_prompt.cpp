@@ -1,5 +1,7 @@
 #include "operators/llm/plain_prompt.hpp"
 
+#include "operators/llm/tool_text.hpp"
+
 namespace cultivar {
 
 namespace {
@@ -25,6 +27,7 @@ void add_message(std::string& text, const ChatMessage& m) {
 std::string plain_prompt(const ChatRequest& request) {
   std::string text;
   for (const ChatText& part : request.system) text += part.text + "\n\n";
+  if (const std::string tools = tools_as_text(request); !tools.empty()) text += tools + "\n";
   if (request.messages.size() == 1 && request.messages.front().role == ChatRole::user)
     text += request.messages.front().text + "\n\n";
   else

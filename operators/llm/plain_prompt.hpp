@@ -7,7 +7,8 @@
 
 namespace cultivar {
 
-// The system's words, then the conversation. A single user message stands without a heading.
+// The system's words, the tools and how to call them in text (tool_text.hpp), then the conversation. A single
+// user message stands without a heading.
 std::string plain_prompt(const ChatRequest&);
 
 }  // namespace cultivar

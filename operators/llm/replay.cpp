@@ -73,6 +73,8 @@ struct ReplayModel::State {
     RecordedExchange last;
   };
   bool by_call = false;
+  // With by_call: a dialogue that began with the answers of a recorded one goes on with that one's.
+  std::map<std::string, std::string> told_by;  // "agent/7" -> "agent/12"
   std::map<std::string, Known> by_hash;
   std::deque<RecordedExchange> in_order;  // with by_call: those that were not taken yet
   std::vector<std::string> calls;
@@ -87,6 +89,8 @@ struct ReplayModel::State {
   std::deque<Pending> pending;  // guarded
   std::jthread thread;          // the last member: it uses all others
 
+  // "agent/12/3" -> "agent/12"
+  static std::string dialogue_of(const std::string& call) { return call.substr(0, call.rfind('/')); }
   // "mutate/12/0" -> "mutate/0"
   static std::string kind_of(const std::string& call) {
     const std::size_t first = call.find('/'), last = call.rfind('/');
@@ -95,11 +99,16 @@ struct ReplayModel::State {
 
   ChatResult answer(const ChatRequest& request) {
     if (by_call) {
-      auto chosen = std::ranges::find(in_order, request.call, &RecordedExchange::call);
+      const std::string dialogue = dialogue_of(request.call);
+      const auto begun = told_by.find(dialogue);
+      const std::string wanted =
+          begun == told_by.end() ? request.call : begun->second + request.call.substr(dialogue.size());
+      auto chosen = std::ranges::find(in_order, wanted, &RecordedExchange::call);
       if (chosen == in_order.end())
         chosen = std::ranges::find_if(
             in_order, [&](const RecordedExchange& e) { return kind_of(e.call) == kind_of(request.call); });
       if (chosen != in_order.end()) {
+        told_by.emplace(dialogue, dialogue_of(chosen->call));
         ChatAnswer found = std::move(chosen->answer);
         in_order.erase(chosen);
         return found;

@@ -34,7 +34,6 @@ class ReplayModel : public ChatModel {
   explicit ReplayModel(std::vector<RecordedExchange>, bool by_call = false);
   ~ReplayModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
-  bool calls_tools() const override { return true; }
 
  private:
   struct State;

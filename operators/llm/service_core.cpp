@@ -104,11 +104,6 @@ void ChatService::Core::accept(std::list<ServedCall>& fresh) {
           next.fitted = fitted(desk.config, call->order.request);
           next.reservation.op = call->order.op;
           next.reservation.model = name;
-          next.reservation.usage = most_of(next.fitted);
-          // Written to a cache is the dearest that input can be.
-          Prices dearest = desk.config.prices;
-          dearest.input = std::max({dearest.input, dearest.cache_written, dearest.cached});
-          next.reservation.usd = dearest.usd_of(next.reservation.usage);
           next.expected.input = estimated_tokens(bytes_of(next.fitted));
           next.expected.output = next.fitted.max_output_tokens;
           call->tries.push_back(std::move(next));
@@ -170,6 +165,14 @@ double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
   return std::min(next, end);
 }
 
+void ChatService::Core::reckon(CallTry& each) {
+  each.reservation.usage = most_of(each.fitted, each.desk->tokens_per_byte);
+  // Written to a cache is the dearest that input can be.
+  Prices dearest = each.desk->config.prices;
+  dearest.input = std::max({dearest.input, dearest.cache_written, dearest.cached});
+  each.reservation.usd = dearest.usd_of(each.reservation.usage);
+}
+
 std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) {
   ModelDesk& desk = *each.desk;
   const double at = now();
@@ -187,6 +190,7 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
     return tokens;
   }
   bool even_alone = false;
+  reckon(each);
   if (const std::string words = ledger.forbids(each.reservation, &even_alone); !words.empty()) {
     if (!even_alone) return kNever;  // calls in flight hold more than they will cost
     each.over = true;
@@ -258,6 +262,10 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   const double usd = result && result->usd ? *result->usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
   ledger.settle(each.reservation, used, usd, !result);
+  if (!used.estimated && used.input + used.cached + used.cache_written > each.reservation.usage.input)
+    desk.tokens_per_byte = std::max(desk.tokens_per_byte,
+                                    1.1 * static_cast<double>(used.input + used.cached + used.cache_written) /
+                                        static_cast<double>(std::max<std::size_t>(1, bytes_of(each.fitted))));
   const auto self = std::ranges::find_if(calls, [&](const ServedCall& c) { return &c == &call; });
 
   if (result) {

@@ -27,7 +27,8 @@ struct ModelDesk {
   int holds = 0;  // in a row
   std::string reason;
   int in_flight = 0;
-  bool blocked = false;  // in this pass: a call before this one waits for it
+  double tokens_per_byte = kMostTokensPerByte;  // more, once its answers have said so
+  bool blocked = false;                         // in this pass: a call before this one waits for it
 };
 
 struct CallTry {  // of one call at one model
@@ -64,6 +65,7 @@ struct ChatService::Core {
   void conclude(ServedCall& call, ChatResult result);  // of one attempt
   void finish(std::list<ServedCall>::iterator, ServedResult);
   double consider(std::list<ServedCall>::iterator);    // starts it if it can; the time to look again
+  static void reckon(CallTry&);                        // what it may cost at most
   std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: begun; otherwise when it may
   void begin(ServedCall&, CallTry&);
   void hold(ModelDesk&, const ChatError&);

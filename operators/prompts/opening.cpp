@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "operators/agent/agent_dialogue.hpp"
 #include "population/lineage.hpp"
 
 namespace cultivar {
@@ -91,7 +92,10 @@ class Writer {
     if (!critique) add_failures();
     add_notes(evaluation, profile);
     add("direction", brief_.direction, 0);
-    add("answer", kit_.piece("answer"), 0);
+    if (brief_.op == "agent")
+      add("budget", budget_words(kit_.options().agent), 0);
+    else
+      add("answer", kit_.piece("answer"), 0);
     return std::move(pieces_);
   }
 
@@ -355,6 +359,7 @@ ChatRequest opening(const Brief& brief, const Scene& scene, const PromptKit& kit
   request.system.push_back({system, true});
   request.messages.push_back({ChatRole::user, user.text});
   request.max_output_tokens = kit.options().output_tokens;
+  if (brief.op == "agent") request.tools = agent_tool_specs();
   return request;
 }
 

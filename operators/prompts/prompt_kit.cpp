@@ -20,6 +20,9 @@ const std::map<std::string, std::vector<std::string>>& slots() {
        {"parent", "partner", "comparison", "report", "standing", "lineage", "failures", "notes", "direction",
         "answer"}},
       {"critique", {"parent", "evidence", "standing", "origin", "lineage", "notes", "direction"}},
+      {"agent", {"parent", "report", "standing", "lineage", "failures", "notes", "direction", "budget"}},
+      {"agent_refused", {"reason"}},
+      {"agent_last", {"reason"}},
       {"repair", {"answer"}},
       {"refused", {"reason"}}};
   return all;

@@ -11,10 +11,20 @@
 
 namespace cultivar {
 
+// What one variation of the operator `agent` may use.
+struct AgentBudget {
+  int steps = 24;                 // answers of the model
+  std::int64_t tokens = 400'000;  // of all of them, prompts included, without what came from a cache
+  double device_seconds = 300.0;  // of check, benchmark and profile; of the calls that begin before
+
+  friend bool operator==(const AgentBudget&, const AgentBudget&) = default;
+};
+
 struct PromptOptions {
   std::int64_t prompt_tokens = 12'000;  // of a first question, system and user together; estimated
   std::int64_t output_tokens = 16'000;  // asked for at most, reasoning included
   int resamples = 2;                    // how often an answer that cannot be used goes back in one dialogue
+  AgentBudget agent = {};
 
   friend bool operator==(const PromptOptions&, const PromptOptions&) = default;
 };
@@ -32,7 +42,7 @@ class PromptKit {
   const PromptTemplate& named(const std::string& name) const;  // "mutate"
   // What is not a template but a piece: format_cpu, format_cuda, format_brief, answer.
   const std::string& piece(const std::string& name) const;
-  // The next message of a dialogue: "refused" (with why), "repair".
+  // The next message of a dialogue: "refused" (with why), "repair", "agent_refused", "agent_last".
   std::string follow_up(const std::string& name, const std::string& reason) const;
 
   const PromptOptions& options() const { return options_; }

@@ -2,6 +2,7 @@
 // question is lost, and the record still replays.
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/tool_results.hpp"
 #include "support/command.hpp"
 #include "support/scripted_search.hpp"
 
@@ -38,6 +40,25 @@ fi
 printf 'IDEA: another name\n<<<<<<< SEARCH\nname: %s\n=======\nname: softmax_fast_%s\n>>>>>>> REPLACE\n' "$name" "$sum"
 )sh";
 
+// An agent over the same program: it edits and checks, thinks, times, submits. The prompt holds the
+// conversation.
+constexpr const char* kAgent = R"sh(#!/bin/sh
+prompt=$(cat)
+sum=$(printf '%s' "$prompt" | cksum | cut -d' ' -f1)
+echo "$sum" >> "$1"
+name=$(printf '%s\n' "$prompt" | sed -n 's/^name: //p' | head -n 1)
+fence='```'
+case $(printf '%s\n' "$prompt" | grep -c '^## You answered') in
+0)
+  printf '%stool\n{"tool": "check", "arguments": {"variant": "parent"}}\n%s\n' "$fence" "$fence"
+  printf '<<<<<<< SEARCH\nname: %s\n=======\nname: softmax_fast_%s\n>>>>>>> REPLACE\n' "$name" "$sum" ;;
+1) echo 'Let me think about it.' ;;
+2) printf '%stool\n{"tool": "list_lineage"}\n%s\n%stool\n{"tool": "benchmark", "arguments": {"variant": "d1"}}\n%s\n' \
+  "$fence" "$fence" "$fence" "$fence" ;;
+*) printf '%stool\n{"tool": "submit", "arguments": {"variant": "d1", "note": "another name"}}\n%s\n' "$fence" "$fence" ;;
+esac
+)sh";
+
 // In a fresh process, which has never had threads.
 pid_t in_child(const fs::path& told, const std::function<std::string()>& work) {
   const pid_t pid = fork();
@@ -57,24 +78,22 @@ std::string told_by(const Expected<Outcome>& outcome) {
   return outcome ? outcome->reason : "error: " + outcome.error().message;
 }
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(asking_kill, ScratchFolder)
-
-BOOST_AUTO_TEST_CASE(killed_at_any_instant_no_answer_is_paid_twice_and_no_question_is_lost) {
-  const fs::path run = path() / "run", told = path() / "told";
-  write_text(path() / "model.sh", kModel, true);
+// Kills it again and again, lets it end, and looks at what the record says.
+void killed_at_any_instant(const fs::path& folder, const char* model, const std::string& op) {
+  const fs::path run = folder / "run", told = folder / "told";
+  write_text(folder / "model.sh", model, true);
   Simulation simulation;
   simulation.compile_s = simulation.evaluate_s = 0.003;
   const auto session = [&](const std::string& evaluations) {
     if (fs::exists(run / "run.db"))
       return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
                                    {}, kNever));
-    const Config config = softmax_config(
-        path() / "config",
-        {"models.m={provider: command, command: [\"" + (path() / "model.sh").string() + "\", \"" +
-             (path() / "asked").string() + "\"], prices: {input: 1, output: 1}}",
-         "operators={tune: 1, mutate: 2}", "asking.in_flight=4", "budget.evaluations=" + evaluations});
+    const Config config =
+        softmax_config(folder / "config",
+                       {"models.m={provider: command, command: [\"" + (folder / "model.sh").string() +
+                            "\", \"" + (folder / "asked").string() + "\"], prices: {input: 1, output: 1}}",
+                        "operators={tune: 1, " + op + ": 2}", "asking={in_flight: 4, agent: {steps: 6}}",
+                        "budget.evaluations=" + evaluations});
     return told_by(begin_search(config, run, simulated_surface(simulation), {}, kNever));
   };
   RandomStream stream = stream_of(5, "kills", 0);
@@ -102,7 +121,7 @@ BOOST_AUTO_TEST_CASE(killed_at_any_instant_no_answer_is_paid_twice_and_no_questi
     ++sent[row.call];
     arrived[row.call] += row.state == ExchangeRow::State::arrived;
     killed += row.state == ExchangeRow::State::sent;
-    if (row.used_by != 0) BOOST_TEST(record->individual(row.used_by)->individual.descent.op == "mutate");
+    if (row.used_by != 0) BOOST_TEST(record->individual(row.used_by)->individual.descent.op == op);
   }
   for (const auto& [call, times] : arrived) BOOST_TEST(times == 1, call);
   BOOST_TEST(killed >= 1);  // some were out when it was killed
@@ -127,6 +146,31 @@ BOOST_AUTO_TEST_CASE(killed_at_any_instant_no_answer_is_paid_twice_and_no_questi
                    }),
           &status, 0);
   BOOST_TEST(read_text(told) == "agrees");
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(asking_kill, ScratchFolder)
+
+BOOST_AUTO_TEST_CASE(killed_at_any_instant_no_answer_is_paid_twice_and_no_question_is_lost) {
+  killed_at_any_instant(path(), kModel, "mutate");
+}
+
+BOOST_AUTO_TEST_CASE(killed_amid_the_work_of_agents_no_step_is_paid_and_no_recorded_tool_is_run_twice) {
+  killed_at_any_instant(path(), kAgent, "agent");
+  const auto record = Record::open(path() / "run");
+  int dialogues = 0, longest = 0;
+  for (const AskedOn& asked : asked_questions(*record)) {
+    const auto results = recorded_results(*record, asked.question.number);
+    ++dialogues;
+    for (const auto& [turn, outcomes] : results) {
+      longest = std::max(longest, static_cast<int>(turn));
+      std::set<std::size_t> calls;
+      for (const ToolOutcome& outcome : outcomes) BOOST_TEST(calls.insert(outcome.index).second);
+    }
+  }
+  BOOST_TEST(dialogues > 5);
+  BOOST_TEST(longest >= 3);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

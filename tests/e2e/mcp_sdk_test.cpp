@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "support/npm_packages.hpp"
 #include "support/own_task.hpp"
 
 namespace fs = std::filesystem;
@@ -12,36 +13,11 @@ using namespace cultivar::testing;
 
 namespace {
 
-const fs::path installed = fs::path(CULTIVAR_BIN_DIR) / "../npm/mcp";
-
-// Once for each build folder. No script of a package is run.
-bool is_there(const std::string& package, const std::string& version) {
-  std::error_code ignored;
-  if (fs::exists(installed / "node_modules" / package / "package.json", ignored)) return true;
-  fs::create_directories(installed, ignored);
-  if (!fs::exists(installed / "package.json", ignored))
-    write_text(installed / "package.json", R"({"name": "mcp-clients", "private": true, "type": "module"})");
-  const auto done = run_command({"npm", "install", "--fetch-retries=1", "--fetch-retry-mintimeout=1000",
-                                 "--ignore-scripts", "--no-audit", "--no-fund", package + "@" + version},
-                                {installed, {}, 180.0});
-  return done.exit == 0;
-}
-
-boost::test_tools::assertion_result can_be_had(const std::string& package, const std::string& version) {
-  boost::test_tools::assertion_result result(true);
-  if (run_command({"node", "--version"}).exit != 0) {
-    result = boost::test_tools::assertion_result(false);
-    result.message() << "there is no node";
-  } else if (!is_there(package, version)) {
-    result = boost::test_tools::assertion_result(false);
-    result.message() << "npm cannot install " << package;
-  }
-  return result;
-}
+const fs::path installed = npm_folder("mcp");
 
 boost::test_tools::assertion_result clients_are_here(utf::test_unit_id) {
-  auto sdk = can_be_had("@modelcontextprotocol/sdk", "1.32.2");
-  return sdk ? can_be_had("@modelcontextprotocol/inspector", "0.15.0") : sdk;
+  auto sdk = npm_has("mcp", "@modelcontextprotocol/sdk", "1.32.2");
+  return sdk ? npm_has("mcp", "@modelcontextprotocol/inspector", "0.15.0") : sdk;
 }
 
 struct Served {

@@ -465,6 +465,41 @@ BOOST_AUTO_TEST_CASE(while_no_model_is_to_be_had_the_search_says_why_burns_nothi
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(the_budget_of_one_operator_leaves_its_models_to_the_others) {
+  ChatServer server([](const SeenRequest& seen) {
+    const std::string name = kernel_named_in(first_said(seen));
+    return say("EVIDENCE: | workload | median |\n" +
+               renaming(name, "softmax_fast_" + std::to_string(seen.number)));
+  });
+  // A call may cost at most about 0.17 USD, and costs 0.003: mutate can afford a few, and then no more.
+  const Outcome outcome =
+      begin(with_model(server.url(), "{mutate: {weight: 5, budget: {usd: 0.19}}, critique_repair: 1}",
+                       {"budget.evaluations=24", "asking={in_flight: 2}", "portfolio.learn=false"}),
+            unhurried());
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(events("trouble", "operator mutate asks no more in this session: over_budget") == 1);
+  BOOST_TEST(events("trouble", "is asked no more") == 0);
+  const auto mutate = record().summary().models.at("m").at("operators").at("mutate");
+  BOOST_TEST(mutate.at("usd").get<double>() <= 0.19);
+  BOOST_TEST(mutate.at("calls").get<int>() >= 2);
+  BOOST_TEST(by_operator()["critique_repair"] > by_operator()["mutate"]);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_model_of_which_nothing_can_be_used_is_not_paid_without_end) {
+  ChatServer server([](const SeenRequest&) { return say("Once upon a time there was a kernel."); });
+  const Outcome outcome = begin(
+      with_model(server.url(), "{tune: 1, mutate: 99}",
+                 {"budget.evaluations=30", "asking={in_flight: 2, resamples: 0}", "portfolio.learn=false"}),
+      unhurried());
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(events("trouble", "model m is asked no more in this session: 30 questions in a row") == 1);
+  BOOST_TEST(server.seen().size() >= 30U);
+  BOOST_TEST(server.seen().size() <= 31U);  // one more may have been out
+  BOOST_TEST(by_operator()["tune"] == 28);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(the_budget_of_one_model_leaves_the_others_and_the_knobs_at_work) {
   ChatServer server(renamer());
   std::vector<std::string> overrides =

@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "models: {me: {provider: mailbox, folder: mail}, a: {provider: openai, model: m, prices: {input: 1, "
       "output: 2}}}\n"
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
-      "operators: {tune: 1.5, mutate: {weight: 2, models: [a]}, crossover: 1}\n"
+      "operators: {tune: 1.5, mutate: {weight: 2, models: [a], budget: {usd: 1.5, tokens: 900}}, crossover: "
+      "1}\n"
       "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
       "500}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
@@ -62,6 +63,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
   BOOST_TEST(c.budget.models.usd.value() == 2.5);
   BOOST_TEST(c.operators.at(1).models == std::vector<std::string>{"a"}, boost::test_tools::per_element());
+  BOOST_TEST(c.operators.at(1).budget.usd.value() == 1.5);
+  BOOST_TEST(c.operators.at(1).budget.tokens.value() == 900);
+  BOOST_TEST(!c.operators.at(2).budget.usd.has_value());
   BOOST_TEST(c.operators.at(2).models == (std::vector<std::string>{"me", "a"}),
              boost::test_tools::per_element());
   BOOST_TEST(c.portfolio.learn);
@@ -141,11 +145,18 @@ BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
   BOOST_TEST(contains(complaint(*this, kLeast + "asking: {in_flight: 2}\n"), "nobody is asked"));
   const std::string models = "models: {me: {provider: mailbox, folder: mail}}\n";
   BOOST_TEST(
-      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\n"), "not part of this version"));
+      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\nasking: {agent: {steps: 1}}\n"),
+               "must be between 2 and"));
   BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {mutate: {models: [mee]}}\n"),
                       "did you mean 'me'"));
   BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {models: [me]}}\n"),
                       "asks no language model"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {budget: {usd: 1}}}\n"),
+                      "spends nothing"));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "models: {a: {provider: openai, model: m}}\noperators: {mutate: "
+                                         "{budget: {usd: 1}}}\n"),
+               "add prices"));
   BOOST_TEST(
       contains(complaint(*this, kLeast + "models: {a: {provider: opena}}\n"), "did you mean 'openai'"));
   BOOST_TEST(contains(complaint(*this, kLeast + "holdout: cpu_quick\n"), "holdout"));

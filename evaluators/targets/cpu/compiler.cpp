@@ -12,6 +12,7 @@
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/targets/sandbox.hpp"
+#include "evaluators/variant/source_files.hpp"
 #include "evaluators/worker/process.hpp"
 
 namespace cultivar {
@@ -119,6 +120,20 @@ struct CpuCompiler::State {
   std::atomic<std::size_t> compilations{0};
 
   static Expected<FileWalls> no_walls() { return failure("landlock", "bubblewrap does it"); }
+  // The variant's files, in a folder where nothing else is.
+  void write_source(const fs::path& folder, std::string_view source) const {
+    const SourceFiles files = split_source(source);
+    const auto write = [&](std::string_view name, std::string_view text) {
+      if (auto written = write_file_durably(folder / name, text); !written)
+        throw MissingError(cannot_write(options.cache, written.error()));
+    };
+    std::error_code error;
+    fs::create_directories(folder, error);
+    write("variant.cpp", files.main);
+    for (const HeaderFile& header : files.headers)
+      if (header_name_trouble(header.name).empty()) write(header.name, header.text);  // lint has seen to it
+  }
+
   // The compiler, its headers and libraries, and the variant's own folder.
   Expected<FileWalls> walls_around(const fs::path& folder) const {
     return FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", folder,
@@ -134,7 +149,7 @@ struct CpuCompiler::State {
     const auto walls = sandbox.usable() || options.trusted ? no_walls() : walls_around(folder);
     const fs::path out_inside = sandbox.usable() ? fs::path("/out") : out;
     if (sandbox.usable()) {
-      std::vector<SandboxMount> mounts{{folder / "variant.cpp", "/src/variant.cpp"}, {out, "/out", true}};
+      std::vector<SandboxMount> mounts{{folder / "src", "/src"}, {out, "/out", true}};
       // A compiler outside /usr (an environment of its own) is brought in with its tree.
       if (const auto real = fs::canonical(program); !real.string().starts_with("/usr/"))
         mounts.push_back({real.parent_path().parent_path(), real.parent_path().parent_path()});
@@ -143,7 +158,7 @@ struct CpuCompiler::State {
                                    "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
     } else {
       if (walls) process.walls = &*walls;
-      process.folder = folder;
+      process.folder = folder / "src";
       process.environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8",
                                                      "TMPDIR=" + out.string()};
     }
@@ -238,8 +253,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
-  if (auto written = write_file_durably(folder.path() / "variant.cpp", variant.source); !written)
-    throw MissingError(cannot_write(s.options.cache, written.error()));
+  s.write_source(folder.path() / "src", variant.source);
   Binary binary;
   binary.macros = macros;
   if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log); !done)

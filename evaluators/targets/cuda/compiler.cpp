@@ -14,6 +14,7 @@
 #include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/toolkit.hpp"
 #include "evaluators/targets/sandbox.hpp"
+#include "evaluators/variant/source_files.hpp"
 #include "evaluators/worker/process.hpp"
 
 namespace cultivar {
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
 // What passed an older screen is looked at again: raise this whenever the screen refuses more.
-constexpr int screen_version = 3;
+constexpr int screen_version = 4;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
@@ -268,6 +269,13 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
                   "Without bubblewrap and without Landlock the compiler can read all of this user's files: "
                   "include the toolkit's own headers by their plain names alone, as in <cuda_bf16.h>, or "
                   "install bubblewrap.");
+  // Its headers are found before all others, also where the toolkit's own look for theirs.
+  for (const HeaderFile& header : split_source(variant.source).headers)
+    for (const fs::path& include : s.toolkit.includes)
+      if (std::error_code ignored; fs::exists(include / header.name, ignored))
+        return fail(
+            Stage::screen, fmt::format("its header {} has the name of one of the toolkit's", header.name),
+            "Give the header another name, in its marker line, in `headers` and where it is included.");
   const CompileFolder folder(s.options.cache / "tmp");
   if (auto written = write_file_durably(folder.path() / "variant.cu", variant.source); !written)
     return fail(Stage::compile, "the cache folder cannot be written", written.error().message);

@@ -32,17 +32,30 @@ std::size_t ptx_line(std::string_view line) {
   return std::strtoul(std::string(line.substr(at + 7, 10)).c_str(), nullptr, 10);
 }
 
-// The line of the source that a line of PTX was made from; 0: unknown.
-std::size_t source_line(const std::vector<std::string_view>& ptx, std::size_t line) {
+// The name in `.file N "..."`, of a variant's own file; empty: there is none, or it is a toolkit's.
+std::string_view own_file(const std::vector<std::string_view>& ptx, unsigned long number) {
+  for (const std::string_view line : ptx) {
+    const std::size_t at = line.find(".file"), begin = line.find('"'), end = line.rfind('"');
+    if (at == line.npos || begin == end) continue;
+    if (std::strtoul(std::string(line.substr(at + 5, begin - at - 5)).c_str(), nullptr, 10) != number)
+      continue;
+    const std::string_view path = line.substr(begin + 1, end - begin - 1);
+    return contains(path, "/include/") ? std::string_view() : path.substr(path.rfind('/') + 1);
+  }
+  return {};
+}
+
+// The place in the source that a line of PTX was made from: "variant.cu(12)"; empty: unknown.
+std::string source_place(const std::vector<std::string_view>& ptx, std::size_t line) {
   for (std::size_t i = line; i > 0; --i) {
     const std::size_t at = ptx[i - 1].find(".loc");
     if (at == std::string_view::npos) continue;
     const std::string numbers(ptx[i - 1].substr(at + 4));
     char* end = nullptr;
-    if (std::strtoul(numbers.c_str(), &end, 10) != 1) continue;  // another file than the source
-    return std::strtoul(end, nullptr, 10);
+    const std::string_view file = own_file(ptx, std::strtoul(numbers.c_str(), &end, 10));
+    if (!file.empty()) return fmt::format("{}({})", file, std::strtoul(end, nullptr, 10));
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -67,9 +80,8 @@ std::string repair_words(std::string_view log, std::string_view ptx, std::size_t
       continue;
     if (shown.empty()) words += "\nThe lines of PTX that it names:\n";
     shown.push_back(number);
-    const std::size_t source = source_line(code, number);
-    words += fmt::format("  {}:{}{}\n", number, code[number - 1],
-                         source == 0 ? "" : fmt::format("    // variant.cu({})", source));
+    const std::string source = source_place(code, number);
+    words += fmt::format("  {}:{}{}\n", number, code[number - 1], source.empty() ? "" : "    // " + source);
   }
   return words;
 }

@@ -8,8 +8,8 @@ namespace cultivar {
 
 // The first error in one line: "variant.cu(12): error: ...".
 std::string first_error(std::string_view log);
-// The log; ptxas names lines of PTX that nobody has seen, so each of those follows, with the line of the
-// source it comes from.
+// The log; ptxas names lines of PTX that nobody has seen, so each of those follows, with the file and
+// line of the source it comes from.
 std::string repair_words(std::string_view log, std::string_view ptx, std::size_t most_bytes);
 // Without the lines that differ from one compile to the next.
 std::string without_times(std::string_view log);

@@ -2,12 +2,29 @@
 
 #include <algorithm>
 
+#include "evaluators/variant/source_files.hpp"
+
 namespace cultivar {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A backslash at the end of a line, blanks behind it too, makes one line of two.
+// <cuda_bf16.h> or "cuda/barrier": a plain relative name that is in one of the folders, or the variant's own.
+bool is_of(std::string_view rest, const std::vector<fs::path>& folders, const SourceFiles& own) {
+  if (rest.empty() || (rest.front() != '<' && rest.front() != '"')) return false;
+  const std::size_t end = rest.find(rest.front() == '<' ? '>' : '"', 1);
+  if (end == rest.npos) return false;
+  const fs::path name(std::string(rest.substr(1, end - 1)));
+  if (std::any_of(own.headers.begin(), own.headers.end(), [&](const auto& h) { return h.name == name; }))
+    return true;
+  if (name.is_absolute() || std::find(name.begin(), name.end(), fs::path("..")) != name.end()) return false;
+  std::error_code ignored;
+  return std::any_of(folders.begin(), folders.end(),
+                     [&](const fs::path& folder) { return fs::is_regular_file(folder / name, ignored); });
+}
+
+}  // namespace
+
 std::string spliced(std::string_view source) {
   std::string text;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -23,21 +40,8 @@ std::string spliced(std::string_view source) {
   return text;
 }
 
-// <cuda_bf16.h> or "cuda/barrier": a plain relative name that is in one of the folders.
-bool is_of(std::string_view rest, const std::vector<fs::path>& folders) {
-  if (rest.empty() || (rest.front() != '<' && rest.front() != '"')) return false;
-  const std::size_t end = rest.find(rest.front() == '<' ? '>' : '"', 1);
-  if (end == rest.npos) return false;
-  const fs::path name(std::string(rest.substr(1, end - 1)));
-  if (name.is_absolute() || std::find(name.begin(), name.end(), fs::path("..")) != name.end()) return false;
-  std::error_code ignored;
-  return std::any_of(folders.begin(), folders.end(),
-                     [&](const fs::path& folder) { return fs::is_regular_file(folder / name, ignored); });
-}
-
-}  // namespace
-
 std::string include_beyond(std::string_view source, const std::vector<fs::path>& folders) {
+  const SourceFiles files = split_source(source);
   const std::string text = spliced(source);
   // Other spellings of #, and what asks for files in the middle of a line.
   for (const std::string_view odd : {"%:", "?\?=", "__has_include", "__has_embed"})
@@ -52,7 +56,8 @@ std::string include_beyond(std::string_view source, const std::vector<fs::path>&
       if (!rest.starts_with(word)) continue;
       const std::string_view behind = rest.substr(word.size());
       const std::size_t name = behind.find_first_not_of(" \t");
-      if (word != "include" || name == behind.npos || !is_of(behind.substr(name), folders)) return shown;
+      if (word != "include" || name == behind.npos || !is_of(behind.substr(name), folders, files))
+        return shown;
       break;
     }
   }

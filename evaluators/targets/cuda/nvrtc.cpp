@@ -109,10 +109,17 @@ std::vector<int> Nvrtc::architectures() const {
 }
 
 Nvrtc::Result Nvrtc::compile(const std::string& source, const std::string& name,
+                             const std::vector<Header>& headers,
                              const std::vector<std::string>& options) const {
   Result result;
   Entries::Program program = nullptr;
-  if (const auto status = entries_->create(&program, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+  std::vector<const char*> texts, names;
+  for (const Header& header : headers) {
+    texts.push_back(header.text.c_str());
+    names.push_back(header.name.c_str());
+  }
+  if (const auto status = entries_->create(&program, source.c_str(), name.c_str(),
+                                           static_cast<int>(headers.size()), texts.data(), names.data());
       status != 0) {
     result.log = fmt::format("nvrtcCreateProgram: {}\n", entries_->error_string(status));
     return result;

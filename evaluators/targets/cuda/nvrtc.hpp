@@ -28,8 +28,12 @@ class Nvrtc {  // one compile at a time
     std::string log;         // errors and warnings of the compiler and of ptxas
     std::string cubin, ptx;  // as far as it came
   };
-  // `name`: what messages call the source.
-  Result compile(const std::string& source, const std::string& name,
+  struct Header {
+    std::string name, text;
+  };
+  // `name`: what messages call the source. The headers are in no folder: they are found by their names alone,
+  // before any file.
+  Result compile(const std::string& source, const std::string& name, const std::vector<Header>& headers,
                  const std::vector<std::string>& options) const;
 
  private:

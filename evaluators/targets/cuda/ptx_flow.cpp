@@ -153,8 +153,10 @@ class Flow {
   }
 
   void escape(const Names& variables, const PtxStatement& s) {
-    const std::string line =
-        s.line != 0 && s.file == ptx_.source_file ? fmt::format("line {}: ", s.line) : "";
+    const std::string_view file = ptx_.file_of(s);
+    const std::string line = s.line == 0 || file.empty() ? ""
+                             : file == "variant.cu"      ? fmt::format("line {}: ", s.line)
+                                                         : fmt::format("{}:{}: ", file, s.line);
     for (const std::string_view v : variables)
       written_.try_emplace(v, fmt::format("{}its address goes into '{}'", line, s.spelled_opcode()));
   }

@@ -193,7 +193,9 @@ class Reader {
       ++at_;
       const auto index = number();
       if (!index || !next_is(Kind::string)) return trouble("a .file without number and name");
-      if (tokens_[at_].text.ends_with("variant.cu\"")) into.source_file = *index;
+      std::string_view name = tokens_[at_].text;
+      name.remove_suffix(name.ends_with('"') ? 1 : 0);
+      into.files[*index] = name.substr(name.find_last_of("/\"") + 1);
       ++at_;
       while (sign(0, ",")) {  // time and size
         ++at_;

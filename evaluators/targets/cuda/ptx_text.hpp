@@ -3,6 +3,7 @@
 // never passed over.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,14 @@ struct PtxStatement {
 };
 
 struct Ptx {
-  std::vector<PtxStatement> statements;  // in order; braces, labels and debug data are left out
-  unsigned source_file = 0;              // the number of variant.cu among its `.file`s; 0: not named
+  std::vector<PtxStatement> statements;        // in order; braces, labels and debug data are left out
+  std::map<unsigned, std::string_view> files;  // by number in `.loc`: names without their folders
+
+  // "variant.cu"; empty: not named.
+  std::string_view file_of(const PtxStatement& s) const {
+    const auto found = files.find(s.file);
+    return found == files.end() ? std::string_view() : found->second;
+  }
 };
 
 // The result refers to `text`. Error: what ptxas might read otherwise than we do.

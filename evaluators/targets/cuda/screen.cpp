@@ -11,7 +11,9 @@
 #include <set>
 
 #include "evaluators/targets/cuda/diagnostics.hpp"
+#include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -78,8 +80,28 @@ bool is_clock(std::string_view name) {
   return name.starts_with("%clock") || name.starts_with("%globaltimer") || name.starts_with("%pm");
 }
 
+// Could a directive say that lines are of another file? `#line 1 "x"`, `# 1 "x"`, or what cannot be told.
+bool may_name_lines(std::string_view source) {
+  const std::string text = spliced(source);
+  for (const std::string_view odd : {"%:", "?\?=", "?\?/"})  // other spellings of # and of a spliced line
+    if (contains(text, odd)) return true;
+  for (std::size_t hash = text.find('#'); hash != text.npos; hash = text.find('#', hash + 1)) {
+    // "// tile #1" is none: nothing but blanks and comments stand before a directive.
+    const std::string_view before = std::string_view(text).substr(0, hash);
+    const std::string_view on_its_line = before.substr(before.find_last_of("\r\n") + 1);
+    if (on_its_line.find_first_not_of(" \t\v\f") != text.npos && !contains(on_its_line, "*/")) continue;
+    const std::size_t begin = std::min(text.find_first_not_of(" \t\v\f\r", hash + 1), text.size());
+    const std::string_view rest = std::string_view(text).substr(begin);
+    if (rest.starts_with("line") || rest.starts_with("/*") ||
+        (!rest.empty() && rest.front() >= '0' && rest.front() <= '9'))
+      return true;
+  }
+  return false;
+}
+
 // Special registers that tell the time or count what runs. The toolkit's own headers may ask the time where
-// the source does not: cuda::barrier waits with longer and longer pauses.
+// the source does not: cuda::barrier waits with longer and longer pauses. What lies in a header of the
+// variant is its own.
 ScreenVerdict screen_clocks(std::string_view text, std::string_view source) {
   if (!contains(text, "%clock") && !contains(text, "%globaltimer") && !contains(text, "%pm")) return {};
   const auto refusal = [](std::string_view which) {
@@ -89,13 +111,18 @@ ScreenVerdict screen_clocks(std::string_view text, std::string_view source) {
         "what reads %clock, %clock64, %globaltimer or %pm0 to %pm7 in inline assembly."};
   };
   const bool asks = contains(source, "clock") || contains(source, "globaltimer") ||
-                    contains(source, "chrono") || contains(source, "#line");
+                    contains(source, "chrono") || may_name_lines(source);
+  const SourceFiles files = split_source(source);
   const auto ptx = read_ptx(text);
   if (!ptx) return refusal("in assembly that cannot be followed");
+  const auto own = [&](std::string_view name) {
+    return name.empty() || name == "variant.cu" ||
+           std::any_of(files.headers.begin(), files.headers.end(),
+                       [&](const HeaderFile& header) { return header.name == name; });
+  };
   for (const PtxStatement& s : ptx->statements)
     for (const PtxToken& t : s.tokens) {
-      const bool of_a_header =
-          s.file != 0 && s.file != ptx->source_file && t.text.starts_with("%globaltimer");
+      const bool of_a_header = !own(ptx->file_of(s)) && t.text.starts_with("%globaltimer");
       if (t.kind == PtxToken::Kind::name && is_clock(t.text) && (asks || !of_a_header))
         return refusal(t.text);
     }
@@ -147,7 +174,7 @@ ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
               "Kernels are launched by the manifest alone: name every one under `launch`, in order."};
   if (externals.empty()) return {};
   return {fmt::format("it calls {}, which is not in the source", fmt::join(externals, ", ")),
-          "A variant is one file and is linked with nothing: define it there."};
+          "A variant is linked with nothing: define it in its source or its headers."};
 }
 
 // Not what a source's own #warning or #error puts into the log.
@@ -279,7 +306,8 @@ ScreenVerdict screen_errors(std::string_view log) {
   for (const std::string_view line : lines_of(log)) {
     const std::size_t error = line.find("): error: ");
     const std::string_view said = error == line.npos ? std::string_view() : line.substr(error + 10);
-    if (line.starts_with("variant.cu(") && !said.starts_with("#error") &&
+    const std::string_view file = line.substr(0, line.find('('));
+    if ((file == "variant.cu" || header_name_trouble(file).empty()) && !said.starts_with("#error") &&
         !said.starts_with("static assertion") &&
         (contains(said, "device-side kernel launch") ||
          contains(said, "kernel launch from __device__ or __global__ functions")))

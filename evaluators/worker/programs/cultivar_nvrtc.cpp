@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "evaluators/targets/cuda/nvrtc.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace {
 
@@ -29,7 +30,11 @@ int compile(const cultivar::Nvrtc& nvrtc, const std::filesystem::path& source,
   std::ifstream in(source, std::ios::binary);
   if (!in) return missing(source.string() + ": cannot be read");
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  const auto result = nvrtc.compile(text, source.filename().string(), options);
+  const auto files = cultivar::split_source(text);
+  std::vector<cultivar::Nvrtc::Header> headers;
+  for (const auto& header : files.headers)
+    headers.push_back({std::string(header.name), std::string(header.text)});
+  const auto result = nvrtc.compile(std::string(files.main), source.filename().string(), headers, options);
   for (const auto& [name, contents] : {std::pair{"variant.log", &result.log},
                                        {"variant.ptx", &result.ptx},
                                        {"variant.cubin", &result.cubin}}) {

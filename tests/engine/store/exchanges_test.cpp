@@ -6,6 +6,7 @@
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/schema.hpp"
+#include "engine/store/tool_results.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -54,13 +55,14 @@ struct Run : TemporaryFolder {
     return a;
   }
   // As a program of version 1 left it.
-  void make_old() {
+  void make_old(int version = 1) {
     store.reset();
     journal.reset();
     SQLite::Database db(folder.database().string(), SQLite::OPEN_READWRITE);
-    db.exec("DROP TABLE exchanges");
-    db.exec("DROP TABLE requests");
-    db.exec("PRAGMA user_version = 1");
+    db.exec("DROP TABLE tool_results");
+    if (version == 1) db.exec("DROP TABLE exchanges");
+    if (version == 1) db.exec("DROP TABLE requests");
+    db.exec("PRAGMA user_version = " + std::to_string(version));
   }
   RunFolder folder;
   std::optional<Journal> journal;
@@ -156,6 +158,43 @@ BOOST_AUTO_TEST_CASE(a_run_of_the_first_format_is_read_and_brought_up_to_date) {
   open();
   BOOST_TEST(store->arrived(send("a", "x"), answer("y"), 0.5).has_value());
   BOOST_TEST(Record::open(folder.path())->events(10).size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(what_tools_gave_is_kept_whole_is_read_in_order_and_outlives_damage) {
+  ToolOutcome check;
+  check.index = 1;
+  check.tool = "check";
+  check.text = "d1 is right.\nThe device was used.";
+  check.device_s = 0.125;
+  check.drafts = {
+      {"d1", "a source", {{"BLOCK", std::int64_t{64}}, {"LAYOUT", std::string("packed")}}, "parent"}};
+  ToolOutcome submit = check;
+  submit.tool = "submit";
+  submit.drafts.clear();
+  submit.handed_over = HandedOver{"a source", {{"BLOCK", std::int64_t{64}}}, "why it helps"};
+  make_old(2);  // as the version before this one left it
+  {
+    const auto old = Record::open(folder.path());
+    BOOST_TEST_REQUIRE(old.has_value());
+    BOOST_TEST(recorded_results(*old, 7).empty());
+    BOOST_TEST(tool_use(*old).empty());
+  }
+  auto again = Journal::open(folder);
+  BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
+  journal.emplace(std::move(*again));
+  BOOST_TEST(journal->step(1.0, [&](Step& step) { step.tool_result(7, 0, check); }).has_value());
+  BOOST_TEST_REQUIRE(make_checkpoint(folder, 3).has_value());
+  BOOST_TEST(journal->step(2.0, [&](Step& step) { step.tool_result(7, 2, submit); }).has_value());
+  journal.reset();
+  again = Journal::open(folder, "said to be damaged");
+  BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
+  journal.emplace(std::move(*again));
+  const auto results = recorded_results(journal->record(), 7);
+  BOOST_TEST_REQUIRE(results.size() == 2U);
+  BOOST_TEST((results.at(0).at(0) == check));
+  BOOST_TEST((results.at(2).at(0) == submit));
+  BOOST_TEST(recorded_results(journal->record(), 8).empty());
+  BOOST_TEST(tool_use(journal->record()).at("check").at("device_s").get<double>() == 0.125);
 }
 
 BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damaged_run) {

@@ -57,7 +57,7 @@ std::set<int> lines_of(const Code& code, const std::string& function) {
   const CubinKernel* kernel = code.cubin.kernel(function);
   BOOST_REQUIRE(kernel != nullptr);
   for (std::uint64_t offset = 0; offset < kernel->code_bytes; offset += 16)
-    if (const auto line = code.lines.in_file(function, offset, "variant.cu")) lines.insert(line->line);
+    if (const auto line = code.lines.in_files(function, offset, {"variant.cu"})) lines.insert(line->line);
   return lines;
 }
 
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(what_lies_in_a_header_belongs_to_the_line_that_called_it) {
     const auto chain = code.lines.at("k", offset);
     if (chain.empty() || chain.front().file == "variant.cu") continue;
     in_header = true;
-    const auto line = code.lines.in_file("k", offset, "variant.cu");
+    const auto line = code.lines.in_files("k", offset, {"variant.cu"});
     BOOST_REQUIRE(line.has_value());
     BOOST_TEST(line->line == 4);
   }

@@ -179,4 +179,18 @@ BOOST_AUTO_TEST_CASE(random_changes_come_out_as_they_were_meant) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_headers_lines_are_edited_like_the_main_files_and_a_whole_source_may_have_headers) {
+  const std::string both =
+      kSource + "//// file: a.hpp ////\n#pragma once\nint a;\n//// file: b.hpp ////\n#pragma once\nint b;\n";
+  std::string changed = both;
+  changed.replace(changed.find("int b;"), 6, "int c;");
+  BOOST_TEST(edited(block("int b;\n", "int c;\n"), both) == changed);
+  // The same line in two headers is meant only with one around it.
+  const std::string twice = edited(block("#pragma once\n", ""), both);
+  BOOST_TEST(twice.find("stand in 2 places") != std::string::npos, twice);
+  BOOST_TEST(edited(block("//// file: b.hpp ////\n#pragma once\n", "//// file: b.hpp ////\n"), both)
+                 .find("////\nint b;") != std::string::npos);
+  BOOST_TEST(edited("```cpp\n" + both + "```\n") == both);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

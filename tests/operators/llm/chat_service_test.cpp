@@ -164,6 +164,69 @@ BOOST_AUTO_TEST_CASE(faults_are_tried_again_and_cost_what_they_cost) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_fault_in_every_protocol_is_paid_as_recorded_and_followed_by_the_answer) {
+  struct Fault {
+    std::string name;
+    std::function<Reply(const std::string& some)> reply;  // `some`: the events of an answer
+    bool costs, burns;                                    // the provider has worked; an attempt is spent
+  };
+  const auto status = [](int code, const std::vector<std::string>& headers = {}) {
+    return [=](const std::string&) { return status_reply(code, "{}", headers); };
+  };
+  const std::vector<Fault> faults{
+      {"429 in 0.1 s", status(429, {"Retry-After: 0.1"}), false, false},
+      {"429", status(429), false, false},
+      {"402", status(402), false, false},
+      {"500", status(500), false, true},
+      {"529", status(529), false, true},
+      {"stall", [](const std::string& some) { return event_stream(some.substr(0, 400)).stall(); }, true,
+       true},
+      {"cut", [](const std::string& some) { return event_stream(some.substr(0, 400)); }, true, true},
+      {"reset", [](const std::string& some) { return event_stream(some.substr(0, 400)).reset(); }, true,
+       true},
+      {"garbage", [](const std::string&) { return event_stream("data: {{{\n\n"); }, true, true},
+      {"wrong JSON", [](const std::string&) { return status_reply(200, R"({"answer": [1]})"); }, true, true},
+      {"silence", [](const std::string&) { return Reply().stall(); }, true, true},
+  };
+  for (const Spoken& spoken : protocols())
+    for (const Fault& fault : faults) {
+      const std::string which = spoken.provider + (": " + fault.name);
+      log.rows.clear();
+      configs.clear();
+      const std::string some = spoken.events("words of an answer that are cut", kUsage, {});
+      ChatServer server([&](const SeenRequest& seen) {
+        if (seen.number <= 2) return fault.reply(some);
+        return event_stream(spoken.events("fine", kUsage, {})).in_pieces(100, 0.005);  // slowly
+      });
+      ModelConfig& config = add("a", server.url());
+      config.provider = spoken.provider;
+      config.timeouts = {2.0, 0.5, 0.5, 20.0};
+      config.retry.first_wait_s = 0.02;
+      config.retry.attempts = fault.burns ? 3 : 1;
+      start();
+      const ServedResult result = ask();
+      BOOST_TEST_REQUIRE(result.has_value(), which << ": " << words_of(result));
+      BOOST_TEST(result->answer.text == "fine");
+      BOOST_TEST(server.seen().size() == 3U, which);
+      BOOST_TEST_REQUIRE(log.rows.size() == 3U, which);
+      BOOST_TEST(log.rows[2].sent.attempt == (fault.burns ? 3 : 1), which);
+      double lost = 0.0;
+      for (std::size_t i = 0; i < 2; ++i) {
+        BOOST_TEST((log.rows[i].usd > 0.0) == fault.costs, which);
+        lost += log.rows[i].usd;
+      }
+      const double uncached = spoken.provider == std::string("anthropic") ? 100 : 60;
+      BOOST_TEST(near(result->usd, 1e-6 * (uncached * 2.0 + 40 * 0.2 + 25 * 10.0)), which);
+      BOOST_TEST(soon([&] { return service->state().spent.calls == 3; }), which);
+      const ChatServiceState state = service->state();
+      BOOST_TEST(state.spent.failed == 2, which);
+      BOOST_TEST(near(state.spent.usd, result->usd + lost), which);
+      BOOST_TEST(near(state.spent.uncertain_usd, lost), which);
+      BOOST_TEST(state.reserved_usd == 0.0, which);
+      service.reset();
+    }
+}
+
 BOOST_AUTO_TEST_CASE(attempts_are_bounded) {
   ChatServer server([](const SeenRequest&) { return status_reply(500, "{}"); });
   add("a", server.url()).retry.attempts = 3;
@@ -331,6 +394,20 @@ BOOST_AUTO_TEST_CASE(a_hard_cap_is_never_passed_by_calls_in_flight) {
   const ServedResult none = ask("another");
   BOOST_TEST_REQUIRE(!none.has_value());
   BOOST_TEST((none.error().kind == Kind::over_budget));
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_that_makes_more_of_a_prompt_than_expected_is_reckoned_with_from_then_on) {
+  // A token a byte is what tiny vocabularies come to.
+  ChatServer server([](const SeenRequest&) { return event_stream(openai_events("x", {1000, 0, 0, 1, 0})); });
+  add("a", server.url()).max_output_tokens = 10;
+  caps.run.tokens = 3700;
+  start();
+  const std::string text(970, 'p');
+  int answered = 0;
+  for (int i = 0; i < 6; ++i) answered += ask(text + std::to_string(i)).has_value();
+  BOOST_TEST(answered == 3);  // a fourth was expected to fit by its bytes, and would not
+  BOOST_TEST(soon([&] { return service->state().in_flight == 0; }));
+  BOOST_TEST(service->state().spent.usage.total() <= 3700);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_over_its_cap_passes_the_call_to_its_fallback) {

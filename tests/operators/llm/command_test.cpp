@@ -211,9 +211,12 @@ BOOST_AUTO_TEST_CASE(a_model_that_goes_takes_its_programs_with_it) {
   BOOST_TEST(cancelled.load() == 5);
 }
 
-BOOST_AUTO_TEST_CASE(tools_are_refused) {
-  request.tools.push_back({"compile", "", nlohmann::json::object()});
-  CHECK_KIND(ask("cat"), Kind::bad_request);
+BOOST_AUTO_TEST_CASE(tools_stand_in_the_prompt_with_how_they_are_called) {
+  request.tools.push_back({"compile", "Compiles a source.", nlohmann::json::object()});
+  const ChatResult answer = ask("cat");
+  BOOST_TEST_REQUIRE(answer.has_value(), words_of(answer));
+  BOOST_TEST(answer->text.find("## Tool `compile`\n\nCompiles a source.") != std::string::npos);
+  BOOST_TEST(answer->text.find("```tool\n{\"tool\": \"NAME\"") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_program_hid_in_a_session_of_its_own_ends_with_the_call) {

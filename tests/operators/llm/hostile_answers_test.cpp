@@ -104,6 +104,13 @@ BOOST_AUTO_TEST_CASE(arguments_that_nest_without_end_are_no_arguments) {
 BOOST_AUTO_TEST_CASE(a_mailbox_answer_that_nests_without_end_is_refused_in_words) {
   const auto answer = read_mailbox_answer("{\"tool_calls\": " + nested(400'000) + "}", true, question("x"));
   BOOST_TEST_REQUIRE(!answer.has_value());
+  ChatRequest offering = question("x");
+  offering.tools.push_back({"check", "does", {{"type", "object"}}});
+  const std::string call =
+      "```tool\n{\"tool\": \"check\", \"arguments\": {\"a\": " + nested(400'000) + "}}\n```\n";
+  const auto text = read_mailbox_answer(call, false, offering);
+  BOOST_TEST_REQUIRE(!text.has_value());
+  BOOST_TEST(text.error().message.find("deeper than 64 levels") != std::string::npos, text.error().message);
   BOOST_TEST(answer.error().message.find("deeper than 64 levels") != std::string::npos,
              answer.error().message);
 }

@@ -180,16 +180,17 @@ BOOST_AUTO_TEST_CASE(a_status_is_an_error_of_its_kind_and_costs_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(retry_after_is_passed_on) {
-  const Spoken& openai = protocols().front();
-  BOOST_TEST(against(openai, status_reply(429, "{}", {"Retry-After: 17"})).error().retry_after_s.value() ==
-             17.0);
-  BOOST_TEST(
-      against(openai, status_reply(429, "{}", {"retry-after-ms: 250"})).error().retry_after_s.value() ==
-      0.25);
-  BOOST_TEST(!against(openai, status_reply(429, "{}")).error().retry_after_s.has_value());
-  const ChatResult ages = against(openai, status_reply(429, "{}", {"Retry-After: 100000000000000000000"}));
-  BOOST_TEST(ages.error().message.find("asks to be left alone for days") != std::string::npos,
-             ages.error().message);
+  for (const Spoken& spoken : protocols()) {
+    const auto told = [&](const std::vector<std::string>& headers) {
+      return against(spoken, status_reply(429, "{}", headers)).error().retry_after_s;
+    };
+    BOOST_TEST(told({"Retry-After: 17"}).value() == 17.0);
+    BOOST_TEST(told({"retry-after-ms: 250"}).value() == 0.25);
+    BOOST_TEST(!told({}).has_value());
+    const ChatResult ages = against(spoken, status_reply(429, "{}", {"Retry-After: 100000000000000000000"}));
+    BOOST_TEST(ages.error().message.find("asks to be left alone for days") != std::string::npos,
+               ages.error().message);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_the_server_repeats_is_in_no_message_and_no_answer) {
@@ -253,19 +254,21 @@ BOOST_AUTO_TEST_CASE(a_server_that_says_nothing_ends_after_the_first_byte_time) 
 }
 
 BOOST_AUTO_TEST_CASE(a_body_that_drips_for_ever_ends_after_the_total_time) {
-  const Spoken& openai = protocols().front();
-  Reply reply = event_stream(openai_events(kText, kUsage));
-  reply.in_pieces(4, 0.05);
-  CHECK_KIND(against(openai, reply, {2, 5, 5, 0.8}), Kind::timeout_total);
+  for (const Spoken& spoken : protocols()) {
+    Reply reply = event_stream(spoken.events(kText, kUsage, {}));
+    reply.in_pieces(4, 0.05);
+    CHECK_KIND(against(spoken, reply, {2, 5, 5, 0.8}), Kind::timeout_total);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_body_is_an_answer_all_the_same) {
-  const Spoken& openai = protocols().front();
-  Reply reply = event_stream(openai_events("slowly does it", kUsage));
-  reply.in_pieces(300, 0.1);
-  const ChatResult result = against(openai, reply, {2, 2, 1, 20});
-  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
-  BOOST_TEST(result->text == "slowly does it");
+  for (const Spoken& spoken : protocols()) {
+    Reply reply = event_stream(spoken.events("slowly does it", kUsage, {}));
+    reply.in_pieces(300, 0.1);
+    const ChatResult result = against(spoken, reply, {2, 2, 1, 20});
+    BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+    BOOST_TEST(result->text == "slowly does it");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_stream_that_is_cut_anywhere_is_never_an_answer) {
@@ -372,7 +375,8 @@ BOOST_AUTO_TEST_CASE(a_huge_answer_is_given_up_at_the_bound) {
     for (int i = 0; i < 200; ++i) reply.then(std::string(65536, 'x'));
     return reply;
   });
-  CHECK_KIND(ask(model_at(endless.url(), "anthropic")), Kind::too_large);
+  for (const Spoken& spoken : protocols())
+    CHECK_KIND(ask(model_at(endless.url(), spoken.provider)), Kind::too_large);
 }
 
 BOOST_AUTO_TEST_CASE(a_huge_error_page_is_cut_in_the_message) {

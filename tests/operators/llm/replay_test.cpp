@@ -82,6 +82,23 @@ BOOST_AUTO_TEST_CASE(recorded_answers_are_given_by_request_and_call) {
   BOOST_TEST(ask_and_wait(model, question("y"))->usage.output == 7);
 }
 
+BOOST_AUTO_TEST_CASE(by_call_a_dialogue_goes_on_with_the_answers_of_the_one_that_it_began_with) {
+  std::vector<RecordedExchange> told;
+  for (const char* call : {"agent/4/0", "agent/9/0", "agent/4/1", "agent/9/1", "agent/9/2"}) {
+    RecordedExchange exchange;
+    exchange.call = call;
+    exchange.answer.text = std::string("of ") + call;
+    told.push_back(exchange);
+  }
+  ReplayModel model(told, true);
+  const auto said = [&](const std::string& call) { return ask_and_wait(model, question("x", call))->text; };
+  BOOST_TEST(said("agent/9/0") == "of agent/9/0");
+  BOOST_TEST(said("agent/2/0") == "of agent/4/0");  // none is called so: the next one
+  BOOST_TEST(said("agent/9/1") == "of agent/9/1");
+  BOOST_TEST(said("agent/2/1") == "of agent/4/1");
+  BOOST_TEST(said("agent/9/2") == "of agent/9/2");
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_request_is_a_clear_error) {
   ReplayModel model({exchange("mutate/1/0", "x", "first")});
   const ChatResult miss = ask_and_wait(model, question("z", "mutate/1/0"));

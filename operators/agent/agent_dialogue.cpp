@@ -1,0 +1,175 @@
+#include "operators/agent/agent_dialogue.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "operators/agent/toolbox.hpp"
+#include "operators/llm/tool_text.hpp"
+
+namespace cultivar {
+
+namespace {
+
+constexpr const char* kSubmit = "submit";
+
+// The tool calls of an answer: by the provider's protocol, or in its text.
+struct Called {
+  std::vector<ToolCall> calls;
+  bool in_text = false;
+  std::string refusal;  // why there are none
+};
+
+Called calls_of(const Turn& turn) {
+  Called called{turn.answer.tool_calls, false, {}};
+  if (!called.calls.empty()) return called;
+  called.in_text = true;
+  auto found = tool_calls_in_text(turn.answer.text, turn.request.tools);
+  if (!found)
+    called.refusal = found.error();
+  else if (found->empty())
+    called.refusal = turn.answer.stop == StopReason::length
+                         ? "Your answer was cut off because it was too long, before it called a tool."
+                         : "Your answer calls no tool.";
+  else
+    called.calls = std::move(*found);
+  return called;
+}
+
+const ToolOutcome* outcome_of(const Turn& turn, std::size_t index) {
+  const auto found = std::ranges::find(turn.results, index, &ToolOutcome::index);
+  return found == turn.results.end() ? nullptr : &*found;
+}
+
+std::int64_t tokens_of(const Turn& turn) {
+  const Usage& usage = turn.answer.usage;
+  return usage.total() - usage.cached;
+}
+
+// After the turns up to and with `last`: what was used, and why the next step must be the last one (empty: it
+// need not be).
+struct Used {
+  std::int64_t tokens = 0;
+  double device_s = 0.0;
+  std::string closing;
+};
+
+Used used_after(const std::vector<Turn>& turns, std::size_t last, const AgentBudget& budget) {
+  Used used;
+  for (std::size_t i = 0; i <= last; ++i) {
+    used.tokens += tokens_of(turns[i]);
+    for (const ToolOutcome& result : turns[i].results) used.device_s += result.device_s;
+  }
+  if (static_cast<int>(last) + 2 >= budget.steps)
+    used.closing = fmt::format("{} of {} steps are used", last + 1, budget.steps);
+  else if (used.tokens + 2 * tokens_of(turns[last]) > budget.tokens)  // each step costs no less than the last
+    used.closing = fmt::format("about {} of {} tokens are used", used.tokens, budget.tokens);
+  return used;
+}
+
+std::string left_words(const Used& used, std::size_t steps, const AgentBudget& budget) {
+  return fmt::format("\n\n(Step {} of {}. Left: about {} tokens, {:.0f} s of the device.)", steps,
+                     budget.steps, std::max<std::int64_t>(0, budget.tokens - used.tokens),
+                     std::max(0.0, budget.device_seconds - used.device_s));
+}
+
+ChatMessage said_by_user(std::string text) {
+  ChatMessage message;
+  message.text = std::move(text);
+  return message;
+}
+
+// The conversation goes on: what was answered, what the tools gave, and what is left.
+ChatRequest next_request(const Turn& turn, const Called& called, const std::string& left) {
+  ChatRequest next = turn.request;
+  next.call.clear();
+  next.messages.push_back(turn.answer.as_message());
+  if (called.in_text && next.messages.back().text.empty()) next.messages.back().text = "(no text)";
+  std::string all;
+  for (std::size_t i = 0; i < called.calls.size(); ++i) {
+    const ToolCall& call = called.calls[i];
+    const ToolOutcome* const outcome = outcome_of(turn, i);
+    ChatMessage result;
+    result.role = ChatRole::tool;
+    result.tool_call_id = call.id;
+    result.tool_failed = !outcome || outcome->failed;
+    result.text =
+        outcome ? outcome->text : fmt::format("Not run: at most {} calls of one answer are.", kCallsAnAnswer);
+    if (called.in_text)
+      all += fmt::format("{}# Result of call {}, `{}`{}\n\n{}", all.empty() ? "" : "\n\n", i + 1, call.name,
+                         result.tool_failed ? " (it could not be done)" : "", result.text);
+    else
+      next.messages.push_back(std::move(result));
+  }
+  if (called.in_text && !all.empty()) next.messages.push_back(said_by_user(std::move(all)));
+  if (!called.calls.empty()) next.messages.back().text += left;
+  return next;
+}
+
+}  // namespace
+
+Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn>& turns) {
+  if (turns.empty()) return GivenUp{"nothing was answered"};
+  const AgentBudget& budget = kit.options().agent;
+  const std::size_t at = turns.size() - 1;
+  const Turn& turn = turns[at];
+  const Called called = calls_of(turn);
+  const std::string closing = at == 0 ? std::string() : used_after(turns, at - 1, budget).closing;
+
+  for (std::size_t i = 0; i < std::min(called.calls.size(), kCallsAnAnswer); ++i) {
+    const ToolOutcome* const outcome = outcome_of(turn, i);
+    if (!outcome && !closing.empty() && called.calls[i].name != kSubmit) continue;
+    if (!outcome) return ToolDue{i, called.calls[i]};
+    if (!outcome->handed_over) continue;
+    Proposal proposal;
+    proposal.source = outcome->handed_over->source;
+    proposal.configuration = outcome->handed_over->configuration;
+    proposal.descent.parents = brief.parents;
+    proposal.descent.op = brief.op;
+    proposal.descent.island = brief.island;
+    const std::string note = one_line_of(outcome->handed_over->note, 200);
+    proposal.descent.note = note.empty() ? brief.direction : note;
+    return proposal;
+  }
+
+  if (!closing.empty())
+    return GivenUp{
+        fmt::format("the agent's budget is spent ({}), and it submitted nothing{}", closing,
+                    called.refusal.empty() ? "" : "; its last answer: " + one_line_of(called.refusal, 200))};
+  int idle = 0;
+  for (auto earlier = turns.rbegin(); earlier != turns.rend() && calls_of(*earlier).calls.empty(); ++earlier)
+    ++idle;
+  if (idle > kit.resamples())
+    return GivenUp{fmt::format("{} answers in a row called no tool that could be run; the last: {}", idle,
+                               one_line_of(called.refusal, 200))};
+
+  const Used used = used_after(turns, at, budget);
+  ChatRequest next = next_request(turn, called, left_words(used, at + 1, budget));
+  std::string words;
+  if (!called.refusal.empty()) words = kit.follow_up("agent_refused", called.refusal);
+  if (!used.closing.empty())
+    words += (words.empty() ? "" : "\n\n") + kit.follow_up("agent_last", used.closing);
+  if (!words.empty()) next.messages.push_back(said_by_user(std::move(words)));
+  next.messages.back().stable = true;
+  return next;
+}
+
+std::vector<ToolSpec> agent_tool_specs() {
+  std::vector<ToolSpec> specs;
+  for (AgentTool& tool : agent_tools(true)) {
+    if (tool.spec.name == kSubmit)
+      tool.spec.description =
+          "Ends this work: hands a draft over to the search, which judges it from the beginning with fresh "
+          "inputs; the gate alone says whether it becomes the best. Submit what you checked and timed.";
+    specs.push_back(std::move(tool.spec));
+  }
+  return specs;
+}
+
+std::string budget_words(const AgentBudget& budget) {
+  return fmt::format(
+      "{} steps (answers of yours, each with up to {} tool calls), about {} tokens, and {:.0f} s of the "
+      "device",
+      budget.steps, kCallsAnAnswer, budget.tokens, budget.device_seconds);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,244 @@
+#include "evaluators/variant/source_files.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "evaluators/variant/example.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+using example::attention;
+using example::replaced;
+using testing::TemporaryFolder;
+using testing::write_text;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string listing(const std::string& headers) {
+  return replaced(example::cpu, "launch:\n", "headers: " + headers + "\nlaunch:\n");
+}
+const std::string including = "#include \"tile.hpp\"\n#include \"more.inl\"\n";
+const std::string main_file = listing("[tile.hpp, more.inl]") + including;
+const std::string tile = "#pragma once\nint tile;\n", more = "int more;\n";
+const std::string both =
+    main_file + "//// file: tile.hpp ////\n" + tile + "//// file: more.inl ////\n" + more;
+
+std::string trouble_with(const std::string& source) {
+  const auto variant = make_variant(source, attention());
+  return variant ? "" : variant.error().text();
+}
+std::string id_of(const std::string& source) {
+  const auto variant = make_variant(source, attention());
+  BOOST_REQUIRE_MESSAGE(variant, (variant ? "" : variant.error().text()));
+  return variant->id;
+}
+
+struct Folder {
+  TemporaryFolder folder;
+  fs::path file = folder / "kernel.cpp";
+  Folder() {
+    write_text(file, main_file);
+    write_text(folder / "tile.hpp", tile);
+    write_text(folder / "more.inl", more);
+  }
+  std::string trouble() const {
+    try {
+      load_variant(file, attention());
+      return "";
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(source_files)
+
+BOOST_AUTO_TEST_CASE(a_source_splits_at_its_marker_lines_and_folds_back_to_the_letter) {
+  const SourceFiles files = split_source(both);
+  BOOST_TEST(files.main == main_file);
+  BOOST_TEST_REQUIRE(files.headers.size() == 2u);
+  BOOST_TEST(files.headers[0].name == "tile.hpp");
+  BOOST_TEST(files.headers[0].text == tile);
+  BOOST_TEST(files.headers[1].name == "more.inl");
+  BOOST_TEST(files.headers[1].text == more);
+  BOOST_TEST(fold_source(files.main, files.headers) == both);
+  BOOST_TEST(split_source(example::cpu).main == example::cpu);
+  BOOST_TEST(split_source(example::cpu).headers.empty());
+  BOOST_TEST(split_source("").main == "");
+  // Files that do not end in a newline, and a byte order mark.
+  BOOST_TEST(fold_source("a", {{"b.h",
+                                "\xef\xbb\xbf"
+                                "c",
+                                0},
+                               {"d.h", "", 0}}) == "a\n//// file: b.h ////\nc\n//// file: d.h ////\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_marker_is_a_line_of_its_own_and_nothing_like_it_passes_for_code) {
+  BOOST_TEST((marked_file("//// file: a.h ////") == "a.h"));
+  BOOST_TEST((marked_file("//// file: a.h ////  \r") == "a.h"));
+  for (const char* not_one :
+       {" //// file: a.h ////", "//// file: a.h //// x", "//// file: a.h", "//// file:  ////",
+        "//// file: a b ////", "// file: a.h ////", "//// file: ////", ""})
+    BOOST_TEST(!marked_file(not_one), not_one);
+  for (const char* near : {"  //// file: tile.hpp ////\n", "//// file tile.hpp ////\n",
+                           "//// file: tile.hpp\n", "//// file: a b ////\n"}) {
+    const std::string trouble = trouble_with(example::cpu + "int x;\n" + near);
+    BOOST_TEST(has(trouble, "opens a header"), near << trouble);
+    const auto lines = std::count(example::cpu.begin(), example::cpu.end(), '\n');
+    BOOST_TEST(has(trouble, "line " + std::to_string(lines + 2)), trouble);
+  }
+  BOOST_TEST(trouble_with(example::cpu + "int x; //// file: as a remark ////\n") == "");
+}
+
+BOOST_AUTO_TEST_CASE(line_ends_and_blanks_do_not_change_the_identity_and_a_headers_text_does) {
+  const std::string id = id_of(both);
+  std::string windows;
+  for (const char c : both) windows += c == '\n' ? std::string("  \r\n") : std::string(1, c);
+  BOOST_TEST(id_of(windows) == id);
+  BOOST_TEST(split_source(windows).headers.size() == 2u);
+  BOOST_TEST(id_of(replaced(both, "//// file: tile", "\n \n//// file: tile")) == id);
+  BOOST_TEST(id_of(both + "\n\n") == id);
+  BOOST_TEST(id_of(replaced(both, "int more;", "int less;")) != id);
+  BOOST_TEST(id_of(replaced(both, "int tile;\n", "\nint tile;\n")) != id);
+}
+
+BOOST_AUTO_TEST_CASE(the_manifest_and_the_sections_agree_or_the_refusal_names_line_and_remedy) {
+  BOOST_TEST(trouble_with(both) == "");
+  const auto missing = trouble_with(main_file + "//// file: tile.hpp ////\n" + tile);
+  BOOST_TEST(has(missing, "lists the header more.inl, and the source has no such section"), missing);
+  BOOST_TEST(has(missing, "'//// file: more.inl ////'"), missing);
+  const auto unlisted = trouble_with(both + "//// file: third.h ////\n");
+  BOOST_TEST(has(unlisted, "third.h is not in the manifest"), unlisted);
+  const auto turned =
+      trouble_with(main_file + "//// file: more.inl ////\n" + more + "//// file: tile.hpp ////\n" + tile);
+  BOOST_TEST(has(turned, "another order"), turned);
+  const auto twice = trouble_with(both + "//// file: tile.hpp ////\n" + tile);
+  BOOST_TEST(has(twice, "stands twice"), twice);
+  const auto unused = trouble_with(replaced(both, "#include \"more.inl\"\n", ""));
+  BOOST_TEST(has(unused, "more.inl is included by nothing"), unused);
+  const auto itself =
+      trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), more, "#include \"more.inl\"\n"));
+  BOOST_TEST(has(itself, "included by nothing"), itself);
+  BOOST_TEST(trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), tile,
+                                   tile + " # include  \"more.inl\"\n")) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_that_nobody_else_has) {
+  for (const char* good : {"tile.cuh", "a.h", "Tile_2-b.hpp", "x.inl", "sm90_tile.cuh"})
+    BOOST_TEST(header_name_trouble(good) == "", good);
+  for (const char* bad : {"", ".h", "tile", "tile.cu", "tile.cpp", "../x.h", "a/b.h", "/etc/passwd", "..",
+                          "a..h", "-x.h", "a b.h", "a.h.gch", "a.h\n", "é.h", "a$.h", "a\\b.h",
+                          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.h"})
+    BOOST_TEST(has(header_name_trouble(bad), "is not a header's name"), bad);
+  for (const char* taken : {"cuda_fp16.h", "cuda.hpp", "CUDA_bf16.h", "cultivar_reference.hpp", "math.h",
+                            "nvrtc.h", "mma.h", "immintrin.h", "cooperative_groups.h", "stdint.h"})
+    BOOST_TEST(has(header_name_trouble(taken), "system's or toolkit's"), taken);
+  for (const char* list : {"[../x.h]", "[cuda_fp16.h]", "[a.h, a.h]", "[a.cu]"}) {
+    const std::string trouble = trouble_with(listing(list));
+    BOOST_TEST(has(trouble, "line 1"), list << ": " << trouble);
+    BOOST_TEST(has(trouble, "headers"), list << ": " << trouble);
+  }
+  std::string many = "[";
+  for (int i = 0; i < 17; ++i) many += (i == 0 ? "h" : ", h") + std::to_string(i) + ".h";
+  BOOST_TEST(has(trouble_with(listing(many + "]")), "more than 16"));
+  const auto exported =
+      trouble_with(replaced(replaced(both, "headers: [tile.hpp", "headers: [attention_forward.hpp"),
+                            "file: tile.hpp", "file: attention_forward.hpp") +
+                   "#include \"attention_forward.hpp\"\n");
+  BOOST_TEST(has(exported, "exported"), exported);
+}
+
+BOOST_AUTO_TEST_CASE(the_manifest_with_headers_survives_its_own_yaml) {
+  const auto manifest = parse_manifest(both);
+  BOOST_REQUIRE(manifest);
+  BOOST_TEST((manifest->headers == std::vector<std::string>{"tile.hpp", "more.inl"}));
+  const auto again = parse_manifest(to_yaml(*manifest));
+  BOOST_REQUIRE(again);
+  BOOST_TEST((*again == *manifest));
+}
+
+BOOST_AUTO_TEST_CASE(a_line_of_the_text_has_a_place_in_a_file) {
+  const auto lines = static_cast<int>(std::count(main_file.begin(), main_file.end(), '\n'));
+  BOOST_TEST(place_of(both, "kernel.cpp", 3) == "kernel.cpp:3");
+  BOOST_TEST(place_of(both, "kernel.cpp", lines) == "kernel.cpp:" + std::to_string(lines));
+  BOOST_TEST(place_of(both, "kernel.cpp", lines + 2) == "tile.hpp:1");
+  BOOST_TEST(place_of(both, "kernel.cpp", lines + 5) == "more.inl:1");
+}
+
+BOOST_AUTO_TEST_CASE(headers_beside_the_file_are_read_with_it_and_the_one_text_is_the_same_variant) {
+  const Folder there;
+  const Variant variant = load_variant(there.file, attention());
+  BOOST_TEST(variant.source == both);
+  BOOST_TEST(variant.id == id_of(both));
+  // Another system's line ends, and no newline at the end.
+  write_text(there.folder / "tile.hpp", "\xef\xbb\xbf#pragma once\r\nint tile;");
+  BOOST_TEST(load_variant(there.file, attention()).id == variant.id);
+  // The one text as a file: what lies beside it does not matter.
+  write_text(there.folder / "one.cpp", both);
+  write_text(there.folder / "tile.hpp", "int other;\n");
+  BOOST_TEST(load_variant(there.folder / "one.cpp", attention()).id == variant.id);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_names_the_file) {
+  const TemporaryFolder elsewhere;
+  write_text(elsewhere / "secret.hpp", "int secret;\n");
+  {
+    const Folder there;
+    fs::remove(there.folder / "more.inl");
+    BOOST_TEST(has(there.trouble(), "lists the header more.inl"), there.trouble());
+  }
+  {
+    const Folder there;
+    fs::remove(there.folder / "more.inl");
+    fs::create_symlink(elsewhere / "secret.hpp", there.folder / "more.inl");
+    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+    fs::remove(there.folder / "more.inl");
+    fs::create_symlink("/dev/zero", there.folder / "more.inl");
+    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+    fs::remove(there.folder / "more.inl");
+    fs::create_symlink("tile.hpp", there.folder / "more.inl");
+    BOOST_TEST(there.trouble() == "");
+    fs::remove(there.folder / "more.inl");
+    fs::create_directory(there.folder / "more.inl");
+    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+  }
+  {
+    const Folder there;
+    write_text(there.folder / "more.inl", "int a;\n//// file: tile.hpp ////\n");
+    BOOST_TEST(has(there.trouble(), "more.inl:2: opens another file"), there.trouble());
+    write_text(there.folder / "more.inl", "int a;\n//// file tile.hpp\n");
+    BOOST_TEST(has(there.trouble(), "more.inl:2: a line that begins"), there.trouble());
+    write_text(there.folder / "more.inl", "int a;\nint \xff;\n");
+    BOOST_TEST(has(there.trouble(), "more.inl:2: a character is not UTF-8"), there.trouble());
+    write_text(there.folder / "more.inl", std::string(most_source_bytes + 1, ' '));
+    BOOST_TEST(has(there.trouble(), "is longer"), there.trouble());
+    write_text(there.folder / "more.inl", std::string(most_source_bytes - 10, ' '));
+    BOOST_TEST(has(there.trouble(), "longer than"), there.trouble());
+  }
+  {
+    const Folder there;
+    write_text(there.file, replaced(main_file, "#include \"more.inl\"\n", ""));
+    BOOST_CHECK_EXCEPTION(read_source(there.file), InputError, [](const InputError& error) {
+      return has(error.what(), "more.inl:1: the header more.inl is included by nothing");
+    });
+  }
+  {
+    const Folder there;
+    write_text(there.folder / "third.hpp", "int third;\n");
+    write_text(there.file, main_file + "#include \"third.hpp\"\n");
+    const auto lines = std::count(main_file.begin(), main_file.end(), '\n');
+    BOOST_TEST(has(there.trouble(), "kernel.cpp:" + std::to_string(lines + 1) + ": includes third.hpp"),
+               there.trouble());
+    BOOST_TEST(has(there.trouble(), "add it to `headers"), there.trouble());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
