@@ -76,6 +76,13 @@ std::string read_base_url(const YamlNode& node) {
     node.fail("'" + url + "' is no address; write it as in https://api.openai.com/v1");
   if (url.find('?') != std::string::npos || url.find('#') != std::string::npos)
     node.fail("an address without ? and #: what is asked for is put behind it");
+  if (looks_like_a_secret(url))
+    node.fail(
+        "part of the address looks like a key, and what stands in a configuration gets into the record: put "
+        "it into "
+        "an environment variable and name that with api_key_env (a gateway that wants it in the path needs a "
+        "proxy "
+        "of your own)");
   for (const char* path : {"/chat/completions", "/responses", "/messages"})
     if (url.ends_with(path)) node.fail(fmt::format("leave out {}: base_url ends before it", path));
   return url;

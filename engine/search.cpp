@@ -10,6 +10,7 @@
 #include "engine/recorded_run.hpp"
 #include "engine/search_loop.hpp"
 #include "engine/snapshot.hpp"
+#include "engine/store/run_lock.hpp"
 #include "engine/store/trouble.hpp"
 #include "engine/submissions.hpp"
 
@@ -103,10 +104,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
 // A search that could not begin leaves no folder that looks like one.
 class Beginning {
  public:
-  explicit Beginning(const RunFolder& folder) : folder_(folder) {
-    std::error_code none;
-    fresh_ = !fs::exists(folder.path(), none) || fs::is_empty(folder.path(), none);
-  }
+  Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
   Beginning(const Beginning&) = delete;
   Beginning& operator=(const Beginning&) = delete;
   ~Beginning() {
@@ -131,12 +129,21 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
        {&config.seeds, &config.contenders})  // a bad one is said before anything is made
     for (const fs::path& file : *sources) load_variant(file, task, config.target);
   std::error_code ec;
-  if (fs::exists(folder.database(), ec))
+  const auto holds_a_run = [&] {
     return failure("create run",
                    fmt::format("{} already holds a run: go on with `cultivar resume`, or choose another "
                                "folder with --run-dir",
                                folder.path().string()));
-  const Beginning beginning(folder);
+  };
+  if (fs::exists(folder.database(), ec)) return holds_a_run();
+  const bool fresh = !fs::exists(folder.path(), ec) || fs::is_empty(folder.path(), ec);
+  fs::create_directories(folder.path(), ec);
+  if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
+  // Before anything is written there: of two searches that begin in one folder, one does.
+  auto lock = RunLock::take(folder);
+  if (!lock) return tl::make_unexpected(lock.error());
+  if (fs::exists(folder.database(), ec)) return holds_a_run();
+  const Beginning beginning(folder, fresh);
   RunFacts facts;
   auto relative = take_snapshot(config, task.name, folder, facts.task_files);
   if (!relative) return tl::make_unexpected(relative.error());
@@ -156,7 +163,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   facts.environment = environment_of(*evaluator, *devices);
   warn_of_weakness(*evaluator, devices->front(), faces);
 
-  auto journal = Journal::create(folder, facts);
+  auto journal = Journal::create(folder, facts, std::move(*lock));
   if (!journal) return tl::make_unexpected(journal.error());
   Breeding breeding(own, own_task, workloads, facts_in(facts.environment),
                     [&](const std::string& source_id) { return journal->record().source_named(source_id); });

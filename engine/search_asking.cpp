@@ -51,12 +51,19 @@ void SearchLoop::ask(const Asking& asking, const Room& room) {
                      asking.brief.direction));
   });
   dialogues_.emplace(number, std::move(dialogue));
+  if (const std::string why = beyond_budget(request, kit_); !why.empty()) {
+    ChatError error;
+    error.kind = ChatError::Kind::too_large;
+    error.message = why;
+    return call_failed(number, error);
+  }
   send(number, std::move(request));
 }
 
 void SearchLoop::reopen_questions() {
   if (reopened_ || !correspondence_) return;
   reopened_ = true;
+  given_up_ = given_up_questions(journal_.record());
   if (breeding_.open_askings().empty()) return;
   for (AskedOn& asked : asked_questions(journal_.record())) {
     const std::int64_t number = asked.question.number;
@@ -206,6 +213,7 @@ void SearchLoop::admit_answer(std::int64_t asking, const Proposal& proposal) {
 void SearchLoop::give_up(std::int64_t asking, const std::string& reason) {
   const auto node = dialogues_.extract(asking);
   breeding_.give_up(asking, node.mapped().usd, node.mapped().device_s);
+  ++given_up_;
   record([&](Step& step) {
     step.give_up(asking, node.mapped().usd, node.mapped().device_s, reason);
     tell(step, "unanswered", node.mapped().question.brief.parents.front(),
@@ -280,6 +288,7 @@ void SearchLoop::record_models(Step& step) const {
                       {"share", now[i]}});
   step.set("models", facts_of(state).dump());
   step.set("questions", json{{"open", dialogues_.size()},
+                             {"nothing", given_up_},
                              {"in_flight", state.in_flight},
                              {"paused", state.paused},
                              {"waits_for", waits},

@@ -132,6 +132,7 @@ class SearchLoop {
   int calls_out_ = 0;                           // of them, in the pipeline: models and tools
   std::stop_source tools_stop_;
   bool reopened_ = false;
+  std::int64_t given_up_ = 0;                            // questions that came to nothing, in all sessions
   std::map<std::string, int> failed_calls_;              // in a row, by model
   std::map<std::string, int> fruitless_;                 // questions in a row without a kernel, by model
   std::map<std::string, std::string> closed_models_;     // asked no more, and why

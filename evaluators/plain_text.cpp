@@ -4,6 +4,23 @@
 
 namespace cultivar {
 
+namespace {
+
+// Format characters of Unicode, of three bytes: soft spaces of no width, marks and turns of direction, line
+// and paragraph separators, isolates, the byte order mark. 0: none.
+unsigned format_character(std::string_view text) {
+  if (text.size() < 3) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if ((byte(0) & 0xF0) != 0xE0 || (byte(1) & 0xC0) != 0x80 || (byte(2) & 0xC0) != 0x80) return 0;
+  const unsigned code = (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+  const bool format = (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+                      (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF || code == 0x180E ||
+                      (code >= 0xFFF9 && code <= 0xFFFB);
+  return format ? code : 0;
+}
+
+}  // namespace
+
 std::string plain_text(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
@@ -15,7 +32,13 @@ std::string plain_text(std::string_view text) {
     if (c == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
     if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
       plain += fmt::format("\\x{:02x}", c);
-    else if (second_set)
+    else if (const unsigned code = c == 0xD8 && i + 1 < text.size() && text[i + 1] == '\x9C'
+                                       ? 0x061Cu
+                                       : format_character(text.substr(i, 3));
+             code != 0) {
+      plain += fmt::format("\\u{:04x}", code);
+      i += code < 0x800 ? 1 : 2;
+    } else if (second_set)
       plain += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
     else
       plain += text[i];

@@ -6,8 +6,9 @@
 
 namespace cultivar {
 
-// Control characters are spelled out (\x1b), so that no text moves a terminal's cursor. Line ends and tabs
-// stay.
+// Control characters are spelled out (\x1b), so that no text moves a terminal's cursor, and so are those that
+// turn the direction of writing or show nothing (\u202e): what is read must be what is there. Line ends and
+// tabs stay.
 std::string plain_text(std::string_view);
 // One line of at most so many bytes; what is left out is marked. Never ends within a UTF-8 character.
 std::string plain_line(std::string_view, std::size_t most_bytes);

@@ -83,12 +83,32 @@ Understood understand(const Brief& brief, const EditedParent& parent, const Task
   return result;
 }
 
-ChatRequest reply_to(const Turn& last, std::string text) {
+// Its beginning and its end, in whole lines where there are any: each question is paid for by its length.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t head = most / 2, tail = text.size() - most / 2;
+  if (const std::size_t end = text.rfind('\n', head); end != std::string::npos && end > head / 2)
+    head = end + 1;
+  if (const std::size_t end = text.find('\n', tail); end < tail + most / 4) tail = end + 1;
+  const auto inside = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
+  while (head > 0 && inside(head)) --head;
+  while (tail < text.size() && inside(tail)) ++tail;
+  return fmt::format("{}\n[... {} bytes are left out here ...]\n{}", text.substr(0, head), tail - head,
+                     text.substr(tail));
+}
+
+// As much of an answer goes back as a first question may have.
+ChatRequest reply_to(const Turn& last, std::string text, const PromptKit& kit) {
+  const auto most = 3 * static_cast<std::size_t>(kit.options().prompt_tokens);  // bytes: three a token
   ChatRequest next = last.request;
   next.call.clear();
   next.messages.push_back(last.answer.as_message());
-  next.messages.back().tool_calls.clear();  // none were offered
-  if (next.messages.back().text.empty()) next.messages.back().text = "(no text)";
+  ChatMessage& said = next.messages.back();
+  said.tool_calls.clear();  // none were offered
+  said.text = shortened(said.text, most);
+  if (said.carried.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size() > most)
+    said.carried = nullptr;  // thoughts cannot be shortened: they are signed
+  if (said.text.empty()) said.text = "(no text)";
   next.messages.push_back({ChatRole::user, std::move(text)});
   return next;
 }
@@ -140,13 +160,17 @@ std::string unfounded(const std::string& critique, const std::string& request) {
   const std::string evidence = begin == std::string::npos || end == std::string::npos || end < begin
                                    ? bare(request)
                                    : bare(std::string_view(request).substr(begin + 10, end - begin - 10));
+  constexpr int kMostQuotes = 100;
+  constexpr std::size_t kMostQuoted = 1000;  // bytes
   bool any = false;
+  int quotes = 0;
   std::istringstream lines(critique);
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; quotes < kMostQuotes && std::getline(lines, line);) {
     const std::size_t at = line.find("EVIDENCE:");
     if (at == std::string::npos) continue;
     any = true;
-    const std::string quote = bare(std::string_view(line).substr(at + 9));
+    ++quotes;
+    const std::string quote = bare(std::string_view(line).substr(at + 9, kMostQuoted));
     if (quote.size() >= 6 && evidence.find(quote) != std::string::npos) return {};
   }
   return any ? "None of your EVIDENCE lines stands in the evidence that you were given. Quote it letter for "
@@ -175,7 +199,7 @@ Move next_move(const Brief& brief, const EditedParent& parent, const Task& task,
       if (refusal.empty()) {
         criticised = true;
         idea = said_after("CAUSE:", turn.answer.text);
-        if (last) return reply_to(turn, kit.follow_up("repair", ""));
+        if (last) return reply_to(turn, kit.follow_up("repair", ""), kit);
         continue;
       }
     } else {
@@ -187,7 +211,9 @@ Move next_move(const Brief& brief, const EditedParent& parent, const Task& task,
     }
     ++refused;
     if (!last) continue;
-    if (refused <= kit.resamples()) return reply_to(turn, kit.follow_up("refused", refusal));
+    constexpr std::size_t kMostWords = 4000;  // of a refusal: names and lines of the answer stand in it
+    if (refused <= kit.resamples())
+      return reply_to(turn, kit.follow_up("refused", shortened(refusal, kMostWords)), kit);
     if (rest) return *std::move(rest);
     return GivenUp{
         fmt::format("{} answers could not be used; the last: {}", refused, one_line_of(refusal, 300))};

@@ -15,7 +15,7 @@ namespace cultivar {
 int export_command(const Arguments& arguments) {
   std::string run, id, out, answers;
   std::vector<std::string> architectures;
-  bool as_json = false;
+  bool as_json = false, force = false;
   Options options(
       "export",
       "Writes a kernel as a project of its own: source, a C++ header that calls it, a build that checks and "
@@ -30,6 +30,7 @@ int export_command(const Arguments& arguments) {
       "cuda: what to compile for, as sm_90a; may be given again (default: the run's own kind of card)");
   options.option("--answers", answers,
                  "writes what language models answered to this file instead, for the provider `replay`");
+  options.flag("--force", force, "--answers may replace a file that is there");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -38,6 +39,9 @@ int export_command(const Arguments& arguments) {
   const auto folder = find_run(house, run);
   const Record record = must(Record::open(folder));
   if (!answers.empty()) {
+    std::error_code none;
+    if (!force && std::filesystem::exists(std::filesystem::symlink_status(answers, none)))
+      throw InputError(answers + " is there already: name another file, or replace it with --force");
     std::string lines;
     const auto exchanges = recorded_exchanges(record);
     for (const RecordedExchange& exchange : exchanges) lines += to_line(exchange);

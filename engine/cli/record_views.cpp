@@ -104,7 +104,9 @@ void print_models(const Summary& s, const Output& output) {
   if (s.state == "running")
     for (const auto& where : s.questions.value("waits_for", json::array()))
       waits += (waits.empty() ? "; waits for " : ", ") + where.get<std::string>();
-  output.line(fmt::format("  questions   {} open{}{}", s.questions.value("open", 0), waits,
+  const auto nothing = s.questions.value("nothing", std::int64_t{0});
+  output.line(fmt::format("  questions   {} open{}{}{}", s.questions.value("open", 0),
+                          nothing > 0 ? fmt::format(", {} came to nothing", nothing) : std::string(), waits,
                           paused.empty() ? "" : "; paused: " + paused));
   if (s.state == "running")
     for (const auto& agent : s.questions.value("agents", json::array()))

@@ -12,6 +12,7 @@
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/process.hpp"
+#include "operators/llm/replay.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -82,7 +83,11 @@ void check_programs(const Config& config, const House& house) {
   };
   if (!config.evaluation.launcher.empty()) need("evaluation.launcher", config.evaluation.launcher.front());
   for (const ModelConfig& model : config.models)
-    if (!model.command.empty()) need(fmt::format("models.{}.command", model.name), model.command.front());
+    if (!model.file.empty()) {
+      if (const auto recorded = read_exchanges(model.file); !recorded)
+        throw InputError(fmt::format("models.{}.file: {}", model.name, recorded.error().message));
+    } else if (!model.command.empty())
+      need(fmt::format("models.{}.command", model.name), model.command.front());
 }
 
 }  // namespace
@@ -124,11 +129,21 @@ int run_command(const Arguments& arguments) {
   if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
     throw InputError(fmt::format("{} is not empty, and no run: name a new folder with --run-dir",
                                  fs::proximate(folder).string()));
-  notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
-         config.task_folder.filename().string(), name_of(config.target), config.workloads,
-         config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());
+  const auto announce = [&] {
+    notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
+           config.task_folder.filename().string(), name_of(config.target), config.workloads,
+           config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());
+  };
+  // Whether there is a GPU is known when the first event tells of it, and not to be promised before.
+  bool announced = config.target == TargetKind::cpu;
+  if (announced) announce();
   return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
-    return begin_search(config, folder, surface, faces, interrupted());
+    Faces told = faces;
+    told.event = [&](const Event& event) {
+      if (!std::exchange(announced, true)) announce();
+      if (faces.event) faces.event(event);
+    };
+    return begin_search(config, folder, surface, told, interrupted());
   });
 }
 

@@ -40,7 +40,7 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
   NamedSource found{fs::path(split.name).stem().string(), argument, "", split.configuration};
   std::error_code ignored;
   for (const fs::path& file : {fs::path(split.name), task.folder / split.name, house.root / split.name})
-    if (fs::is_regular_file(file, ignored)) {
+    if (fs::exists(file, ignored) && !fs::is_directory(file, ignored)) {
       found.source = read_source(file);
       return found;
     }

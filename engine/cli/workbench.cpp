@@ -54,6 +54,10 @@ TargetChoice parse_target(const House& house, const std::string& text) {
     if (trouble != std::errc() || stop != end || number < least)
       throw InputError(fmt::format(
           "'{}' is no target: write cpu:8 for 8 cores, or cuda:0 for the first of the GPUs", text));
+    const int there = static_cast<int>(std::thread::hardware_concurrency());
+    if (choice.kind == TargetKind::cpu && there > 0 && number > there)
+      throw InputError(fmt::format("'{}': this machine has {} core{}; write cpu:{} or less", text, there,
+                                   there == 1 ? "" : "s", there));
     (choice.kind == TargetKind::cpu ? choice.cores : choice.device) = number;
   }
   std::error_code ignored;

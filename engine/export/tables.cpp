@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "evaluators/plain_text.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 
@@ -52,6 +53,37 @@ std::string step_text(const Individual& individual) {
 }
 }  // namespace
 
+// Text of models in a table of Markdown: neither columns nor HTML nor links come out of it.
+std::string in_a_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : plain_text(text)) switch (c) {
+      case '&':
+        cell += "&amp;";
+        break;
+      case '<':
+        cell += "&lt;";
+        break;
+      case '>':
+        cell += "&gt;";
+        break;
+      case '\n':
+      case '\t':
+        cell += ' ';
+        break;
+      case '|':
+      case '\\':
+      case '`':
+      case '[':
+      case ']':
+      case '!':
+        cell += '\\';
+        [[fallthrough]];
+      default:
+        cell += c;
+    }
+  return cell;
+}
+
 std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
   std::string text = fmt::format(
       "| id | made by | from | {} | gain | configuration | note |\n|---|---|---|---|---|---|---|\n", unit);
@@ -66,7 +98,7 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
         individual.descent.parents.empty() ? "-"
                                            : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
         individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage, gain,
-        step_text(individual), individual.descent.note);
+        in_a_cell(step_text(individual)), in_a_cell(individual.descent.note));
     if (individual.fitness > 0) previous = individual.fitness;
   }
   return text;

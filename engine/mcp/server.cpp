@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "evaluators/foreign_json.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -39,27 +41,6 @@ std::string text_in(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Copying and writing JSON recurses: what nests deeper than any honest message is not even read.
-bool too_deep(std::string_view text) {
-  constexpr int most = 64;
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > most) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 json parameters_of(const json& message) {
   const auto found = message.find("params");
   return found == message.end() ? json::object() : *found;
@@ -84,8 +65,9 @@ void McpServer::send(const json& message) {
 void McpServer::receive(std::string_view line) {
   reap();
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  if (too_deep(line))
-    return send(error_of(nullptr, invalid_request, "this message nests deeper than 64 levels"));
+  if (nests_too_deep(line))
+    return send(error_of(nullptr, invalid_request,
+                         fmt::format("this message nests deeper than {} levels", kForeignJsonDepth)));
   const json message = json::parse(line, nullptr, false);
   if (message.is_discarded())
     return send(error_of(nullptr, parse_error, "this line is not JSON; one message a line is expected"));

@@ -52,6 +52,11 @@ std::vector<AskedOn> asked_questions(const Record& record) {
   return all;
 }
 
+std::int64_t given_up_questions(const Record& record) {
+  SQLite::Statement q(record.database(), "SELECT count(*) FROM decisions WHERE kind = 'give_up'");
+  return q.executeStep() ? q.getColumn(0).getInt64() : 0;
+}
+
 std::string room_body(const Room& room) {
   return json{
       {"questions", room.questions}, {"closed", room.closed}, {"closed_operators", room.closed_operators}}

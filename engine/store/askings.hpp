@@ -26,6 +26,7 @@ struct AskedOn {
   AskedQuestion question;
   std::string stream;
 };
+std::int64_t given_up_questions(const Record&);       // that came to nothing
 std::vector<AskedOn> asked_questions(const Record&);  // all, in order
 nlohmann::json to_json(const AskedQuestion&);
 AskedQuestion asked_question(const std::string& body);

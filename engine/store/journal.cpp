@@ -72,6 +72,11 @@ Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts
   if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
+  return create(folder, facts, std::move(*lock));
+}
+
+Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts, RunLock lock) {
+  std::error_code ec;
   if (fs::exists(folder.database(), ec))
     return failure("create run",
                    fmt::format("{} already holds a run: go on with `cultivar resume {}`, or choose another "
@@ -111,7 +116,7 @@ Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts
     }
     fs::rename(unfinished, folder.database(), ec);
     if (ec) return failure("create run", folder.database().string() + ": " + ec.message());
-    return Journal(folder, std::move(*lock), open_for_writing(folder.database(), 0));
+    return Journal(folder, std::move(lock), open_for_writing(folder.database(), 0));
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "create run", folder.database()));
   }

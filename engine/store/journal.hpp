@@ -74,6 +74,8 @@ class Journal {
  public:
   // Makes the folder if need be; an Error when it already holds a run.
   static Expected<Journal> create(const RunFolder&, const RunFacts&);
+  // By who has taken the lock before, to write into the folder as its only owner.
+  static Expected<Journal> create(const RunFolder&, const RunFacts&, RunLock);
   // Recovers a damaged database from its checkpoints and salvages what is newer.
   // `damage`: what is known to be wrong with it already.
   static Expected<Journal> open(const RunFolder&, std::string damage = {});

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
@@ -32,6 +33,8 @@ std::string written_pid(const std::filesystem::path& file) {
 // second search in the same process.
 Expected<RunLock> RunLock::take(const RunFolder& folder) {
   const int descriptor = open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  struct stat opened {
+  }, named{};
   if (descriptor < 0)
     return failure("lock run",
                    fmt::format("{}: {} (is the folder writable?)", folder.lock().string(), strerror(errno)));
@@ -44,6 +47,11 @@ Expected<RunLock> RunLock::take(const RunFolder& folder) {
                    fmt::format("{} is in use by process {}: wait for it, or stop it with Ctrl-C (SIGINT)",
                                folder.path().string(), written_pid(folder.lock())));
   }
+  // A search that could not begin takes its folder away again: then this lock is on a file that is gone.
+  if (fstat(descriptor, &opened) != 0 || stat(folder.lock().c_str(), &named) != 0 ||
+      opened.st_ino != named.st_ino || opened.st_dev != named.st_dev)
+    return failure("lock run", fmt::format("{} was removed by another process just now: try again",
+                                           folder.path().string()));
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(descriptor, 0) != 0 ||
       pwrite(descriptor, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))

@@ -18,6 +18,10 @@ std::string read_text(const fs::path& file) {
   std::error_code ignored;
   if (fs::is_directory(file, ignored))
     throw InputError(fmt::format("{} is a folder, not a variant's source", file.string()));
+  // A pipe may never give anything, a device never end.
+  if (const fs::file_status status = fs::status(file, ignored);
+      fs::exists(status) && !fs::is_regular_file(status))
+    throw InputError(fmt::format("{}: is no ordinary file (write the source into one)", file.string()));
   std::ifstream in(file, std::ios::binary);
   if (!in)
     throw InputError(fmt::format("{}: cannot be read: {} (does it exist, and may you read it?)",

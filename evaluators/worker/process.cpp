@@ -20,6 +20,8 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/worker/guardian.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -91,6 +93,7 @@ struct Launch {
   sigset_t signals;              // the mask to restore in the child
   volatile int failed_step = 0;  // written by the child: vfork shares memory
   volatile int error = 0;
+  int report = -1;  // guarded: where the guardian, which shares no memory, writes the two
 };
 
 [[noreturn]] void give_up(Launch& launch, int step) {
@@ -123,6 +126,48 @@ struct Launch {
   ::sigprocmask(SIG_SETMASK, &launch.signals, nullptr);
   ::execve(launch.program, launch.arguments, launch.environment);
   give_up(launch, 4);
+}
+
+pid_t start_guarded(void* launch) {
+  auto& all = *static_cast<Launch*>(launch);
+  all.parent = ::getpid();
+  const pid_t child = ::vfork();
+  if (child == 0) become(all);
+  if (child < 0) all.error = errno;
+  return child < 0 || all.failed_step != 0 ? -1 : child;
+}
+
+void report_start(void* launch) {
+  const auto& all = *static_cast<Launch*>(launch);
+  const int words[2] = {all.failed_step, all.error};
+  if (::write(all.report, words, sizeof words) < 0) ::_exit(127);
+}
+
+// The guardian; -1: the program could not be started, and `launch` says why.
+pid_t fork_guarded(Launch& launch) {
+  Pipe report;
+  if (!report.open()) {
+    launch.error = errno;
+    return -1;
+  }
+  launch.report = report.write.fd;
+  const pid_t parent = launch.parent;
+  const pid_t guardian = ::fork();
+  if (guardian == 0) stand_guard(parent, start_guarded, report_start, &launch);
+  if (guardian < 0) {
+    launch.error = errno;
+    return -1;
+  }
+  report.write.reset();
+  int words[2] = {0, 0};
+  ssize_t got = 0;
+  while ((got = ::read(report.read.fd, words, sizeof words)) < 0 && errno == EINTR) {
+  }
+  if (got == sizeof words && words[0] == 0 && words[1] == 0) return guardian;
+  launch.failed_step = words[0];
+  launch.error = words[1];
+  ::waitpid(guardian, nullptr, 0);
+  return -1;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -167,7 +212,9 @@ std::string ExitStatus::describe() const {
 // Shared by the ChildProcess and its watcher. The watcher is the thread that forks, because the kernel sends
 // the parent-death signal when the *thread* that forked ends; it lives exactly as long as the child.
 struct ChildProcess::State {
-  explicit State(const ProcessOptions& options) : capture(options.captured_bytes) {}
+  explicit State(const ProcessOptions& options) : guarded(options.guarded), capture(options.captured_bytes) {}
+
+  const bool guarded;  // `pid` is the guardian's
 
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
@@ -284,11 +331,11 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     sigemptyset(&launch.signals);
-    const pid_t child = ::vfork();
+    const pid_t child = state->guarded ? fork_guarded(launch) : ::vfork();
     if (child == 0) become(launch);
     const bool failed = child < 0 || launch.failed_step != 0;
     if (child > 0 && failed) ::waitpid(child, nullptr, 0);
-    if (child < 0) launch.error = errno;
+    if (child < 0 && !state->guarded) launch.error = errno;
     state->pid = failed ? -1 : child;
     std::promise<pid_t> done = std::move(started);
     done.set_value(state->pid);
@@ -354,7 +401,11 @@ const ExitStatus* ChildProcess::wait(Clock::time_point deadline) const {
 
 void ChildProcess::kill() {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->reaped) ::kill(-state_->pid, SIGKILL);
+  if (state_->reaped) return;
+  if (state_->guarded)
+    ::kill(state_->pid, SIGTERM);  // it kills the rest, and itself
+  else
+    ::kill(-state_->pid, SIGKILL);
 }
 
 bool ChildProcess::wait_or_kill(Clock::time_point deadline) {

@@ -33,6 +33,8 @@ struct ProcessOptions {
   std::vector<std::pair<int, std::size_t>> limits = {};  // RLIMIT_* -> soft and hard limit
   std::vector<int> descriptors = {};  // become 3, 4, 5, ... in the child; stay the caller's
   const FileWalls* walls = nullptr;   // around the child; null: none
+  // A guardian stands between: all that the child has started dies with it, and with us, wherever it hid.
+  bool guarded = false;
 };
 
 struct ExitStatus {
@@ -61,7 +63,7 @@ class ChildProcess {
   // nullptr: still running.
   const ExitStatus* poll() const;
   const ExitStatus* wait(Clock::time_point deadline) const;
-  void kill();  // SIGKILL to the whole group; idempotent
+  void kill();  // SIGKILL to the whole group, and to all below it when guarded; idempotent
   // wait, then kill whatever is left; true when it ended by itself in time.
   bool wait_or_kill(Clock::time_point deadline);
   // What it wrote to stderr (and stdout when not piped), the middle left out when that was too much.

@@ -36,12 +36,16 @@ using Edit = std::variant<WholeSource, Blocks>;
 // A whole source is a fenced block of code with a manifest ("/*--- cultivar") in it; the last such block
 // counts, so that a model may think aloud first. Refused: neither, both, a block that is not closed, more
 // than `max_bytes`.
-tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_bytes = 1 << 20);
+tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_bytes = std::size_t{1} << 20);
+
+inline constexpr std::size_t kMostSourceBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMostBlocks = 200;
 
 // All blocks are searched in the source as it was. Each must be found once: letter for letter, or else with
 // all of its lines indented by the same amount more or less, which its replacement then is too (spaces at
 // line ends do not count). Refused: not found (says what comes nearest, and where it differs), found twice
-// (says where), blocks that overlap, a block without SEARCH lines, no change at all.
+// (says where), blocks that overlap, a block without SEARCH lines, no change at all,
+// more than the bounds above.
 tl::expected<std::string, Refusal> apply_blocks(std::string_view source, const Blocks&);
 
 // Either kind. A whole source replaces everything; refused when it equals the old one.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -85,9 +86,7 @@ class AnthropicReader : public AnswerReader {
   void take_usage(const json& said) {
     Usage usage = usage_.value_or(Usage{});
     const auto take = [&](const char* key, std::int64_t& into) {
-      const auto found = said.find(key);
-      if (found != said.end() && found->is_number_integer() && found->get<std::int64_t>() > 0)
-        into = found->get<std::int64_t>();
+      if (const std::int64_t count = said_tokens(said, key); count > 0) into = count;
     };
     take("input_tokens", usage.input);
     take("cache_read_input_tokens", usage.cached);

@@ -3,7 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/variant/variant.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -44,17 +46,17 @@ std::vector<ToolCall> calls_from_json(const json& list) {
 std::optional<json> ToolCall::parsed() const {
   // Many providers send nothing at all for a call without arguments.
   if (arguments.empty()) return json::object();
-  json value = json::parse(arguments, nullptr, false);
+  json value = foreign_json(arguments);
   if (!value.is_object()) return std::nullopt;
   return value;
 }
 
 Usage& Usage::operator+=(const Usage& other) {
-  input += other.input;
-  cached += other.cached;
-  cache_written += other.cache_written;
-  output += other.output;
-  reasoning += other.reasoning;
+  input = saturated_sum(input, other.input);
+  cached = saturated_sum(cached, other.cached);
+  cache_written = saturated_sum(cache_written, other.cache_written);
+  output = saturated_sum(output, other.output);
+  reasoning = saturated_sum(reasoning, other.reasoning);
   estimated = estimated || other.estimated;
   return *this;
 }

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "evaluators/foreign_json.hpp"
+
 namespace cultivar {
 
 using nlohmann::json;
@@ -84,7 +86,7 @@ ChatError error_of_object(const json& error) {
 ChatError error_of_status(int status, std::string_view body, const std::string& location) {
   ChatError error;
   error.status = status;
-  const json parsed = json::parse(body, nullptr, false);
+  const json parsed = foreign_json(body);
   std::string names, message;
   if (parsed.is_object()) {
     const auto inner = parsed.find("error");
@@ -97,7 +99,9 @@ ChatError error_of_status(int status, std::string_view body, const std::string& 
       if (message.empty()) message = text_at(parsed, "detail");
     }
   }
-  if (message.empty()) message = std::string(body.substr(0, 2000));
+  // A page of HTML or of anything else: its beginning says what there is to say.
+  const bool unstructured = message.empty();
+  if (unstructured) message = std::string(body.substr(0, 2000));
   const auto said = kind_of_words(names, message);
 
   if (status >= 300 && status < 400) {
@@ -119,7 +123,7 @@ ChatError error_of_status(int status, std::string_view body, const std::string& 
                      ? *said
                      : Kind::bad_request;
   }
-  const std::string words = one_line(message);
+  const std::string words = one_line(message, unstructured && !(status >= 300 && status < 400) ? 160 : 400);
   error.message = fmt::format("HTTP {}{}{}", status, words.empty() ? "" : ": ", words);
   return error;
 }

@@ -1,7 +1,10 @@
 #include "operators/llm/command.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
@@ -16,9 +19,11 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/worker/process.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -35,16 +40,22 @@ tl::unexpected<ChatError> trouble(Kind kind, std::string message) {
   return tl::make_unexpected(std::move(error));
 }
 
+constexpr const char* kFolderName = "cultivar-model-";
+
 class WorkFolder {
  public:
   WorkFolder() {
     std::error_code ec;
-    std::string name = (fs::temp_directory_path(ec) / "cultivar-model-XXXXXX").string();
-    if (::mkdtemp(name.data())) path_ = name;
+    std::string name = (fs::temp_directory_path(ec) / (std::string(kFolderName) + "XXXXXX")).string();
+    if (!::mkdtemp(name.data())) return;
+    path_ = name;
+    lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);
   }
   ~WorkFolder() {
     std::error_code ec;
     if (!path_.empty()) fs::remove_all(path_, ec);
+    if (lock_ >= 0) ::close(lock_);
   }
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
@@ -52,7 +63,27 @@ class WorkFolder {
 
  private:
   fs::path path_;
+  int lock_ = -1;  // held while the owner lives: whoever finds it free may remove the folder
 };
+
+// What searches that were killed have left behind.
+void remove_stale_folders() {
+  constexpr auto kFresh = std::chrono::minutes(1);  // between its making and its lock
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(ec), ec)) {
+    if (!entry.path().filename().string().starts_with(kFolderName)) continue;
+    const int folder = ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (folder < 0) continue;
+    struct stat facts {};
+    std::error_code none;
+    const bool ours = ::fstat(folder, &facts) == 0 && facts.st_uid == ::geteuid();
+    const auto changed = std::chrono::system_clock::from_time_t(facts.st_mtim.tv_sec);
+    if (ours && std::chrono::system_clock::now() - changed > kFresh &&
+        ::flock(folder, LOCK_EX | LOCK_NB) == 0)
+      fs::remove_all(entry.path(), none);
+    ::close(folder);
+  }
+}
 
 bool replace_all(std::string& text, const std::string& what, const std::string& by) {
   bool found = false;
@@ -74,7 +105,7 @@ std::optional<std::string> read_bounded(const fs::path& file, std::size_t most) 
 
 // {"type": "result", "is_error", "result", "usage": {...}, "total_cost_usd", "modelUsage": {...}}
 ChatResult from_claude(const std::string& text) {
-  const json said = json::parse(text, nullptr, false);
+  const json said = foreign_json(text);
   if (!said.is_object() || !said.contains("result") || !said["result"].is_string())
     return trouble(Kind::garbage,
                    "stdout is not the JSON of `claude -p --output-format json`: " + one_line(text, 200));
@@ -83,12 +114,12 @@ ChatResult from_claude(const std::string& text) {
   try {
     if (said.contains("usage")) {
       const json& usage = said["usage"];
-      answer.usage.input = usage.value("input_tokens", std::int64_t{0});
-      answer.usage.cached = usage.value("cache_read_input_tokens", std::int64_t{0});
-      answer.usage.cache_written = usage.value("cache_creation_input_tokens", std::int64_t{0});
-      answer.usage.output = usage.value("output_tokens", std::int64_t{0});
+      answer.usage.input = said_tokens(usage, "input_tokens");
+      answer.usage.cached = said_tokens(usage, "cache_read_input_tokens");
+      answer.usage.cache_written = said_tokens(usage, "cache_creation_input_tokens");
+      answer.usage.output = said_tokens(usage, "output_tokens");
     }
-    if (said.contains("total_cost_usd")) answer.usd = said["total_cost_usd"].get<double>();
+    answer.usd = said_usd(said, "total_cost_usd");
     answer.request_id = said.value("session_id", "");
     if (said.value("is_error", false)) {
       auto error = trouble(Kind::program_failed, one_line(answer.text));
@@ -130,6 +161,7 @@ class Run {
       unsent_ = prompt_;
     }
     how.pipe_input = !in_file;
+    how.guarded = true;  // agents start servers and shells of their own
     auto child = ChildProcess::spawn(how);
     if (!child) return trouble(Kind::unreachable, child.error().stage + ": " + child.error().message);
     const std::stop_callback kill_it(stop, [&child] { child->kill(); });
@@ -266,6 +298,7 @@ struct CommandModel::State {
 
 CommandModel::CommandModel(CommandModelOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
+  remove_stale_folders();
 }
 
 CommandModel::~CommandModel() {
@@ -295,7 +328,11 @@ void CommandModel::ask(const ChatRequest& request, std::stop_token stop, ChatLis
     {
       const std::stop_callback caller(stop, [&either] { either.request_stop(); });
       const std::stop_callback model(closing, [&either] { either.request_stop(); });
-      result = Run(state->options, request, listener.delta)(either.get_token());
+      try {
+        result = Run(state->options, request, listener.delta)(either.get_token());
+      } catch (const std::exception& e) {
+        result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", e.what()));
+      }
     }
     listener.done(std::move(result));
     const std::lock_guard guard(state->mutex);

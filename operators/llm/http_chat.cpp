@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "evaluators/foreign_json.hpp"
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/retry.hpp"
 
 namespace cultivar {
 
@@ -65,7 +67,7 @@ class ChatCall : public HttpReader {
   }
 
   void end(const HttpEnd& end) override {
-    ChatResult result = concluded(end);
+    ChatResult result = concluded_whatever_came(end);
     if (!result) {
       result.error().status = head_.status;
       result.error().request_id = key_.redacted(head_.request_id);
@@ -79,6 +81,18 @@ class ChatCall : public HttpReader {
   bool good() const { return head_.status >= 200 && head_.status < 300; }
   bool streamed() const { return good() && head_.content_type.find("json") == std::string::npos; }
 
+  // A shape that no protocol has is the provider's fault, wherever a reader comes upon it.
+  ChatResult concluded_whatever_came(const HttpEnd& end) {
+    try {
+      return concluded(end);
+    } catch (const std::exception& e) {
+      ChatError error;
+      error.kind = Kind::garbage;
+      error.message = fmt::format("the answer has another shape than the protocol's: {}", e.what());
+      return tl::make_unexpected(std::move(error));
+    }
+  }
+
   void fail(Kind kind, std::string message) {
     if (failed_) return;
     failed_.emplace();
@@ -91,9 +105,10 @@ class ChatCall : public HttpReader {
       ended_by_server_ = true;
       return true;
     }
-    const json data = json::parse(event.data, nullptr, false);
+    const json data = foreign_json(event.data);
     if (data.is_discarded()) {
-      fail(Kind::garbage, "an event of the stream is not JSON: " + one_line(event.data, 200));
+      fail(Kind::garbage,
+           "an event of the stream is not JSON, or nests too deep: " + one_line(event.data, 200));
       return false;
     }
     try {
@@ -111,12 +126,17 @@ class ChatCall : public HttpReader {
       ChatError error = error_of_status(head_.status, plain_, head_.location);
       error.retry_after_s = retry_after_seconds(head_.retry_after, unix_now());
       if (const auto ms = retry_after_seconds(head_.retry_after_ms, 0)) error.retry_after_s = *ms / 1000.0;
+      if (error.retry_after_s.value_or(0.0) > kLongestAskedWaitS)
+        error.message += fmt::format(" (it asks to be left alone for {}; that is kept for an hour)",
+                                     *error.retry_after_s < 48 * 3600.0
+                                         ? fmt::format("{:.1f} hours", *error.retry_after_s / 3600.0)
+                                         : "days");
       return tl::make_unexpected(std::move(error));
     }
     if (end.complete && !streamed()) {
-      const json body = json::parse(plain_, nullptr, false);
+      const json body = foreign_json(plain_);
       if (body.is_discarded()) {
-        fail(Kind::garbage, "the answer is not JSON: " + one_line(plain_, 200));
+        fail(Kind::garbage, "the answer is not JSON, or nests too deep: " + one_line(plain_, 200));
       } else {
         try {
           if (auto error = answer_->whole(body)) failed_ = std::move(error);
@@ -144,10 +164,13 @@ class ChatCall : public HttpReader {
     const Usage estimate = estimated();
     const bool reported = answer_->usage() != nullptr;
     ChatAnswer answer = answer_->take();
-    if (!reported) answer.usage = estimate;
+    if (!reported || answer.usage.total() == 0) answer.usage = estimate;
     // A server that repeats the key would put it into the record.
     answer.text = key_.redacted(std::move(answer.text));
-    for (ToolCall& call : answer.tool_calls) call.arguments = key_.redacted(std::move(call.arguments));
+    for (ToolCall& call : answer.tool_calls)
+      for (std::string* part : {&call.id, &call.name, &call.arguments})
+        *part = key_.redacted(std::move(*part));
+    answer.carried = key_.redacted_json(answer.carried);
     answer.model = key_.redacted(std::move(answer.model));
     if (!head_.request_id.empty()) answer.request_id = head_.request_id;
     answer.request_id = key_.redacted(std::move(answer.request_id));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "operators/llm/said_cost.hpp"
+
 namespace cultivar {
 
 namespace {
@@ -80,7 +82,7 @@ void Ledger::add(const std::string& op, const std::string& model, const Spent& s
   spent_[{op, model}] += spent;
   for (Sum* sum : {&spent_in_run_, &spent_by_operator_[op], &spent_by_model_[model]}) {
     sum->usd += spent.usd;
-    sum->tokens += spent.usage.total();
+    sum->tokens = saturated_sum(sum->tokens, spent.usage.total());
   }
 }
 

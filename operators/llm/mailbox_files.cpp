@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "evaluators/foreign_json.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/tool_text.hpp"
@@ -95,6 +96,8 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
     answer.text = text;
     return answer;
   }
+  if (nests_too_deep(text))
+    return failure(kStage, fmt::format("The file nests deeper than {} levels.", kForeignJsonDepth));
   json said;
   try {
     said = json::parse(text);

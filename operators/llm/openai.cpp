@@ -4,6 +4,7 @@
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -14,10 +15,6 @@ namespace {
 std::string text_of(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-std::int64_t count_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
 class OpenAiReader : public AnswerReader {
@@ -104,15 +101,15 @@ class OpenAiReader : public AnswerReader {
 
   void take_usage(const json& said) {
     Usage usage;
-    usage.input = count_of(said, "prompt_tokens");
-    usage.output = count_of(said, "completion_tokens");
+    usage.input = said_tokens(said, "prompt_tokens");
+    usage.output = said_tokens(said, "completion_tokens");
     if (const auto details = said.find("prompt_tokens_details");
         details != said.end() && details->is_object())
-      usage.cached = std::min(count_of(*details, "cached_tokens"), usage.input);
+      usage.cached = std::min(said_tokens(*details, "cached_tokens"), usage.input);
     usage.input -= usage.cached;
     if (const auto details = said.find("completion_tokens_details");
         details != said.end() && details->is_object())
-      usage.reasoning = count_of(*details, "reasoning_tokens");
+      usage.reasoning = said_tokens(*details, "reasoning_tokens");
     usage_ = usage;
   }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -103,14 +104,14 @@ class ResponsesReader : public AnswerReader {
 
   void take_usage(const json& said) {
     Usage usage;
-    usage.input = said.value("input_tokens", std::int64_t{0});
-    usage.output = said.value("output_tokens", std::int64_t{0});
+    usage.input = said_tokens(said, "input_tokens");
+    usage.output = said_tokens(said, "output_tokens");
     if (const auto details = said.find("input_tokens_details"); details != said.end() && details->is_object())
-      usage.cached = std::min(details->value("cached_tokens", std::int64_t{0}), usage.input);
+      usage.cached = std::min(said_tokens(*details, "cached_tokens"), usage.input);
     usage.input -= usage.cached;
     if (const auto details = said.find("output_tokens_details");
         details != said.end() && details->is_object())
-      usage.reasoning = details->value("reasoning_tokens", std::int64_t{0});
+      usage.reasoning = said_tokens(*details, "reasoning_tokens");
     usage_ = usage;
   }
 

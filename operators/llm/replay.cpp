@@ -9,11 +9,25 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr const char* kRemedy = "write it anew with `cultivar export RUN --answers FILE`";
+
+// Without the library's own name and number.
+std::string said_shortly(const json::exception& e) {
+  const std::string words = e.what();
+  const std::size_t at = words.find("] ");
+  return at == std::string::npos ? words : words.substr(at + 2, 200);
+}
+
+}  // namespace
 
 std::string to_line(const RecordedExchange& e) {
   const json line{{"call", e.call},
@@ -31,15 +45,25 @@ Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::pa
   for (int number = 1; std::getline(in, text); ++number) {
     if (text.empty()) continue;
     try {
-      const json line = json::parse(text);
+      constexpr int kLevels = 2 * kForeignJsonDepth;  // answers stand inside requests inside lines
+      const json line = foreign_json(text, kLevels);
+      if (line.is_discarded())
+        return failure("read recording",
+                       fmt::format("{}:{}: this line is no JSON, or nests deeper than {} levels; {}",
+                                   file.string(), number, kLevels, kRemedy));
       exchanges.push_back({line.at("call").get<std::string>(), line.at("model").get<std::string>(),
                            request_from_record(line.at("request")), answer_from_record(line.at("answer"))});
       exchanges.back().request.call = exchanges.back().call;
     } catch (const json::exception& e) {
       return failure("read recording",
-                     fmt::format("{}:{}: no recorded exchange: {}", file.string(), number, e.what()));
+                     fmt::format("{}:{}: no recorded exchange (call, model, request, answer): {}; {}",
+                                 file.string(), number, said_shortly(e), kRemedy));
     }
   }
+
+  if (exchanges.empty())
+    return failure("read recording",
+                   fmt::format("{} holds no recorded exchange; {}", file.string(), kRemedy));
   return exchanges;
 }
 

@@ -21,7 +21,7 @@ struct RecordedExchange {
 };
 
 std::string to_line(const RecordedExchange&);
-// An Error names the file and the line.
+// An Error names the file, the line and the remedy; so does one for a file without any.
 Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::path& file);
 
 // Keyed by the request's hash. Of several answers to one request, that of the same call is taken, otherwise

@@ -9,6 +9,12 @@ using Kind = ChatError::Kind;
 
 namespace {
 
+// What the server asks for, within bounds: a search may not sleep for as long as somebody else likes.
+std::optional<double> asked_wait(const ChatError& error) {
+  if (!error.retry_after_s) return std::nullopt;
+  return std::clamp(*error.retry_after_s, 0.0, kLongestAskedWaitS);
+}
+
 double backoff(double first, double longest, int times, RandomStream& stream) {
   const double wait = std::min(longest, first * std::exp2(std::clamp(times - 1, 0, 60)));
   return wait * (0.5 + 0.5 * uniform(stream));
@@ -18,7 +24,7 @@ double backoff(double first, double longest, int times, RandomStream& stream) {
 
 double wait_before_retry(const RetryRule& rule, int failures, const ChatError& error, RandomStream& stream) {
   const double wait = backoff(rule.first_wait_s, rule.longest_wait_s, failures, stream);
-  return std::max(wait, error.retry_after_s.value_or(0.0));
+  return std::max(wait, asked_wait(error).value_or(0.0));
 }
 
 Consequence consequence_of(Kind kind) {
@@ -54,9 +60,8 @@ Consequence consequence_of(Kind kind) {
 double hold_time(const RetryRule& rule, int holds, const ChatError& error, RandomStream& stream) {
   // Credit comes back when somebody pays: there is no hurry.
   if (error.kind == Kind::out_of_credit)
-    return std::max(backoff(15.0 * rule.first_wait_s, 600.0, holds, stream),
-                    error.retry_after_s.value_or(0.0));
-  if (error.retry_after_s) return *error.retry_after_s * (1.0 + 0.05 * uniform(stream));
+    return std::max(backoff(15.0 * rule.first_wait_s, 600.0, holds, stream), asked_wait(error).value_or(0.0));
+  if (const auto asked = asked_wait(error)) return *asked * (1.0 + 0.05 * uniform(stream));
   return backoff(rule.first_wait_s, rule.longest_wait_s, holds, stream);
 }
 

@@ -7,9 +7,12 @@
 
 namespace cultivar {
 
+// The longest that a server is obeyed that asks to be left alone (Retry-After).
+inline constexpr double kLongestAskedWaitS = 3600.0;
+
 // Before attempt `failures` + 1: first_wait * 2^(failures - 1), at most longest_wait, of which the upper half
 // is drawn, so that calls that failed together do not come back together. Never less than the server asked
-// for.
+// for, up to kLongestAskedWaitS.
 double wait_before_retry(const RetryRule&, int failures, const ChatError&, RandomStream&);
 
 // What a failure means for the call and for its model.

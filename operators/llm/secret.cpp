@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 namespace cultivar {
 
@@ -13,6 +14,18 @@ std::string Secret::redacted(std::string text) const {
   for (std::size_t at = 0; (at = text.find(value_, at)) != std::string::npos; at += 5)
     text.replace(at, value_.size(), "[key]");
   return text;
+}
+
+nlohmann::json Secret::redacted_json(const nlohmann::json& value) const {
+  if (value.is_string()) return redacted(value.get<std::string>());
+  if (!value.is_structured()) return value;
+  nlohmann::json result = value.is_array() ? nlohmann::json::array() : nlohmann::json::object();
+  for (const auto& [name, item] : value.items())
+    if (value.is_array())
+      result.push_back(redacted_json(item));
+    else
+      result[redacted(name)] = redacted_json(item);
+  return result;
 }
 
 EnvironmentReader process_environment() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,7 @@ class Secret {
   }
   // `text` with every occurrence of the key replaced by "[key]".
   std::string redacted(std::string text) const;
+  nlohmann::json redacted_json(const nlohmann::json&) const;  // in every string of it, names too
 
  private:
   std::string value_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "operators/llm/said_cost.hpp"
+
 namespace cultivar {
 
 using Kind = ChatError::Kind;
@@ -253,7 +255,10 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   const double at = now();
   call.flying = nullptr;
   --desk.in_flight;
-  const Usage used = result ? result->usage : result.error().usage;
+  // Whichever provider said it: no number that it makes up may lift a cap.
+  Usage& used = result ? result->usage : result.error().usage;
+  used = within_reason(used);
+  if (result && result->usd) result->usd = within_reason(*result->usd);
   const double usd = result && result->usd ? *result->usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
   ledger.settle(each.reservation, used, usd, !result);
@@ -337,7 +342,8 @@ void ChatService::Core::publish() {
   state.waiting =
       static_cast<int>(std::ranges::count_if(calls, [](const ServedCall& c) { return !c.flying; }));
   if (all_down) state.paused = "no language model is to be had: " + reasons;
-  if (all_down && paused_before.empty()) tell(state.paused);
+  // Each model's reason was told when it was left alone.
+  if (all_down && paused_before.empty()) tell("no language model is to be had for now");
   if (!all_down && !paused_before.empty()) tell("a language model is to be had again");
   paused_before = state.paused;
   state.spent = ledger.run();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -81,6 +82,8 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
     return tl::make_unexpected(fmt::format("The tool call on line {}: {}", written.line, why));
   };
   if (!written.closed) return refuse("its block is not closed with ``` on a line of its own.");
+  if (nests_too_deep(written.object))
+    return refuse(fmt::format("it nests deeper than {} levels.", kForeignJsonDepth));
   json said;
   try {
     said = json::parse(written.object);

@@ -363,4 +363,17 @@ ChatRequest opening(const Brief& brief, const Scene& scene, const PromptKit& kit
   return request;
 }
 
+std::string beyond_budget(const ChatRequest& question, const PromptKit& kit) {
+  std::int64_t tokens = 0;
+  for (const ChatText& part : question.system) tokens += estimated_tokens(part.text);
+  for (const ChatMessage& message : question.messages) tokens += estimated_tokens(message.text);
+  const std::int64_t budget = kit.options().prompt_tokens;
+  if (tokens <= kMostOverBudget * budget) return {};
+  return fmt::format(
+      "not asked: the kernel makes a question of about {} tokens, more than {} times asking.prompt_tokens "
+      "({}); "
+      "a run with asking.prompt_tokens: {} asks about it",
+      tokens, kMostOverBudget, budget, (tokens / kMostOverBudget / 1000 + 1) * 1000);
+}
+
 }  // namespace cultivar

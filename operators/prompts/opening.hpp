@@ -56,4 +56,9 @@ struct Scene {
 ChatRequest opening(const Brief&, const Scene&, const PromptKit&,
                     std::vector<std::string>* left_out = nullptr);
 
+// Empty: it may be asked. Otherwise why not, and what to change: what must be sent, the kernels and the
+// evidence, may take kMostOverBudget times what the budget leaves to the rest, and no more.
+inline constexpr std::int64_t kMostOverBudget = 2;
+std::string beyond_budget(const ChatRequest& question, const PromptKit&);
+
 }  // namespace cultivar

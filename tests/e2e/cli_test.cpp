@@ -1,4 +1,5 @@
 // What every command answers to --help, to mistakes and to bad input.
+#include <sys/stat.h>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -121,6 +122,42 @@ BOOST_AUTO_TEST_CASE(names_on_the_command_line_are_checked_before_any_work) {
   BOOST_TEST(run({"evaluate", "softmax", "k.cpp", "--contender", "none_such"}).exit == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_source_is_an_ordinary_file_of_bounded_size) {
+  fs::create_directories(folder / "begun");
+  write_text(folder / "begun" / "run.db", "");  // it is not even opened
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    for (const auto& command :
+         {std::vector<std::string>{"evaluate", "softmax", file}, {"submit", "begun", file}}) {
+      const auto result = run(command);
+      BOOST_TEST(result.exit == 2, result.err);
+      BOOST_TEST(contains(result.err, why), result.err);
+    }
+  };
+  BOOST_TEST(::mkfifo((folder / "pipe.cpp").c_str(), 0600) == 0);
+  refused("/dev/zero", "no ordinary file");
+  refused((folder / "pipe.cpp").string(), "no ordinary file");
+  write_text(folder / "large.cpp", std::string(5 << 20, ' '));
+  refused((folder / "large.cpp").string(), "is longer than the ");
+}
+
+BOOST_AUTO_TEST_CASE(more_cores_than_there_are_are_refused) {
+  write_text(folder / "k.cpp", "int x;\n");
+  const auto result = run({"evaluate", "softmax", "k.cpp", "--target", "cpu:4096"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err, "this machine has "), result.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_recording_is_told_by_check) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  write_text(folder / "answers.jsonl", "{\"call\": 1}\n");
+  write_text(folder / "replay.yaml",
+             read_text(folder / "search.yaml") +
+                 "operators: {mutate: 1}\nmodels: {r: {provider: replay, file: answers.jsonl}}\n");
+  const auto result = run({"run", "replay.yaml", "--check"});
+  BOOST_TEST(result.exit == 2, result.err);
+  BOOST_TEST(contains(result.err, "answers.jsonl:1"), result.err);
+}
+
 BOOST_AUTO_TEST_CASE(the_configurations_that_come_with_it_are_sound_and_nothing_is_written_to_check_them) {
   int checked = 0;
   for (const auto& entry : fs::directory_iterator(CULTIVAR_SOURCE_DIR "/configs")) {
@@ -141,6 +178,7 @@ BOOST_AUTO_TEST_CASE(a_search_on_gpus_that_are_not_there_says_what_is_missing_an
                           "evaluation.devices=[1, 2]"}),
         {.folder = folder.path(), .environment = {{"CUDA_VISIBLE_DEVICES", ""}}, .deadline_s = 60.0});
     BOOST_TEST(result.exit == 3, result.err);
+    BOOST_TEST(!contains(result.err, "Searching"), result.err);
     BOOST_TEST(contains(result.err, "it shows 0 GPUs, and there is no number 1 among them"), result.err);
     BOOST_TEST(!fs::exists(folder / "runs/attention-h100"));
   }

@@ -199,6 +199,9 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
 
   // The same answers again, judged live, without anybody who answers.
   BOOST_TEST_REQUIRE(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 0);
+  BOOST_TEST(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 2);
+  BOOST_TEST(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl", "--force"}).exit ==
+             0);
   write_text(folder / "again.yaml", settings + "{provider: replay, file: answers.jsonl, match: call}\n");
   const auto again =
       cultivar_in(folder.path(), {"run", "again.yaml", "--run-dir", "runs/again", "--json"}, 500.0);

@@ -157,6 +157,24 @@ BOOST_AUTO_TEST_CASE(a_model_that_never_makes_a_usable_edit_is_given_up_question
   const int given_up = events("unanswered", "2 answers could not be used");
   BOOST_TEST(given_up >= 2);
   BOOST_TEST(server.seen().size() >= 2 * static_cast<std::size_t>(given_up));
+  BOOST_TEST(record().summary().questions.at("nothing").get<int>() == given_up);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_too_large_for_a_question_is_not_asked_about) {
+  ChatServer server(renamer());
+  const auto config =
+      with_model(server.url(), "{tune: 1, mutate: 1}",
+                 {"budget.evaluations=12", "seeds=[big.cpp]", "asking={in_flight: 2, prompt_tokens: 1000}"});
+  std::filesystem::create_directories(path() / "config");
+  std::ofstream big(path() / "config" / "big.cpp");
+  big << softmax_source("softmax_big");
+  for (int i = 0; i < 500; ++i) big << "// padding that nobody needs\n";
+  big.close();
+  begin(config, unhurried());
+  BOOST_TEST(server.seen().empty());
+  BOOST_TEST(events("unanswered", "a run with asking.prompt_tokens: ") >= 1);
+  BOOST_TEST(events("trouble", "model m is asked no more in this session") == 1);
   require_replay_agrees();
 }
 

@@ -139,6 +139,7 @@ BOOST_AUTO_TEST_CASE(a_key_in_the_file_is_refused_and_not_repeated) {
         "a: {provider: command, command: [env, \"KEY=" + key + "\", ask]}",
         "a: {provider: openai, model: m, api_key: " + key + "}",
         "a: {provider: openai, model: m, api_key_env: " + key + "}",
+        "a: {provider: openai, model: m, base_url: \"https://gw.example/" + key + "/v1\"}",
         "a: {provider: openai, model: m, base_url: \"https://me:" + key + "@host/v1\"}"}) {
     const std::string words = complaint(text);
     BOOST_TEST(words != "no complaint");

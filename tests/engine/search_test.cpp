@@ -400,6 +400,34 @@ BOOST_AUTO_TEST_CASE(a_second_process_on_the_same_run_is_told_who_has_it) {
   BOOST_TEST(begun.error().message.find("already holds a run") != std::string::npos);
 }
 
+// The loser wrote into the folder before it asked for the lock, and the winner died of it.
+BOOST_AUTO_TEST_CASE(who_begins_in_a_folder_that_another_has_begun_in_writes_nothing_there) {
+  ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  std::filesystem::create_directories(folder);
+  const Config config = softmax_config(scratch.path() / "config", {"budget.evaluations=5"});
+  {
+    const auto lock = RunLock::take(RunFolder(folder));
+    BOOST_REQUIRE(lock);
+    const auto second = begin_search(config, folder, surface({}), {}, kNever);
+    BOOST_REQUIRE(!second);
+    BOOST_TEST(second.error().message.find("in use by process") != std::string::npos, second.error().message);
+    std::vector<std::string> there;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      there.push_back(entry.path().filename().string());
+    BOOST_REQUIRE(there.size() == 1U);
+    BOOST_TEST(there.front() == RunFolder(folder).lock().filename().string());
+  }
+  std::vector<std::thread> threads;
+  std::atomic<int> begun = 0;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back(
+        [&] { begun += begin_search(config, scratch.path() / "race", surface({}), {}, kNever) ? 1 : 0; });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(begun.load() == 1);
+  BOOST_TEST(Record::open(scratch.path() / "race")->summary().evaluations == 5);
+}
+
 BOOST_AUTO_TEST_CASE(the_run_folder_may_be_moved_and_the_task_edited) {
   ScratchFolder scratch;
   run_search(scratch, {"budget.evaluations=12"});

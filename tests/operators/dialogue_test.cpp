@@ -1,6 +1,7 @@
 #include "operators/dialogue.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 
 using namespace cultivar;
 
@@ -146,6 +147,29 @@ BOOST_AUTO_TEST_CASE(the_same_answers_lead_to_the_same_end) {
   const Move first = after(block("name: plain", "name: better"));
   const Move again = next_move(brief, parent, task, kit, turns);
   BOOST_TEST(std::get<Proposal>(first).source == std::get<Proposal>(again).source);
+}
+
+BOOST_AUTO_TEST_CASE(what_goes_back_is_bounded_however_long_the_answer_was) {
+  std::string endless = "IDEA: first line\n";
+  for (int i = 0; i < 100'000; ++i) endless += "\xE2\x82\xAC filler\n";
+  turns.back().answer.carried = {{"anthropic", std::string(200'000, 's')}};
+  (void)after(endless + "no edit");
+  const ChatMessage& back = turns.back().request.messages.at(1);
+  BOOST_TEST(back.text.size() < 40'000U);
+  BOOST_TEST(back.text.starts_with("IDEA: first line\n\xE2\x82\xAC filler"));
+  BOOST_TEST(back.text.ends_with("filler\nno edit"));
+  BOOST_TEST(contains(back.text, "bytes are left out here"));
+  BOOST_TEST(back.carried.is_null());
+  BOOST_TEST(said().size() < 6'000U);
+}
+
+BOOST_AUTO_TEST_CASE(evidence_without_end_is_not_looked_for) {
+  std::string critique;
+  for (int i = 0; i < 200'000; ++i) critique += "EVIDENCE: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n";
+  const std::string request = "<evidence>\n" + std::string(20'000, 'a') + "\n</evidence>";
+  const auto begun = std::chrono::steady_clock::now();
+  BOOST_TEST(!unfounded(critique, request).empty());
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(10)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

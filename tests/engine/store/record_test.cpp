@@ -8,6 +8,7 @@
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/journal.hpp"
+#include "engine/store/names.hpp"
 #include "engine/store/samples.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -271,6 +272,26 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_a_damaged_record_is_refused_and_the_older_o
   overwrite(folder.database(), fs::file_size(folder.database()) / 2, std::string(9000, '\x5a'));
   BOOST_TEST(!make_checkpoint(folder, 1));
   BOOST_TEST((checkpoints_newest_first(folder) == before));
+}
+
+BOOST_AUTO_TEST_CASE(the_best_of_a_run_without_one_is_explained_by_what_there_is) {
+  const ScratchFolder scratch;
+  const RunFolder folder(scratch.path() / "run");
+  auto journal = Journal::create(folder, some_facts());
+  BOOST_REQUIRE(journal);
+  const auto words = [&](const char* name) {
+    try {
+      (void)find_individual(journal->record(), name);
+      return std::string("no complaint");
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+  };
+  BOOST_TEST(words("best").find("no kernel has been measured") != std::string::npos, words("best"));
+  BOOST_REQUIRE(journal->step(1.0, [&](Step& step) { step.propose(proposal(1), "text", "s"); }));
+  BOOST_REQUIRE(journal->step(2.0, [&](Step& step) { step.judge(proposal(1), measured(5.0), "search"); }));
+  BOOST_TEST(words("seed") == "no complaint");
+  BOOST_TEST(words("best").find("waits for its confirmation") != std::string::npos, words("best"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

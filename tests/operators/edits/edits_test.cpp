@@ -1,6 +1,7 @@
 #include "operators/edits/edits.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <random>
 
 using namespace cultivar;
@@ -118,6 +119,38 @@ BOOST_AUTO_TEST_CASE(line_ends_and_missing_last_newlines_do_not_matter) {
   BOOST_TEST(edited("<<<<<<< SEARCH\r\n    b[i] = 1;\r\n=======\n    b[i] = 3;\n>>>>>>> REPLACE") ==
              with(kSource, "b[i] = 1;", "b[i] = 3;"));
   BOOST_TEST(edited(block("last\n", "end\n"), "first\nlast") == "first\nend\n");
+}
+
+// Sources of nothing but one line, and blocks of nothing but that line: what compares each with each never
+// ends.
+BOOST_AUTO_TEST_CASE(what_repeats_itself_without_end_is_refused_at_once_and_in_few_words) {
+  const auto times = [](const std::string& line, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += line;
+    return text;
+  };
+  const std::string source = times("//\n", 300'000), deeper = times("  //\n", 150'000);
+  const auto begun = std::chrono::steady_clock::now();
+  const std::string many = edited(block(times("//\n", 150'000), "q\n"), source);
+  BOOST_TEST(many.find("more than 5 places (lines 1, 2, 3, 4, 5, ...)") != std::string::npos, many);
+  for (const std::string& last : {std::string("y;\n"), std::string(" //\n"), std::string("\t//\n")})
+    for (const std::string& text : {source, deeper}) {
+      const std::string words = edited(block(times("//\n", 100'000) + last, "q\n"), text);
+      BOOST_TEST(words.starts_with("refused: "));
+      BOOST_TEST(words.size() < 1000U);
+    }
+  // Alike but for tabs and spaces.
+  const std::string tabs = edited(block(times(" //\n", 50'000) + "\t//\n", "q\n"), times(" //\n", 150'000));
+  BOOST_TEST(tabs.find("tabs and spaces") != std::string::npos, tabs);
+  std::string blocks;
+  for (int i = 0; i < 1000; ++i) blocks += block("a\n", "b\n");
+  BOOST_TEST(edited(blocks, source).find("1000 blocks; at most 200") != std::string::npos);
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(30)));
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_differ_in_depth_alone_are_told_apart) {
+  check_refused(block("a[i] = 0;\n  b[i] = 1;\n", "x\n"),
+                {"Nearest is line 8, where 2 of 2", "yours:\n  |   b[i]"});
 }
 
 // Whatever lines are changed, blocks that quote them with enough context give exactly that change.

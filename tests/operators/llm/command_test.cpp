@@ -2,6 +2,9 @@
 #include "operators/llm/command.hpp"
 
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <future>
@@ -49,6 +52,19 @@ struct Programs : TemporaryFolder {
 
 bool alive(const std::string& pid) {
   return ::kill(std::stoi(pid), 0) == 0;
+}
+
+// Whether all processes that the file names end within moments.
+bool gone(const std::filesystem::path& file) {
+  std::istringstream list(read_text(file));
+  std::string pid;
+  int count = 0;
+  while (list >> pid) {
+    ++count;
+    for (int i = 0; i < 500 && alive(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (alive(pid)) return false;
+  }
+  return count > 0;
 }
 
 }  // namespace
@@ -201,6 +217,77 @@ BOOST_AUTO_TEST_CASE(tools_stand_in_the_prompt_with_how_they_are_called) {
   BOOST_TEST_REQUIRE(answer.has_value(), words_of(answer));
   BOOST_TEST(answer->text.find("## Tool `compile`\n\nCompiles a source.") != std::string::npos);
   BOOST_TEST(answer->text.find("```tool\n{\"tool\": \"NAME\"") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_program_hid_in_a_session_of_its_own_ends_with_the_call) {
+  const auto file = path() / "hidden";
+  CHECK_KIND(ask("setsid sleep 600 & echo $! > " + file.string() + "; sleep 600", {},
+                 CommandModelOptions::Answer::text, {5, 0.7, 5, 10}),
+             Kind::timeout_first_byte);
+  BOOST_TEST(gone(file));
+}
+
+// As when a search is killed with SIGKILL: nothing of ours can clean up behind it.
+BOOST_AUTO_TEST_CASE(
+    when_the_search_is_killed_all_that_its_model_started_dies_and_its_folder_goes_at_the_next_start) {
+  const auto pids = path() / "pids", work = path() / "work";
+  CommandModelOptions options;
+  options.command = {script("pwd > " + work.string() + "; setsid sleep 600 & echo $! > " + pids.string() +
+                            "; echo $$ >> " + pids.string() + "; sleep 600")};
+  const pid_t search = ::fork();
+  BOOST_TEST_REQUIRE(search >= 0);
+  if (search == 0) {
+    CommandModel model(options);
+    (void)ask_and_wait(model, request);
+    ::_exit(1);
+  }
+  const auto two_lines = [&] {
+    const std::string text = std::filesystem::exists(pids) ? read_text(pids) : std::string();
+    return std::count(text.begin(), text.end(), '\n') == 2;
+  };
+  for (int i = 0; i < 1000 && !two_lines(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(search, SIGKILL);
+  BOOST_TEST(::waitpid(search, nullptr, 0) == search);
+  BOOST_TEST(gone(pids));
+
+  std::string folder = read_text(work);
+  folder.pop_back();
+  BOOST_TEST_REQUIRE(std::filesystem::is_directory(folder));
+  { const CommandModel young(options); }
+  BOOST_TEST(std::filesystem::exists(folder));  // its owner might be about to take the lock
+  std::filesystem::last_write_time(folder,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  { const CommandModel next(options); }
+  BOOST_TEST(!std::filesystem::exists(folder));
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_is_in_use_stays_however_old_it_is) {
+  CommandModelOptions options;
+  options.command = {script("touch -d '2 hours ago' .; pwd; sleep 1; test -d . && ls -d \"$PWD\"")};
+  CommandModel model(options);
+  auto result = std::async(std::launch::async, [&] { return ask_and_wait(model, request); });
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const CommandModel other(options);
+  }
+  const ChatResult answer = result.get();
+  BOOST_TEST(answer.has_value(), words_of(answer));
+}
+
+BOOST_AUTO_TEST_CASE(a_price_that_cannot_be_is_none) {
+  const auto said = [&](const std::string& numbers) {
+    return ask("cat > /dev/null; echo '{\"result\": \"done\", " + numbers + "}'", {},
+               CommandModelOptions::Answer::claude_json);
+  };
+  const ChatResult negative =
+      said(R"("total_cost_usd": -1000.0, "usage": {"input_tokens": -1000000000000000, "output_tokens": -1})");
+  BOOST_TEST_REQUIRE(negative.has_value(), words_of(negative));
+  BOOST_TEST(!negative->usd.has_value());
+  BOOST_TEST(negative->usage.estimated);
+  const ChatResult endless = said(R"("total_cost_usd": 1e308, "usage": {"input_tokens": 1.5e300})");
+  BOOST_TEST_REQUIRE(endless.has_value(), words_of(endless));
+  BOOST_TEST(endless->usd.value() <= 1e6);
+  BOOST_TEST(endless->usage.total() <= 4'000'000'000);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

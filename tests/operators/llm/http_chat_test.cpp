@@ -187,6 +187,9 @@ BOOST_AUTO_TEST_CASE(retry_after_is_passed_on) {
     BOOST_TEST(told({"Retry-After: 17"}).value() == 17.0);
     BOOST_TEST(told({"retry-after-ms: 250"}).value() == 0.25);
     BOOST_TEST(!told({}).has_value());
+    const ChatResult ages = against(spoken, status_reply(429, "{}", {"Retry-After: 100000000000000000000"}));
+    BOOST_TEST(ages.error().message.find("asks to be left alone for days") != std::string::npos,
+               ages.error().message);
   }
 }
 

@@ -204,4 +204,14 @@ BOOST_AUTO_TEST_CASE(what_earlier_sessions_spent_counts) {
   BOOST_TEST(ledger.forbids(wanted("mutate", "a", 10, 0.04)) == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_asks_for_ages_is_obeyed_for_an_hour) {
+  RandomStream stream = stream_of(1, "test", 0);
+  const RetryRule rule;
+  for (const double asked : {3601.0, 1e20, -5.0}) {
+    BOOST_TEST(hold_time(rule, 1, error_of(Kind::rate_limited, asked), stream) <= 1.05 * 3600.0);
+    BOOST_TEST(hold_time(rule, 1, error_of(Kind::out_of_credit, asked), stream) <= 3600.0);
+    BOOST_TEST(wait_before_retry(rule, 1, error_of(Kind::overloaded, asked), stream) <= 3600.0);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

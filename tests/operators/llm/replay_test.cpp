@@ -109,4 +109,19 @@ BOOST_AUTO_TEST_CASE(an_unknown_request_is_a_clear_error) {
   BOOST_TEST(near.error().message.find("mutate/1/0") != std::string::npos, near.error().message);
 }
 
+BOOST_AUTO_TEST_CASE(a_recording_is_damaged_in_our_words) {
+  const TemporaryFolder folder;
+  for (const std::string& text :
+       {std::string("no JSON\n"), std::string(300'000, '['), std::string("{}\n"), std::string()}) {
+    write_text(folder / "bad.jsonl", text);
+    const auto read = read_exchanges(folder / "bad.jsonl");
+    BOOST_TEST_REQUIRE(!read.has_value());
+    const std::string& words = read.error().message;
+    BOOST_TEST(words.find("bad.jsonl") != std::string::npos, words);
+    BOOST_TEST(words.find("export RUN --answers") != std::string::npos, words);
+    BOOST_TEST(words.find("json.exception") == std::string::npos, words);
+    BOOST_TEST(words.size() < 500U);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

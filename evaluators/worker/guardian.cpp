@@ -1,0 +1,95 @@
+#include "evaluators/worker/guardian.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ctime>
+
+namespace cultivar {
+namespace {
+
+// SIGKILL to every child. Who has lost its parent is a child of the guardian, so that a few rounds reach all.
+void kill_children() {
+  const int list = ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+  if (list < 0) return;
+  char buffer[4096];
+  pid_t number = 0;
+  for (ssize_t got; (got = ::read(list, buffer, sizeof buffer)) > 0;)
+    for (ssize_t i = 0; i < got; ++i) {
+      if (buffer[i] >= '0' && buffer[i] <= '9') {
+        number = number * 10 + (buffer[i] - '0');
+        continue;
+      }
+      if (number > 1) ::kill(number, SIGKILL);
+      number = 0;
+    }
+  ::close(list);
+}
+
+void end_all(pid_t program) {
+  ::kill(-program, SIGKILL);  // its group at once, also where the list above cannot be had
+  constexpr int kRounds = 400;
+  for (int round = 0; round < kRounds; ++round) {
+    kill_children();
+    for (;;) {
+      const pid_t over = ::waitpid(-1, nullptr, WNOHANG);
+      if (over < 0) return;  // none is left
+      if (over == 0) break;
+    }
+    const timespec moment{0, 5'000'000};
+    ::nanosleep(&moment, nullptr);
+  }
+}
+
+[[noreturn]] void end_as(int status) {
+  if (WIFSIGNALED(status)) {
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(WTERMSIG(status), &action, nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    ::kill(::getpid(), WTERMSIG(status));
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  }
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
+}
+
+}  // namespace
+
+[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);  // died before the line above took effect
+  ::prctl(PR_SET_NAME, "cultivar-guard");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t program = start(arg);
+  told(arg);
+  if (program < 0) ::_exit(127);
+  // Nothing of ours stays open here: locks, databases, the program's own pipes.
+  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGTERM);
+  sigaddset(&awaited, SIGCHLD);
+  for (;;) {
+    int status = 0;
+    for (pid_t over; (over = ::waitpid(-1, &status, WNOHANG)) > 0;)
+      if (over == program) {
+        end_all(program);
+        end_as(status);
+      }
+    if (::sigwaitinfo(&awaited, nullptr) == SIGTERM) {
+      end_all(program);
+      ::_exit(128 + SIGTERM);
+    }
+  }
+}
+
+}  // namespace cultivar
