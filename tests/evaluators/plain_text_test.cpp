@@ -16,13 +16,13 @@ BOOST_AUTO_TEST_CASE(control_characters_are_spelled_out_and_letters_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(what_turns_the_direction_of_writing_or_shows_nothing_is_spelled_out) {
-  BOOST_TEST(plain_text("a\xe2\x80\xae"
-                        "b\xe2\x81\xa6 \xd8\x9c\xef\xbb\xbf\xe2\x80\x8b\xe2\x80\xa8.") ==
+  BOOST_TEST(cultivar::plain_text("a\xe2\x80\xae"
+                                  "b\xe2\x81\xa6 \xd8\x9c\xef\xbb\xbf\xe2\x80\x8b\xe2\x80\xa8.") ==
              "a\\u202eb\\u2066 \\u061c\\ufeff\\u200b\\u2028.");
   const std::string honest =
       "\xe2\x82\xac \xd8\xa7\xd9\x84 \xe4\xb8\xad \xe2\x80\xa6\xe2\x80\x9d \xf0\x9f\x98\x80";
-  BOOST_TEST(plain_text(honest) == honest);
-  BOOST_TEST(plain_text("\xe2\x80") == "\xe2\x80");
+  BOOST_TEST(cultivar::plain_text(honest) == honest);
+  BOOST_TEST(cultivar::plain_text("\xe2\x80") == "\xe2\x80");
 }
 
 BOOST_AUTO_TEST_CASE(a_line_is_cut_between_characters_and_says_so) {

@@ -289,7 +289,10 @@ BOOST_AUTO_TEST_CASE(the_best_of_a_run_without_one_is_explained_by_what_there_is
   };
   BOOST_TEST(words("best").find("no kernel has been measured") != std::string::npos, words("best"));
   BOOST_REQUIRE(journal->step(1.0, [&](Step& step) { step.propose(proposal(1), "text", "s"); }));
-  BOOST_REQUIRE(journal->step(2.0, [&](Step& step) { step.judge(proposal(1), measured(5.0), "search"); }));
+  Individual seed = proposal(1);
+  seed.measured = true;
+  seed.fitness = 5.0;
+  BOOST_REQUIRE(journal->step(2.0, [&](Step& step) { step.judge(seed, measured(5.0)); }));
   BOOST_TEST(words("seed") == "no complaint");
   BOOST_TEST(words("best").find("waits for its confirmation") != std::string::npos, words("best"));
 }
