@@ -59,6 +59,10 @@ ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding&
   if (!devices.empty()) {
     const auto& device = devices.front();
     scene.device = device.value("description", "");
+    const std::string compiler =
+        facts.environment.value("compiler", "");  // and its flags, which the format tells
+    if (facts.target == "cpu" && !compiler.empty())
+      scene.device += "; compiler: " + compiler.substr(0, compiler.find(" -"));
     const auto ceilings = device.value("ceilings", nlohmann::json::object());
     scene.flops = ceilings.value("flops", 0.0);
     scene.bytes_per_second = ceilings.value("bytes_per_second", 0.0);

@@ -1,11 +1,13 @@
 #include "operators/agent.hpp"
 
+#include "operators/best_setting.hpp"
+
 namespace cultivar {
 
 std::optional<Brief> Agent::plan(const Surroundings& s, RandomStream&) {
   if (s.parents.empty()) return std::nullopt;
   Brief brief;
-  brief.parents = {s.parents.front()};
+  brief.parents = {best_setting(s.archive, s.parents.front())};
   brief.island = s.island;
   const auto before = worked_on_.find(s.archive.source_id(s.parents.front()));
   brief.direction = before == worked_on_.end()

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "operators/best_setting.hpp"
+
 namespace cultivar {
 
 namespace {
@@ -44,7 +46,7 @@ std::optional<Brief> CritiqueRepair::plan(const Surroundings& s, RandomStream&) 
     return brief;
   }
   if (s.parents.empty() || slow_.contains(s.archive.source_id(s.parents.front()))) return std::nullopt;
-  brief.parents = {s.parents.front()};
+  brief.parents = {best_setting(s.archive, s.parents.front())};
   brief.island = s.island;
   brief.direction = "find out what makes it slow, and repair that";
   return brief;

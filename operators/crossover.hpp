@@ -12,8 +12,8 @@ class Crossover : public AskingOperator {
  public:
   std::string name() const override { return "crossover"; }
   int parents_wanted() const override { return 2; }
-  // nullopt when both have the same source (their knobs are crossover_knobs' affair), or when this pair of
-  // sources was asked about before.
+  // The second parent has another source (knobs of one source are crossover_knobs' affair): selection's, or
+  // else the fittest. nullopt when every pair of the first was asked about before.
   std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
 

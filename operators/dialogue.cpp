@@ -38,8 +38,9 @@ struct Understood {
   std::string refusal;               // empty: none
 };
 
-Understood understand(const Brief& brief, const EditedParent& parent, const Task& task,
-                      const ChatAnswer& answer) {
+// `base`: what blocks are applied to: the parent, or what came out of an answer whose manifest was wrong.
+Understood understand(const Brief& brief, const EditedParent& parent, const std::string& base,
+                      const Task& task, const ChatAnswer& answer) {
   Understood result;
   if (answer.stop == StopReason::length) {
     result.refusal =
@@ -48,8 +49,8 @@ Understood understand(const Brief& brief, const EditedParent& parent, const Task
     return result;
   }
   const auto edit = find_edit(answer.text);
-  const auto source = edit ? apply_edit(parent.source, *edit)
-                           : tl::expected<std::string, Refusal>(tl::make_unexpected(edit.error()));
+  const auto source =
+      edit ? apply_edit(base, *edit) : tl::expected<std::string, Refusal>(tl::make_unexpected(edit.error()));
   if (!source) {
     result.refusal = source.error().words;
     return result;
@@ -187,13 +188,14 @@ Move next_move(const Brief& brief, const EditedParent& parent, const Task& task,
   // The dialogue told again from its beginning: how often something was refused, and whether the critique
   // that a repair needs is there.
   bool criticised = brief.op != "critique_repair";
-  std::string idea;
+  std::string idea, base = parent.source;
+  std::optional<Proposal> rest;  // of the last refused answer that had a source
   int refused = 0;
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const Turn& turn = turns[i];
     const bool last = i + 1 == turns.size();
     std::string refusal;
-    std::optional<Proposal> rest;
+    bool has_source = false;
     if (!criticised) {
       refusal = unfounded(turn.answer.text, turns.front().request.messages.front().text);
       if (refusal.empty()) {
@@ -203,17 +205,24 @@ Move next_move(const Brief& brief, const EditedParent& parent, const Task& task,
         continue;
       }
     } else {
-      Understood understood = understand(brief, parent, task, turn.answer);
+      Understood understood = understand(brief, parent, base, task, turn.answer);
       if (understood.proposal && !idea.empty()) understood.proposal->descent.note = idea;
       if (understood.refusal.empty()) return *std::move(understood.proposal);
       refusal = std::move(understood.refusal);
-      rest = std::move(understood.proposal);
+      has_source = understood.proposal.has_value();
+      if (has_source) rest = std::move(understood.proposal), base = rest->source;
     }
     ++refused;
     if (!last) continue;
     constexpr std::size_t kMostWords = 4000;  // of a refusal: names and lines of the answer stand in it
-    if (refused <= kit.resamples())
-      return reply_to(turn, kit.follow_up("refused", shortened(refusal, kMostWords)), kit);
+    if (refused <= kit.resamples()) {
+      const std::string_view then = has_source
+                                        ? "\n\nThat source stays as it is: mend it by SEARCH/REPLACE blocks "
+                                          "against it, or send all of it."
+                                        : "\n\nNothing of the answer was applied: answer again, whole.";
+      return reply_to(turn, kit.follow_up("refused", shortened(refusal, kMostWords) + std::string(then)),
+                      kit);
+    }
     if (rest) return *std::move(rest);
     return GivenUp{
         fmt::format("{} answers could not be used; the last: {}", refused, one_line_of(refusal, 300))};

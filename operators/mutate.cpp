@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operators/best_setting.hpp"
+
 namespace cultivar {
 
 const std::vector<Direction>& directions() {
@@ -36,7 +38,7 @@ const std::vector<Direction>& directions() {
 
 std::optional<Brief> Mutate::plan(const Surroundings& s, RandomStream& stream) {
   if (s.parents.empty()) return std::nullopt;
-  const IndividualId parent = s.parents.front();
+  const IndividualId parent = best_setting(s.archive, s.parents.front());
   const std::string& source = s.archive.source_id(parent);
   const std::string_view target = s.facts.contains("num_sms") ? "cuda" : "cpu";
   std::vector<const Direction*> fit;

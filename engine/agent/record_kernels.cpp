@@ -113,7 +113,7 @@ Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
                                          row->individual.duplicate_of));
   for (const DuelRow& duel : record.duels(id)) {
     if (kernel.remarks.size() == kMostRemarks) break;
-    kernel.remarks.push_back(fmt::format("The gate: {} than {}: {}", duel.verdict, duel.incumbent,
+    kernel.remarks.push_back(fmt::format("The gate, against {}: {}: {}", duel.incumbent, duel.verdict,
                                          duel.report.value("/decision/reason"_json_pointer, std::string())));
   }
   // Of the shapes that no search may see nothing is told but whether it passed them.

@@ -81,7 +81,7 @@ void WorkerBench::ask_device(const Watch& watch) {
 // What is known without the device is good enough; where nothing is, the device is asked, unless it is busy
 // for long.
 Expected<std::string> WorkerBench::page(const std::string& name) {
-  if (name == "task") return describe_task(task_, settings_.workloads);
+  if (name == "task") return describe_task(task_, settings_.workloads, target());
   if (name == "variant_format") return read_file(settings_.variant_format);
   if (!known_facts()) {
     Watch watch;

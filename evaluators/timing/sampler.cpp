@@ -125,7 +125,7 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     options.wanted = wanted_;
     auto ran = side.session->run(pool_.inputs(), outputs_, options);
     if (ran && ran->disturbance.empty()) return *ran;
-    if (ran) side.why_discarded = ran->disturbance;
+    side.why_discarded = ran ? ran->disturbance : ran.error().detail;
     if (ran && ran->disturber != Sample::Disturber::kernel) {
       ++side.discarded;
       if (++device_disturbances > kMostDeviceDisturbances)

@@ -229,6 +229,11 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
   request.workloads = job->workloads;
   request.stop_after = Stage::measure;
   request.sampling = session.bench.sampling();
+  if (arguments.value("thorough", false)) {
+    constexpr int kThorough = 4;
+    request.sampling.max_samples *= kThorough;
+    request.sampling.max_seconds *= kThorough;
+  }
   std::string remark;
   if (other) {
     auto compiled = build(session, *other, watch);

@@ -111,9 +111,12 @@ const std::vector<Entry>& entries() {
       {"benchmark", "Benchmark a kernel",
        "Checks a kernel and times it on every workload, in turn with the best kernel so far (or `against`): "
        "median, "
-       "quartiles and ratio by workload. Takes from seconds to minutes.",
+       "quartiles and ratio by workload. Takes from seconds to minutes; `thorough` four times as long, for "
+       "small "
+       "differences and busy machines.",
        with_kernel({{"workloads", workloads()},
-                    {"against", text("id of what is timed beside it, or `none`; otherwise the best")}}),
+                    {"against", text("id of what is timed beside it, or `none`; otherwise the best")},
+                    {"thorough", {{"type", "boolean"}, {"description", "four times the samples"}}}}),
        benchmark_variant},
       {"profile", "Profile a kernel",
        "What limits a kernel on one workload: roofline, busy units, stall reasons by source line, occupancy "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "evaluators/check/stages.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 
 namespace cultivar {
@@ -34,8 +35,15 @@ std::string fenced(const std::string& text, const std::string& language) {
 }
 
 std::string describe_oracle(const Task& task) {
-  return "The oracle (reference.cpp):\n" +
-         fenced(read_file(task.folder / "reference.cpp").value_or(""), "cpp");
+  std::string text = read_file(task.folder / "reference.cpp").value_or("");
+  const std::size_t row = text.find("extern \"C\" void reference_row(");
+  const std::size_t end = row == std::string::npos ? row : text.find("\n}", row);
+  if (end == std::string::npos) return "The oracle (reference.cpp):\n" + fenced(text, "cpp");
+  text.resize(end + 3);
+  return "The oracle, which says what is right (the beginning of reference.cpp; legal roundings and wrong "
+         "kernels "
+         "that the checks must refuse follow there):\n" +
+         fenced(text, "cpp");
 }
 
 std::string describe_task_briefly(const Task& task) {
@@ -57,7 +65,8 @@ std::string describe_device_briefly(const std::string& description, const Facts&
   return words;
 }
 
-std::string describe_task(const Task& task, const std::vector<Workload>& workloads, bool with_oracle) {
+std::string describe_task(const Task& task, const std::vector<Workload>& workloads, TargetKind target,
+                          bool with_oracle) {
   std::string words = fmt::format("`{}`: {}.\n\nDimensions:\n", task.name, task.summary);
   for (const Dimension& d : task.dimensions) words += fmt::format("- {}: {}\n", d.name, d.about);
   words += "\nTensors (contiguous, outermost dimension first):\n";
@@ -88,12 +97,31 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
     for (const auto& [name, value] : w.values) words += fmt::format(" {}={}", name, number(value));
     words += fmt::format("; {:.4g} Gop, {:.4g} MB\n", task.flops(w) * 1e-9, task.bytes(w) * 1e-6);
   }
-  return words;
+  if (workloads.empty()) return words;
+  constexpr std::size_t kMostShapes = 24;
+  std::vector<std::string> shapes;
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
+    for (const Workload& w : check_shapes(task, stage, target))
+      if (w.dtype == workloads.front().dtype) shapes.push_back(w.name);
+  words += fmt::format("\nIt is checked on {} more shapes{}: ", shapes.size(),
+                       shapes.size() > kMostShapes ? ", among them" : "");
+  if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);
+  return words + fmt::format("{}.\n", fmt::join(shapes, ", "));
 }
 
-std::string describe_device(const std::string& description, const Facts& facts) {
+std::string describe_device(const std::string& description, const Facts& facts, const Ceilings& seen) {
   std::string words = description + "\n";
   for (const auto& [name, value] : facts) words += fmt::format("- {} = {}\n", name, number(value));
+  std::string most;
+  if (seen.flops > 0) most += fmt::format(" {:.4g} GFLOPS;", seen.flops * 1e-9);
+  if (seen.bytes_per_second > 0)
+    most += fmt::format(" {:.4g} GB/s from memory;", seen.bytes_per_second * 1e-9);
+  if (seen.cached_bytes_per_second > 0)
+    most += fmt::format(" {:.4g} GB/s from the last cache;", seen.cached_bytes_per_second * 1e-9);
+  if (!most.empty()) {
+    most.back() = '.';
+    words += "The most that all of it was seen to do (the roofline of tables):" + most + "\n";
+  }
   return words;
 }
 

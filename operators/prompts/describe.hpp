@@ -6,21 +6,24 @@
 #include <vector>
 
 #include "evaluators/evaluation.hpp"
+#include "evaluators/targets/target.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 
 // Tensors with types and shapes, parameters, what the cost model counts, how outputs are compared, the
-// oracle's source unless it is not wanted, and the workloads that are timed.
-std::string describe_task(const Task&, const std::vector<Workload>&, bool with_oracle = true);
-std::string describe_oracle(const Task&);
+// oracle's source unless it is not wanted, the workloads that are timed, and names of shapes that are
+// checked.
+std::string describe_task(const Task&, const std::vector<Workload>&, TargetKind, bool with_oracle = true);
+std::string describe_oracle(const Task&);  // up to and with reference_row
 // Name, summary, tensors and parameters: for when there is room for no more.
 std::string describe_task_briefly(const Task&);
 // On one line.
 std::string describe_device_briefly(const std::string& description, const Facts&);
-// Facts by name, as expressions of a manifest see them, after `description` (the device in words).
-std::string describe_device(const std::string& description, const Facts&);
+// Facts by name, as expressions of a manifest see them, after `description` (the device in words), and the
+// most that it was seen to do.
+std::string describe_device(const std::string& description, const Facts&, const Ceilings& = {});
 
 struct Reference {
   std::string name;            // of what others are compared with: "incumbent #31", "cudnn"

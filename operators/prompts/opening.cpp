@@ -169,6 +169,9 @@ class Writer {
     std::string words =
         fmt::format("The best so far is #{}, at {:.5g}.", s_.incumbent, s_.archive.fitness(s_.incumbent));
     if (subject == s_.incumbent) words = "This is the best kernel so far.";
+    if (subject != s_.incumbent && s_.archive.fitness(subject) > s_.archive.fitness(s_.incumbent))
+      words +=
+          " That this one measured more may be noise: it has not been shown to be faster in turn with it.";
     const auto best = s_.chronicle.evaluation(s_.incumbent);
     if (best && floors_us_.size() == s_.workloads.size()) {
       double least = 1.0, most = 0.0;
@@ -189,7 +192,8 @@ class Writer {
         least = std::min(least, ratio);
         most = std::max(most, ratio);
       }
-      if (most > 0) words += fmt::format(" Against {} its speed is {:.3g}x to {:.3g}x.", name, least, most);
+      if (most > 0)
+        words += fmt::format(" Against the contender {} its speed is {:.3g}x to {:.3g}x.", name, least, most);
     }
     return words;
   }
@@ -332,11 +336,17 @@ std::string system_text(const Scene& s, const PromptKit& kit, bool whole) {
                 kit.options().prompt_tokens)
         .text;
   return kit.named("system")
-      .render({{"format", kit.piece("format_" + s.target), 0},
-               {"task", describe_task(s.task, s.workloads, false), 0},
-               {"oracle", describe_oracle(s.task), 0},
-               {"device", describe_device(s.device, s.facts), 0}},
-              kit.options().prompt_tokens)
+      .render(
+          {{"format", kit.piece("format_" + s.target), 0},
+           {"task",
+            describe_task(s.task, s.workloads, s.target == "cuda" ? TargetKind::cuda : TargetKind::cpu,
+                          false),
+            0},
+           {"oracle", describe_oracle(s.task), 0},
+           {"device",
+            describe_device(s.device, s.facts, {s.flops, s.bytes_per_second, s.cached_bytes_per_second, 0.0}),
+            0}},
+          kit.options().prompt_tokens)
       .text;
 }
 

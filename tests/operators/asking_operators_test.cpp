@@ -60,6 +60,13 @@ BOOST_AUTO_TEST_CASE(crossover_takes_two_sources_and_each_pair_once) {
   Crossover crossover;
   BOOST_TEST(!crossover.plan(around({a}), stream).has_value());
   BOOST_TEST(!crossover.plan(around({a, same}), stream).has_value());
+  // Selection gave two of one source: the fittest of another is taken, with its best setting.
+  archive.judge(a, true, 3.0);
+  archive.judge(same, true, 4.0);
+  archive.judge(b, true, 1.0);
+  const auto found = crossover.plan(around({a, same}), stream);
+  BOOST_REQUIRE(found);
+  BOOST_TEST((found->parents == std::vector<IndividualId>{same, b}));
   const auto brief = crossover.plan(around({a, b}), stream);
   BOOST_REQUIRE(brief);
   crossover.asked(*brief, archive);

@@ -99,11 +99,22 @@ BOOST_AUTO_TEST_CASE(a_wrong_manifest_goes_back_and_is_proposed_in_the_end_to_be
   BOOST_TEST(contains(std::get<Proposal>(end).source, "softmacks"));
 }
 
+BOOST_AUTO_TEST_CASE(a_source_with_a_wrong_manifest_is_mended_by_blocks_against_it) {
+  (void)after(block("name: plain", "name: better") + block("task: softmax", "task: softmacks"));
+  BOOST_TEST(contains(said(), "mend it by SEARCH/REPLACE blocks against it"), said());
+  const Move move = after(block("task: softmacks", "task: softmax"));
+  BOOST_TEST(contains(std::get<Proposal>(move).source, "name: better\ntask: softmax\n"));
+  // What gave no source is not gone on from.
+  Talk other;
+  (void)other.after(block("name: plane", "name: better"));
+  BOOST_TEST(contains(other.said(), "Nothing of the answer was applied"), other.said());
+}
+
 BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_refused_in_words) {
   (void)after(block("target: cpu", "target: cuda"));
   BOOST_TEST((contains(said(), "must keep `target: cpu`") || contains(said(), "wrong manifest")), said());
   (void)after("```cpp\n" + kSource + "```\n");
-  BOOST_TEST(contains(said(), "is the one you were given"), said());
+  BOOST_TEST(contains(said(), "the one that you were given"), said());
   Talk cut;
   (void)cut.after(block("name: plain", "name: better"), StopReason::length);
   BOOST_TEST(contains(cut.said(), "cut off"), cut.said());

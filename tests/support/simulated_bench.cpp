@@ -98,6 +98,7 @@ tl::expected<Compiled, Evaluation> SimulatedBench::compile(const Variant& varian
 
 Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, const Watch& watch) {
   ++evaluations;
+  most_samples = request.sampling.max_samples;
   const std::string& source = request.variant.variant.source;
   work(source, watch);
   if (watch.over()) return failure("interrupted", "interrupted");

@@ -169,6 +169,9 @@ BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
   SAYS(result, "1.500x the speed of 2, geometric mean");
   const ToolResult alone = call("benchmark", {{"variant", "d1"}, {"against", "none"}});
   BOOST_TEST(!contains(alone.text, "vs "));
+  const int usual = bench.most_samples;
+  (void)call("benchmark", {{"variant", "d1"}, {"thorough", true}});
+  BOOST_TEST(bench.most_samples == 4 * usual);
   const ToolResult other = call("benchmark", {{"variant", "d1"}, {"against", "1"}});
   SAYS(other, "3.000x the speed of 1");
   SAYS(call("list_lineage", json::object()), "d1  30 GB/s");

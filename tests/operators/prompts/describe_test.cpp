@@ -22,13 +22,16 @@ BOOST_AUTO_TEST_SUITE(describe)
 
 BOOST_AUTO_TEST_CASE(a_task_is_told_with_all_that_a_kernel_needs) {
   const auto& workloads = attention().workloads("avo_mha")->workloads;
-  const std::string text = describe_task(attention(), workloads);
+  const std::string text = describe_task(attention(), workloads, TargetKind::cuda);
   for (const auto& tensor : attention().tensors)
     BOOST_TEST(contains(text, "- " + tensor.name + " ("), tensor.name);
   for (const auto& dimension : attention().dimensions) BOOST_TEST(contains(text, dimension.about));
   for (const auto& workload : workloads) BOOST_TEST(contains(text, workload.name));
   BOOST_TEST(contains(text, "bottom-right aligned"));
-  BOOST_TEST(contains(text, "struct Row"));  // the oracle itself
+  BOOST_TEST(contains(text, "struct Row"));  // the oracle itself,
+  BOOST_TEST(contains(text, "r.attend(out, r.visible);\n}\n"));
+  BOOST_TEST(!contains(text, "control_mean_of_v"));  // and nothing of what must be refused
+  BOOST_TEST(contains(text, "more shapes"), text);
   BOOST_TEST(contains(text, "let pairs = "));
   // 4 * 16 heads * 4096^2 * 128 * 8
   BOOST_TEST(contains(text, "1100 Gop"), text);
