@@ -64,9 +64,9 @@ ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding&
     if (facts.target == "cpu" && !compiler.empty())
       scene.device += "; compiler: " + compiler.substr(0, compiler.find(" -"));
     const auto ceilings = device.value("ceilings", nlohmann::json::object());
-    scene.flops = ceilings.value("flops", 0.0);
-    scene.bytes_per_second = ceilings.value("bytes_per_second", 0.0);
-    scene.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
+    scene.seen.flops = ceilings.value("flops", 0.0);
+    scene.seen.bytes_per_second = ceilings.value("bytes_per_second", 0.0);
+    scene.seen.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
   }
   if (const auto capability = breeding.facts().find("compute_capability");
       capability != breeding.facts().end())

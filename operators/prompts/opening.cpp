@@ -61,9 +61,9 @@ class Writer {
     const auto cache = s_.facts.find(s_.target == "cuda" ? "l2_bytes" : "l3_bytes");
     for (const Workload& w : s_.workloads) {
       const bool cached = cache != s_.facts.end() && s_.task.bytes(w) <= cache->second;
-      const double rate =
-          cached ? std::max(s_.bytes_per_second, s_.cached_bytes_per_second) : s_.bytes_per_second;
-      const double arithmetic = s_.flops > 0 ? s_.task.flops(w) / s_.flops : 0.0;
+      const double rate = cached ? std::max(s_.seen.bytes_per_second, s_.seen.cached_bytes_per_second)
+                                 : s_.seen.bytes_per_second;
+      const double arithmetic = s_.seen.flops > 0 ? s_.task.flops(w) / s_.seen.flops : 0.0;
       const double traffic = rate > 0 ? s_.task.bytes(w) / rate : 0.0;
       if (std::max(arithmetic, traffic) > 0) floors_us_.push_back(1e6 * std::max(arithmetic, traffic));
     }
@@ -336,17 +336,14 @@ std::string system_text(const Scene& s, const PromptKit& kit, bool whole) {
                 kit.options().prompt_tokens)
         .text;
   return kit.named("system")
-      .render(
-          {{"format", kit.piece("format_" + s.target), 0},
-           {"task",
-            describe_task(s.task, s.workloads, s.target == "cuda" ? TargetKind::cuda : TargetKind::cpu,
-                          false),
-            0},
-           {"oracle", describe_oracle(s.task), 0},
-           {"device",
-            describe_device(s.device, s.facts, {s.flops, s.bytes_per_second, s.cached_bytes_per_second, 0.0}),
-            0}},
-          kit.options().prompt_tokens)
+      .render({{"format", kit.piece("format_" + s.target), 0},
+               {"task",
+                describe_task(s.task, s.workloads, s.target == "cuda" ? TargetKind::cuda : TargetKind::cpu,
+                              false),
+                0},
+               {"oracle", describe_oracle(s.task), 0},
+               {"device", describe_device(s.device, s.facts, s.seen), 0}},
+              kit.options().prompt_tokens)
       .text;
 }
 

@@ -46,8 +46,7 @@ struct Scene {
   std::string target;  // "cpu", "cuda"
   std::string device;  // in words
   std::string architecture = {};
-  // The most that the device was seen to do; 0: not known. What fits its last cache may come from there.
-  double flops = 0.0, bytes_per_second = 0.0, cached_bytes_per_second = 0.0;
+  Ceilings seen = {};  // what is 0 is not known; what fits the device's last cache may come from there
   IndividualId incumbent = 0;
 };
 

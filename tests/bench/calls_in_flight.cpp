@@ -2,12 +2,6 @@
 // each after a while in a stream.
 //
 //   bench-calls-in-flight [CALLS=64] [LATENCY_S=3] [ROUNDS=4] [TOKENS=80 a second]
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <atomic>
 #include <chrono>
@@ -16,20 +10,12 @@
 
 #include "operators/llm/chat_service.hpp"
 #include "support/chat_models.hpp"
+#include "support/distant_server.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
-
-double cpu_s() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Begins after half of the latency; an event a token, in up to 100 pieces over the other half.
 Reply slow_answer(double latency, int tokens) {
@@ -52,22 +38,11 @@ int main(int argc, char** argv) {
   const double latency = argc > 2 ? std::atof(argv[2]) : 3.0;
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 4;
   const int tokens = argc > 4 ? std::atoi(argv[4]) : static_cast<int>(80 * latency);
-  int port_pipe[2];
-  if (::pipe(port_pipe) != 0) return 1;
-  const pid_t server_process = ::fork();  // before any thread
-  if (server_process < 0) return 1;
-  if (server_process == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ChatServer server([=](const SeenRequest&) { return slow_answer(latency, tokens); });
-    const int port = server.port();
-    if (::write(port_pipe[1], &port, sizeof port) != sizeof port) ::_exit(1);
-    for (;;) ::pause();
-  }
-  int port = 0;
-  if (::read(port_pipe[0], &port, sizeof port) != sizeof port) return 1;
+  const DistantServer server(
+      [=](const SeenRequest&) { return slow_answer(latency, tokens); });  // before any thread
 
   MemoryLog log;
-  ModelConfig config = model_at(fmt::format("http://127.0.0.1:{}/v1", port), "openai");
+  ModelConfig config = model_at(fmt::format("http://127.0.0.1:{}/v1", server.port()), "openai");
   config.limits.in_flight = calls;
   config.timeouts = {10, 120, 60, 300};
   std::map<std::string, std::unique_ptr<ChatModel>> models;
@@ -101,7 +76,5 @@ int main(int argc, char** argv) {
       "{:.2f} ms a call\n",
       calls, rounds, latency, tokens, answered, wall, cpu, 100.0 * cpu / wall, 1e3 * cpu / (calls * rounds));
   service.reset();
-  ::kill(server_process, SIGKILL);
-  ::waitpid(server_process, nullptr, 0);
   return answered == calls * rounds ? 0 : 1;
 }

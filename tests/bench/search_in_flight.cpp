@@ -3,33 +3,19 @@
 // another process, and the device is simulated.
 //
 //   bench-search-in-flight [CALLS=64] [LATENCY_S=30] [WINDOWS=4 of LATENCY_S] [EVALUATION_S=0.5]
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
+#include "support/distant_server.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
-
-double cpu_s() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Thinks for half of the latency; the other half is a stream of 80 tokens a second.
 Reply slow_answer(const SeenRequest& seen, double latency) {
@@ -53,19 +39,8 @@ int main(int argc, char** argv) {
   const double latency = argc > 2 ? std::atof(argv[2]) : 30.0;
   const int windows = argc > 3 ? std::atoi(argv[3]) : 4;
   const double evaluation_s = argc > 4 ? std::atof(argv[4]) : 0.5;
-  int port_pipe[2];
-  if (::pipe(port_pipe) != 0) return 1;
-  const pid_t server_process = ::fork();  // before any thread
-  if (server_process < 0) return 1;
-  if (server_process == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ChatServer server([=](const SeenRequest& seen) { return slow_answer(seen, latency); });
-    const int port = server.port();
-    if (::write(port_pipe[1], &port, sizeof port) != sizeof port) ::_exit(1);
-    for (;;) ::pause();
-  }
-  int port = 0;
-  if (::read(port_pipe[0], &port, sizeof port) != sizeof port) return 1;
+  const DistantServer server(
+      [=](const SeenRequest& seen) { return slow_answer(seen, latency); });  // before any thread
 
   std::atomic<int> evaluations = 0, out = 0;
   std::atomic<bool> stop = false;
@@ -77,7 +52,7 @@ int main(int argc, char** argv) {
   const ScratchFolder scratch;
   const Config config =
       softmax_config(scratch.path() / "config",
-                     with_model(fmt::format("http://127.0.0.1:{}/v1", port), "{tune: 1, mutate: 3}",
+                     with_model(fmt::format("http://127.0.0.1:{}/v1", server.port()), "{tune: 1, mutate: 3}",
                                 {"budget={evaluations: 100000000}", fmt::format("asking.in_flight={}", calls),
                                  fmt::format("models.m.limits={{in_flight: {}}}", calls)}));
   std::thread watch([&] {
@@ -107,7 +82,5 @@ int main(int argc, char** argv) {
   const auto outcome =
       begin_search(config, scratch.path() / "run", simulated_surface(simulation), faces, stop);
   watch.join();
-  ::kill(server_process, SIGKILL);
-  ::waitpid(server_process, nullptr, 0);
   return outcome ? 0 : 1;
 }

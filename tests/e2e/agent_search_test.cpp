@@ -24,31 +24,6 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The sum is made anew for every 128 columns: so slow that no noise hides what is better.
-constexpr const char* kSlow = R"(/*--- cultivar
-name: rms_norm_slow
-task: rms_norm
-target: cpu
-about: "One loop after the other."
-requires: "dtype == f32"
-launch:
-  - kernel: rms_norm
-    threads: 1
-    args: [x, y, R, C, eps]
----*/
-#include <cmath>
-
-extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
-  for (int r = 0; r < R; ++r, x += C, y += C)
-    for (int first = 0; first < C; first += 128) {
-      double sum = first * 1e-300;
-      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
-      const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
-      for (int c = first; c < C && c < first + 128; ++c) y[c] = x[c] * scale;
-    }
-}
-)";
-
 // Twice as wide: half of the sums. The first forgets to move on by as much.
 std::string widening(const std::string& step, const std::string& width) {
   return "<<<<<<< SEARCH\n    for (int first = 0; first < C; first += 128) {\n=======\n"
@@ -64,7 +39,7 @@ std::string widening(const std::string& step, const std::string& width) {
 struct Place : TemporaryFolder {
   Place() {
     write_own_task(path(), "{evaluations: 2, wall: 8m}");
-    write_text(path() / "slow.cpp", kSlow);
+    write_text(path() / "slow.cpp", slow_rms_norm);
     write_text(path() / "rms_norm/task.yaml",
                replaced(read_text(path() / "rms_norm/task.yaml"),
                         "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n",

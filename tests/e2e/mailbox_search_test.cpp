@@ -18,31 +18,6 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The sum is made anew for every 128 columns: so slow that no noise hides what is better.
-constexpr const char* kSlow = R"(/*--- cultivar
-name: rms_norm_slow
-task: rms_norm
-target: cpu
-about: "One loop after the other."
-requires: "dtype == f32"
-launch:
-  - kernel: rms_norm
-    threads: 1
-    args: [x, y, R, C, eps]
----*/
-#include <cmath>
-
-extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
-  for (int r = 0; r < R; ++r, x += C, y += C)
-    for (int first = 0; first < C; first += 128) {
-      double sum = first * 1e-300;
-      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
-      const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
-      for (int c = first; c < C && c < first + 128; ++c) y[c] = x[c] * scale;
-    }
-}
-)";
-
 // Better by far: rows dealt out to all cores, sixteen partial sums.
 constexpr const char* kBetter = R"(/*--- cultivar
 name: rms_norm_answer
@@ -121,7 +96,7 @@ BOOST_AUTO_TEST_SUITE(mailbox_search)
 BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real_recorded_and_served_again) {
   const TemporaryFolder folder;
   write_own_task(folder.path(), "{evaluations: 5, wall: 8m}");
-  write_text(folder / "slow.cpp", kSlow);
+  write_text(folder / "slow.cpp", slow_rms_norm);
   write_text(folder / "better.cpp", kBetter);
   write_text(folder / "answerer.sh", kAnswerer, true);
   const auto replaced = [](std::string text, const std::string& from, const std::string& to) {

@@ -10,7 +10,7 @@
 
 #include "engine/store/askings.hpp"
 #include "engine/store/tool_results.hpp"
-#include "support/scripted_search.hpp"
+#include "support/scripted_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -18,13 +18,6 @@ using namespace cultivar::testing;
 namespace {
 
 using nlohmann::json;
-
-const std::atomic<bool> kNever{false};
-const SaidUsage kUsage{1000, 0, 0, 100, 0};
-
-Reply say(const std::string& text) {
-  return event_stream(openai_events(text, kUsage));
-}
 
 Reply call(const std::vector<std::pair<std::string, json>>& calls, const std::string& text = "") {
   std::vector<SaidCall> said;
@@ -84,46 +77,9 @@ ChatServer::Script diligent(std::vector<std::vector<std::string>>* told = nullpt
   };
 }
 
-struct Run : ScratchFolder {
-  Outcome begin(const std::vector<std::string>& overrides, const Simulation& simulation = {},
-                const Faces& faces = {}, const std::atomic<bool>& stop = kNever) {
-    const Config config = softmax_config(path() / "config", overrides);
-    const auto outcome = begin_search(config, path() / "run", simulated_surface(simulation), faces, stop);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Outcome resume(const std::vector<std::string>& overrides = {}, const std::atomic<bool>& stop = kNever) {
-    const auto outcome = resume_search(path() / "run", overrides, simulated_surface({}), {}, stop);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Record record() const {
-    auto record = Record::open(path() / "run");
-    BOOST_REQUIRE(record);
-    return std::move(*record);
-  }
-  std::map<std::string, int> by_operator() const {
-    std::map<std::string, int> counts;
-    record().each_individual([&](const IndividualRow& row) { ++counts[row.individual.descent.op]; });
-    return counts;
-  }
-  int events(const std::string& kind, const std::string& part = "") const {
-    int count = 0;
-    for (const EventRow& event : record().events(100'000))
-      count += event.kind == kind && event.text.find(part) != std::string::npos;
-    return count;
-  }
-  void require_replay_agrees() const {
-    const auto report = replay(path() / "run", simulated_surface({}));
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
-    BOOST_TEST(report->questions > 0);
-  }
-};
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(agent_search, Run)
+BOOST_FIXTURE_TEST_SUITE(agent_search, ScriptedRun)
 
 BOOST_AUTO_TEST_CASE(an_agent_reads_breaks_repairs_times_and_submits_and_the_search_judges_it) {
   std::mutex mutex;
@@ -279,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_spent_brings_one_last_chance_to_submit) {
   });
 
   submits = true;
-  Run other;
+  ScriptedRun other;
   const std::size_t before = server.seen().size();
   other.begin(settings("{tokens: 4000}"));  // 1,100 a step: the third is the last
   const int made = other.by_operator()["agent"];

@@ -11,20 +11,14 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/askings.hpp"
-#include "support/scripted_search.hpp"
+#include "support/scripted_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-const SaidUsage kUsage{1000, 0, 0, 100, 0};
 constexpr double kUsdEach = 1e-6 * (1000 * 2.0 + 100 * 10.0);
-
-Reply say(const std::string& text) {
-  return event_stream(openai_events(text, kUsage));
-}
 
 // Answers every question about a kernel with another name for it.
 ChatServer::Script renamer() {
@@ -41,46 +35,9 @@ Simulation unhurried() {
   return simulation;
 }
 
-struct Run : ScratchFolder {
-  Outcome begin(const std::vector<std::string>& overrides, const Simulation& simulation = {},
-                const Faces& faces = {}, const std::atomic<bool>& stop = kNever) {
-    const Config config = softmax_config(path() / "config", overrides);
-    const auto outcome = begin_search(config, path() / "run", simulated_surface(simulation), faces, stop);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Outcome resume(const std::vector<std::string>& overrides = {}) {
-    const auto outcome = resume_search(path() / "run", overrides, simulated_surface({}), {}, kNever);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Record record() const {
-    auto record = Record::open(path() / "run");
-    BOOST_REQUIRE(record);
-    return std::move(*record);
-  }
-  std::map<std::string, int> by_operator() const {
-    std::map<std::string, int> counts;
-    record().each_individual([&](const IndividualRow& row) { ++counts[row.individual.descent.op]; });
-    return counts;
-  }
-  int events(const std::string& kind, const std::string& part = "") const {
-    int count = 0;
-    for (const EventRow& event : record().events(100'000))
-      count += event.kind == kind && event.text.find(part) != std::string::npos;
-    return count;
-  }
-  void require_replay_agrees() const {
-    const auto report = replay(path() / "run", simulated_surface({}));
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
-    BOOST_TEST(report->questions > 0);
-  }
-};
-
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(asking, Run)
+BOOST_FIXTURE_TEST_SUITE(asking, ScriptedRun)
 
 BOOST_AUTO_TEST_CASE(a_model_mutates_kernels_and_the_record_says_what_was_asked_and_paid) {
   ChatServer server(renamer());
@@ -296,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_refuses_the_key_is_left_alone_and_the_others_g
   BOOST_TEST(events("trouble", "model m is asked no more in this session: auth") == 1);
   BOOST_TEST(server.seen().size() <= 8U);
   require_replay_agrees();
-  Run alone;
+  ScriptedRun alone;
   const Outcome failed = alone.begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=20"}));
   BOOST_TEST((failed.stop == Outcome::Stop::failed), failed.reason);
   BOOST_TEST(failed.reason.find("no language model can be asked any more: m: auth") != std::string::npos,
@@ -385,7 +342,7 @@ BOOST_AUTO_TEST_CASE(answers_recorded_in_one_search_serve_another_without_a_mode
   };
   // The simulated device gives the same times, so that every question is the same to the letter.
   for (const char* match : {"request", "call"}) {
-    Run again;
+    ScriptedRun again;
     std::vector<std::string> overrides = settings;
     overrides.push_back("models.m={provider: replay, file: \"" + (path() / "answers.jsonl").string() +
                         "\", match: " + match + "}");

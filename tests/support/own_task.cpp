@@ -128,6 +128,30 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps, int 
 
 }  // namespace
 
+const char* const slow_rms_norm = R"(/*--- cultivar
+name: rms_norm_slow
+task: rms_norm
+target: cpu
+about: "One loop after the other."
+requires: "dtype == f32"
+launch:
+  - kernel: rms_norm
+    threads: 1
+    args: [x, y, R, C, eps]
+---*/
+#include <cmath>
+
+extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
+  for (int r = 0; r < R; ++r, x += C, y += C)
+    for (int first = 0; first < C; first += 128) {
+      double sum = first * 1e-300;
+      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
+      const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
+      for (int c = first; c < C && c < first + 128; ++c) y[c] = x[c] * scale;
+    }
+}
+)";
+
 void write_own_task(const std::filesystem::path& folder, const std::string& budget) {
   write_text(folder / "rms_norm" / "task.yaml", task_yaml);
   write_text(folder / "rms_norm" / "reference.cpp", reference);

@@ -16,6 +16,9 @@ namespace cultivar::testing {
 // wall: 2m}".
 void write_own_task(const std::filesystem::path& folder, const std::string& budget);
 
+// A seed for it that makes the sum anew for every 128 columns: so slow that no noise hides what is better.
+extern const char* const slow_rms_norm;
+
 // Runs the built program in `folder`.
 CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::string> arguments,
                           double deadline_s = 300.0);

@@ -1,0 +1,57 @@
+// A run in a folder of its own whose language model is a local server: begun, resumed, replayed, and asked
+// what its record has. For tests with Boost.Test.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+
+#include "support/scripted_search.hpp"
+
+namespace cultivar::testing {
+
+inline const std::atomic<bool> kNever{false};
+inline const SaidUsage kUsage{1000, 0, 0, 100, 0};
+
+// An answer of the openai protocol that cost kUsage.
+inline Reply say(const std::string& text) {
+  return event_stream(openai_events(text, kUsage));
+}
+
+struct ScriptedRun : ScratchFolder {
+  Outcome begin(const std::vector<std::string>& overrides, const Simulation& simulation = {},
+                const Faces& faces = {}, const std::atomic<bool>& stop = kNever) {
+    const Config config = softmax_config(path() / "config", overrides);
+    const auto outcome = begin_search(config, path() / "run", simulated_surface(simulation), faces, stop);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    return *outcome;
+  }
+  Outcome resume(const std::vector<std::string>& overrides = {}, const std::atomic<bool>& stop = kNever) {
+    const auto outcome = resume_search(path() / "run", overrides, simulated_surface({}), {}, stop);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    return *outcome;
+  }
+  Record record() const {
+    auto record = Record::open(path() / "run");
+    BOOST_REQUIRE(record);
+    return std::move(*record);
+  }
+  std::map<std::string, int> by_operator() const {
+    std::map<std::string, int> counts;
+    record().each_individual([&](const IndividualRow& row) { ++counts[row.individual.descent.op]; });
+    return counts;
+  }
+  int events(const std::string& kind, const std::string& part = "") const {
+    int count = 0;
+    for (const EventRow& event : record().events(100'000))
+      count += event.kind == kind && event.text.find(part) != std::string::npos;
+    return count;
+  }
+  void require_replay_agrees() const {
+    const auto report = replay(path() / "run", simulated_surface({}));
+    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
+    BOOST_TEST(report->questions > 0);
+  }
+};
+
+}  // namespace cultivar::testing
