@@ -183,13 +183,32 @@ std::string asking_yaml(const Config& c) {
   return yaml;
 }
 
+namespace {
+
+std::string read_template(const fs::path& file) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none))
+    throw InputError(file.string() +
+                     ": this is no file, and a prompt is one: take it away, and ours is used");
+  const auto text = read_file(file);
+  if (!text && fs::file_size(file, none) != 0)
+    throw InputError(file.string() + ": it cannot be read; see to its permissions");
+  if (!text || text->find_first_not_of(" \t\r\n") == std::string::npos)
+    throw InputError(file.string() +
+                     ": it is empty, and a model would be told nothing: write the prompt, or take the file "
+                     "away, and ours is used");
+  return *text;
+}
+
+}  // namespace
+
 PromptKit prompt_kit(const AskingConfig& asking) {
   std::map<std::string, std::string> texts;
   std::error_code none;
   if (!asking.templates.empty())
     for (const auto& entry : fs::directory_iterator(asking.templates, none))
       if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
-        texts[entry.path().filename().string()] = read_file(entry.path()).value_or("");
+        texts[entry.path().filename().string()] = read_template(entry.path());
   return PromptKit(asking.prompts, texts, known_notes(asking.knowledge));
 }
 

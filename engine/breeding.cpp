@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "operators/registry.hpp"
 #include "population/selection.hpp"
@@ -78,17 +79,22 @@ std::optional<Offspring> Breeding::breed(const Room& room) {
   return std::nullopt;
 }
 
-bool Breeding::looks_better(double fitness) const {
-  // Fitness is one noisy measurement; the gate decides. Half its gain keeps most of what cannot win off the
-  // device.
-  return incumbent_ == 0 || fitness > archive_.fitness(incumbent_) * (1.0 + 0.5 * config_.gate.min_gain);
+bool Breeding::deserves_a_duel(IndividualId id) const {
+  if (incumbent_ == 0) return true;
+  // Fitness is one noisy measurement, perhaps of another day and a cooler card; the gate decides. Half its
+  // gain keeps most of what cannot win off the device; who wrote a kernel by hand is owed more.
+  const double least = submitted(id) ? 0.95 : 1.0 + 0.5 * config_.gate.min_gain;
+  return archive_.fitness(id) > archive_.fitness(incumbent_) * least;
+}
+
+bool Breeding::submitted(IndividualId id) const {
+  return archive_.member(id).op == "submit";
 }
 
 std::optional<IndividualId> Breeding::challenger() const {
   if (!seeds_judged() || waiting_.empty()) return std::nullopt;
-  return *std::ranges::max_element(waiting_, [&](IndividualId a, IndividualId b) {
-    return archive_.fitness(a) != archive_.fitness(b) ? archive_.fitness(a) < archive_.fitness(b) : a > b;
-  });
+  const auto rank = [&](IndividualId id) { return std::tuple(submitted(id), archive_.fitness(id), -id); };
+  return *std::ranges::max_element(waiting_, {}, rank);
 }
 
 std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant_id) const {
@@ -135,6 +141,7 @@ void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
 
 std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fitness,
                                        IndividualId duplicate_of, double device_seconds) {
+  fitness /= pace_;
   archive_.judge(id, measured, fitness, duplicate_of);
   const Member member = archive_.member(id);
   if (member.op == "seed") --seeds_in_flight_;
@@ -144,7 +151,7 @@ std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fi
       islands_.settle_everywhere(id, fitness);
     else
       islands_.settle(id, fitness, member.island);
-    if (looks_better(fitness)) waiting_.insert(id);
+    if (deserves_a_duel(id)) waiting_.insert(id);
   }
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));
@@ -166,8 +173,7 @@ void Breeding::promote(IndividualId id) {
   incumbent_ = id;
   winner_ = 0;
   if (control_ == 0) control_ = id;
-  std::erase_if(waiting_,
-                [&](IndividualId other) { return other == id || !looks_better(archive_.fitness(other)); });
+  std::erase_if(waiting_, [&](IndividualId other) { return other == id || !deserves_a_duel(other); });
 }
 
 void Breeding::expel(IndividualId id) {

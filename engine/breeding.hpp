@@ -62,8 +62,9 @@ class Breeding {
   // May proposals be made? Only when every seed has been judged and somebody was measured.
   bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
   bool seeds_judged() const { return seeds_in_flight_ == 0; }
-  // Who should be compared with the incumbent next: the fittest of those that look better by half the gate's
-  // gain and were not compared before. The fittest seed founds the line of incumbents without a comparison.
+  // Who should be compared with the incumbent next, of those that were not compared before: first the
+  // submitted ones that are not clearly slower, then those that look better by half the gate's gain; the
+  // fittest of each. The fittest seed founds the line of incumbents without a comparison.
   std::optional<IndividualId> challenger() const;
   // An earlier individual that is the same kernel.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
@@ -81,6 +82,9 @@ class Breeding {
   void claim_machine_code(IndividualId, const std::string& hash);
   std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
                                double device_seconds = 0.0);
+  // The incumbent was measured once more: what is judged from now on was measured at this pace, as a share of
+  // that at which the first incumbent was. Fitness in the archive is as if all had been measured at that.
+  void paced(double pace) { pace_ = pace; }
   void compared(IndividualId challenger, bool better);  // by the gate
   void promote(IndividualId);
   void expel(IndividualId);  // wrong at its confirmation
@@ -102,7 +106,8 @@ class Breeding {
   std::int64_t judged() const { return judged_; }
 
  private:
-  bool looks_better(double fitness) const;
+  bool deserves_a_duel(IndividualId) const;
+  bool submitted(IndividualId) const;
   Portfolio make_portfolio() const;
 
   Config config_;
@@ -127,6 +132,7 @@ class Breeding {
       lessons_;                     // what operators learnt from, in order: individuals, or minus an asking
   std::set<IndividualId> waiting_;  // may challenge
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
+  double pace_ = 1.0;
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
 };
 

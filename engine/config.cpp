@@ -1,6 +1,7 @@
 #include "engine/config.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -246,6 +247,17 @@ std::string workload_set(const YamlNode& node, const Task& task) {
   node.fail("task " + task.name + " has no workload set '" + name + "'" + did_you_mean(name, known));
 }
 
+// What the command line writes as cuda:1 or cpu:8 are two keys here.
+TargetKind read_target(const YamlNode& node) {
+  const std::string text = node.string();
+  for (const auto& [target, key] :
+       {std::pair("cuda", "evaluation.devices: [{}]"), std::pair("cpu", "evaluation.cores: {}")})
+    if (text.starts_with(std::string(target) + ":"))
+      node.fail(fmt::format("'{}' is not allowed here: write `target: {}`, and `{}`", text, target,
+                            fmt::format(fmt::runtime(key), text.substr(text.find(':') + 1))));
+  return node.one_of({"cpu", "cuda"}) == "cuda" ? TargetKind::cuda : TargetKind::cpu;
+}
+
 Config read_config(const YamlNode& root, const fs::path& base, const Installation& installation) {
   YamlMap map = root.map();
   Config c;
@@ -260,8 +272,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   const YamlNode task_node = map.require("task");
   c.task_folder = find_task(task_node, base, installation.tasks);
   const Task task = load_task(c.task_folder);
-  if (auto target = map.optional("target"))
-    c.target = target->one_of({"cpu", "cuda"}) == "cuda" ? TargetKind::cuda : TargetKind::cpu;
+  if (auto target = map.optional("target")) c.target = read_target(*target);
   const std::string extension = c.target == TargetKind::cuda ? ".cu" : ".cpp";
 
   c.workloads = workload_set(map.require("workloads"), task);
@@ -272,6 +283,14 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   }
   if (auto seeds = map.optional("seeds")) {
     c.seeds = read_sources(*seeds, base, c.task_folder / "seeds", extension);
+    if (c.seeds.empty()) {
+      const auto known = sources_in(c.task_folder / "seeds", extension);
+      seeds->fail(fmt::format("the list is empty, and a search needs at least one seed: {}",
+                              known.empty()
+                                  ? fmt::format("name a *{} file by its path", extension)
+                                  : fmt::format("name some of {}, or leave the key out to have all of them",
+                                                fmt::join(known, ", "))));
+    }
   } else {
     for (const std::string& seed : sources_in(c.task_folder / "seeds", extension))
       c.seeds.push_back(c.task_folder / "seeds" / (seed + extension));

@@ -59,6 +59,7 @@ Expected<std::unique_ptr<Correspondence>> Correspondence::open(const Config& con
   std::unique_ptr<Correspondence> made(new Correspondence);
   ChatServiceOptions options;
   for (const ModelConfig& model : config.models) {
+    options.key_variables.push_back(model.api_key_env);
     if (!models.contains(model.name)) continue;
     options.models.push_back(model);
     // A fallback that no operator asks of its own accord has no fallbacks of its own here.

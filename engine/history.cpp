@@ -99,6 +99,8 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
     } else if (decision.kind == "duel") {
       listener.compared(id, decision.body);
       breeding.compared(id, decision.body == "better");
+    } else if (decision.kind == "pace") {
+      breeding.paced(json::parse(decision.body).at("pace").get<double>());
     } else if (decision.kind == "promote") {
       listener.promoting(id);
       breeding.promote(id);

@@ -165,6 +165,14 @@ void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
       node.fail("{answer_file} is only read with answer: file");
   } else if (m.provider == "mailbox") {
     m.folder = path_of("folder");
+    // It is made when it is needed, below what is there.
+    std::error_code none;
+    fs::path there = m.folder;
+    while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
+      there = there.parent_path();
+    if (!fs::is_directory(there, none))
+      map.require("folder").fail(fmt::format(
+          "{} is no folder, and letters need one: name another place, or take it away", there.string()));
   } else {
     const YamlNode node = map.require("file");
     m.file = path_of("file");

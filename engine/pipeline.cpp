@@ -99,12 +99,14 @@ class Lane {
 };
 
 bool is_urgent(const Job& job) {
-  return job.kind == Job::Kind::duel || job.kind == Job::Kind::confirm || job.kind == Job::Kind::profile;
+  return job.kind == Job::Kind::duel || job.kind == Job::Kind::confirm || job.kind == Job::Kind::pace ||
+         job.kind == Job::Kind::profile;
 }
 
 // What has been measured must still be compared; everything else is work that nobody waits for.
 bool may_be_abandoned(const Job& job) {
-  return job.kind == Job::Kind::evaluate || job.kind == Job::Kind::profile || job.kind == Job::Kind::probe;
+  return job.kind == Job::Kind::evaluate || job.kind == Job::Kind::pace || job.kind == Job::Kind::profile ||
+         job.kind == Job::Kind::probe;
 }
 
 // Nobody waits for it any more. One that a device handed over was begun before.

@@ -20,8 +20,8 @@ namespace cultivar {
 struct Watch;
 
 struct Job {
-  // call: of an agent's tool; probe: what such a call compiles and measures.
-  enum class Kind { evaluate, duel, confirm, profile, ask, call, probe } kind = Kind::evaluate;
+  // pace: the incumbent once more; call: of an agent's tool; probe: what such a call compiles and measures.
+  enum class Kind { evaluate, duel, confirm, pace, profile, ask, call, probe } kind = Kind::evaluate;
   IndividualId id = 0;
 
   // To be compiled: the individual itself, and then the others that the job needs.

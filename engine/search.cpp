@@ -13,6 +13,7 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/trouble.hpp"
 #include "engine/submissions.hpp"
+#include "evaluators/foreign_json.hpp"
 
 namespace cultivar {
 
@@ -97,7 +98,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, Journal& jour
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
-    return {Outcome::Stop::failed, e.what(), breeding.incumbent()};
+    return {Outcome::Stop::failed, said_shortly(e), breeding.incumbent()};
   }
 }
 

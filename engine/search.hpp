@@ -18,7 +18,7 @@
 namespace cultivar {
 
 // Something worth a line in a log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
-// promoted, refused, submitted, checkpoint, worker, model, trouble, stop.
+// promoted, refused, pace, submitted, checkpoint, worker, model, trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
   std::string kind, text;

@@ -260,8 +260,14 @@ void SearchLoop::call_failed(std::int64_t asking, const ChatError& error) {
     return close(closed_operators_, op, words);
   // A provider that is down comes back; meanwhile the service paces those who ask.
   if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
+  // A recording may have no answers left for one operator and some for the others.
+  const bool of_operator = error.kind == ChatError::Kind::no_recording &&
+                           std::ranges::none_of(breeding_.arms(), [&](const Portfolio::Arm& arm) {
+                             return arm.op->name() == op && arm.model != model;
+                           });
   const bool hopeless = error.kind == ChatError::Kind::over_budget || error.kind == ChatError::Kind::auth;
-  if (!hopeless && ++failed_calls_[model] < kPatience) return;
+  if (!hopeless && ++failed_calls_[of_operator ? model + "/" + op : model] < kPatience) return;
+  if (of_operator) return close(closed_operators_, op, words);
   close(closed_models_, model, words);
 }
 
@@ -287,7 +293,7 @@ void SearchLoop::record_models(Step& step) const {
                       {"model", breeding_.arms()[i].model},
                       {"share", now[i]}});
   step.set("models", facts_of(state).dump());
-  step.set("questions", json{{"open", dialogues_.size()},
+  step.set("questions", json{{"open", breeding_.open_askings().size()},  // reopened or not
                              {"nothing", given_up_},
                              {"in_flight", state.in_flight},
                              {"paused", state.paused},

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/store/checkpoint.hpp"
+#include "evaluators/foreign_json.hpp"
 
 namespace cultivar {
 
@@ -39,6 +40,9 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
       for (const WorkloadResult& workload : evaluation->workloads)
         incumbent_us_[workload.workload] = workload.median_us;
   for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
+  put_off_ = journal.record().put_off();
+  unpaced_ = breeding.incumbent() != 0;
+  pace_due_ = elapsed_before_ + (unpaced_ ? 0.0 : kPaceEvery_s);
 }
 
 // Threads for the tools of agents: each waits for one call at a time.
@@ -56,7 +60,7 @@ Outcome SearchLoop::run() {
     try {
       steward(job);
     } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
-      if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, e.what());
+      if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
       finish_if_idle();
     }
   });
@@ -147,6 +151,8 @@ void SearchLoop::leave(const Job& job) {
     --evaluating_;
   else if (job.kind == Job::Kind::profile)
     profiling_ = false;
+  else if (job.kind == Job::Kind::pace)
+    pacing_ = false;
   else
     comparing_ = false;
 }
@@ -179,6 +185,8 @@ void SearchLoop::came_back(const JobPtr& job) {
       return judged_duel(job);
     case Job::Kind::confirm:
       return judged_confirmation(job);
+    case Job::Kind::pace:
+      return paced(job);
     case Job::Kind::profile:
       return profiled(job);
     case Job::Kind::ask:

@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class SearchLoop {
   // running; closing: the wall budget is spent, what has begun may end; leaving: interrupted, nothing counts
   // any more.
   enum class Phase { running, closing, leaving };
+  static constexpr double kPaceEvery_s = 1800.0;
 
   int callers() const;
   void steward(const JobPtr&);
@@ -49,11 +51,15 @@ class SearchLoop {
   // search_results.cpp: what comes back.
   void compiled(const JobPtr&);
   void judge(IndividualId, const Evaluation&, const std::string& machine_code, IndividualId duplicate_of);
+  // Past a deadline, for the first time: recorded, and to be done again.
+  bool put_off(IndividualId, const std::string& of, const Evaluation&);
   void judged_duel(const JobPtr&);
   void judged_confirmation(const JobPtr&);
+  void paced(const JobPtr&);
   void profiled(const JobPtr&);
   void had_trouble(const JobPtr&);
   static Sampling sampling_of(const EvaluationConfig&);
+  EvaluateRequest request_for(Compiled) const;  // as far as every evaluation asks alike
 
   // search_work.cpp: what goes out.
   void propose_seeds();
@@ -67,10 +73,12 @@ class SearchLoop {
   void start_comparison();
   JobPtr comparison_job(Job::Kind, IndividualId) const;
   void start_profile();
+  void start_pacing();
   bool breed_one();
   std::optional<Variant> variant_of(IndividualId) const;
   std::optional<Evaluation> lint(const Variant&) const;
   void finish_if_idle();
+  std::string why_no_seed() const;
   void show_progress();
 
   // search_asking.cpp: language models.
@@ -124,6 +132,9 @@ class SearchLoop {
   int evaluating_ = 0;             // jobs of kind evaluate in the pipeline
   bool comparing_ = false;         // a duel or a confirmation is in the pipeline
   bool profiling_ = false;         // a profile is
+  bool pacing_ = false;            // the incumbent is, to be measured once more
+  bool unpaced_ = false;           // gone on with, and that was not done yet
+  double pace_due_ = 0.0;          // when that is due, in elapsed()
   IndividualId to_profile_ = 0;    // promoted, and not profiled yet; only the newest counts
   std::string no_profiles_;        // why there are none, once that is known
   int troubles_ = 0;               // in a row
@@ -132,10 +143,10 @@ class SearchLoop {
   int calls_out_ = 0;                           // of them, in the pipeline: models and tools
   std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::int64_t given_up_ = 0;                            // questions that came to nothing, in all sessions
-  std::map<std::string, int> failed_calls_;              // in a row, by model
-  std::map<std::string, int> fruitless_;                 // questions in a row without a kernel, by model
-  std::map<std::string, std::string> closed_models_;     // asked no more, and why
+  std::int64_t given_up_ = 0;                         // questions that came to nothing, in all sessions
+  std::map<std::string, int> failed_calls_;           // in a row, by model; of recordings by model/operator
+  std::map<std::string, int> fruitless_;              // questions in a row without a kernel, by model
+  std::map<std::string, std::string> closed_models_;  // asked no more, and why
   std::map<std::string, std::string> closed_operators_;  // ask no more, and why
   std::string cap_spent_;                                // of the run's budget for models, in words
   std::vector<Event> untold_;                            // recorded in the step that is being written
@@ -148,7 +159,8 @@ class SearchLoop {
   double elapsed_before_ = 0.0, last_checkpoint_ = 0.0, last_inbox_ = -1.0, last_heartbeat_ = 0.0;
   std::int64_t judged_before_ = 0, measured_ = 0;
   std::map<std::string, std::int64_t> rejected_;
-  std::map<IndividualId, std::string> ops_;  // of those in flight, for the progress line
+  std::set<std::pair<IndividualId, std::string>> put_off_;  // in all sessions: whose evaluation, and which
+  std::map<IndividualId, std::string> ops_;                 // of those in flight, for the progress line
   std::string unit_;
   IndividualId first_seed_ = 0;  // of those that were measured
   double first_seed_fitness_ = 0.0;

@@ -31,12 +31,18 @@ void SearchLoop::compiled(const JobPtr& job) {
       return judge(job->id, duplicate, job->kernel, *twin);
     }
     breeding_.claim_machine_code(job->id, job->kernel);
-    const EvaluationConfig& e = config_.evaluation;
-    job->evaluate = EvaluateRequest{};
-    job->evaluate->variant = std::move(*result);
-    job->evaluate->workloads = breeding_.workloads();
-    job->evaluate->sampling = sampling_of(e);
+    job->evaluate = request_for(std::move(*result));
     job->evaluate->incumbent_us = incumbent_us_;
+    return pipeline_->measure(job);
+  }
+
+  if (job->kind == Job::Kind::pace) {
+    if (!job->compiled[0]) {
+      job->evaluation = job->compiled[0].error();
+      leave(*job);
+      return paced(job);
+    }
+    job->evaluate = request_for(std::move(*job->compiled[0]));
     return pipeline_->measure(job);
   }
 
@@ -49,9 +55,14 @@ void SearchLoop::compiled(const JobPtr& job) {
     return pipeline_->measure(job);
   }
 
+  // More is compiled than the search did, for all that a confirmation checks.
+  if (job->breadth == Breadth::everything && !job->compiled[0]) {
+    job->evaluation = job->compiled[0].error();
+    leave(*job);
+    return judged_confirmation(job);
+  }
   // A side that was compiled before and is not now: the machine is in trouble, not the candidate.
-  const std::size_t needed = job->kind == Job::Kind::duel ? 3 : 1;
-  for (std::size_t i = 0; i < needed; ++i)
+  for (std::size_t i = 0; job->kind == Job::Kind::duel && i < 3; ++i)
     if (!job->compiled[i]) {
       job->trouble =
           Error{"compile", fmt::format("individual {} was compiled before and cannot be any more: {}",
@@ -70,12 +81,9 @@ void SearchLoop::compiled(const JobPtr& job) {
     job->duel->seed = stream_of(config_.seed, "gate", ledger_.comparisons())();
     job->duel->oracle_rows = config_.evaluation.oracle_rows;
   } else {
-    job->evaluate = EvaluateRequest{};
-    job->evaluate->variant = std::move(*job->compiled[0]);
-    job->evaluate->workloads = breeding_.workloads();
+    job->evaluate = request_for(std::move(*job->compiled[0]));
     job->evaluate->stop_after = Stage::confirm;
     job->evaluate->holdout = holdout_;
-    job->evaluate->sampling = sampling_of(config_.evaluation);
     for (std::size_t i = 1; i < job->compiled.size(); ++i) {
       const Variant& contender = job->variants[i];
       if (job->compiled[i])
@@ -95,6 +103,8 @@ void SearchLoop::compiled(const JobPtr& job) {
 
 void SearchLoop::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                        IndividualId duplicate_of) {
+  if (breeding_.archive().member(id).op == "seed" && put_off(id, "search", evaluation))
+    return owed_.push_back(id);
   Individual individual;
   individual.id = id;
   individual.machine_code = kernel;
@@ -129,6 +139,19 @@ void SearchLoop::judge(IndividualId id, const Evaluation& evaluation, const std:
     if (evaluation.worker_lost)
       tell(step, "worker", id, "the worker was lost with this individual and replaced by a fresh one");
   });
+}
+
+// A busy machine is late with kernels that are well. What a search begins from, and what won, is owed a
+// second try; of those in between another comes soon.
+bool SearchLoop::put_off(IndividualId id, const std::string& of, const Evaluation& evaluation) {
+  if (!evaluation.late || !put_off_.emplace(id, of).second) return false;
+  record([&](Step& step) {
+    step.put_off(id, of, evaluation);
+    tell(step, "trouble", id,
+         fmt::format("{}: {}; it is {} once more, in case the machine was busy", name_of(evaluation.stage),
+                     evaluation.reason, of == "search" ? "evaluated" : "confirmed"));
+  });
+  return true;
 }
 
 void SearchLoop::judged_duel(const JobPtr& job) {
@@ -175,8 +198,9 @@ std::vector<std::string> troubles_of_contenders(const Evaluation& evaluation) {
 
 void SearchLoop::judged_confirmation(const JobPtr& job) {
   const Evaluation& evaluation = *job->evaluation;
+  if (put_off(job->id, "confirm", evaluation)) return;  // it comes again by itself
   const IndividualId before = breeding_.incumbent();
-  const double fitness = breeding_.archive().fitness(job->id);
+  const double fitness = journal_.record().individual(job->id)->individual.fitness;  // as it was measured
   if (evaluation.measured()) {
     breeding_.promote(job->id);
     if (config_.evaluation.profile == EvaluationConfig::Profiles::elites) to_profile_ = job->id;
@@ -200,6 +224,28 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
            fmt::format("failed its confirmation at {}: {}", name_of(evaluation.stage), evaluation.reason));
     }
     for (const std::string& why : troubles_of_contenders(evaluation)) tell(step, "trouble", job->id, why);
+  });
+}
+
+void SearchLoop::paced(const JobPtr& job) {
+  const Evaluation& now = *job->evaluation;
+  unpaced_ = false;
+  if (!now.measured())
+    return record([&](Step& step) {
+      tell(step, "trouble", job->id,
+           fmt::format("the best could not be measured once more, {}: {}", name_of(now.stage), now.reason));
+    });
+  const double pace = now.fitness / breeding_.archive().fitness(job->id);
+  breeding_.paced(pace);
+  if (job->id == breeding_.incumbent())
+    for (const WorkloadResult& workload : now.workloads)
+      incumbent_us_[workload.workload] = workload.median_us;
+  record([&](Step& step) {
+    step.pace(job->id, now.fitness, pace);
+    tell(step, "pace", job->id,
+         fmt::format("the best makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
+                     "with what it makes now",
+                     now.fitness, unit_, journal_.record().individual(job->id)->individual.fitness));
   });
 }
 
@@ -234,7 +280,16 @@ void SearchLoop::had_trouble(const JobPtr& job) {
     tell(step, "trouble", job->id, fmt::format("{}: {} (will try again)", trouble.stage, trouble.message));
   });
   if (job->kind == Job::Kind::evaluate)
-    owed_.push_back(job->id);  // duels and confirmations come again by themselves
+    owed_.push_back(job->id);                          // duels and confirmations come again by themselves
+  if (job->kind == Job::Kind::pace) unpaced_ = false;  // without, rather than not at all
+}
+
+EvaluateRequest SearchLoop::request_for(Compiled variant) const {
+  EvaluateRequest request;
+  request.variant = std::move(variant);
+  request.workloads = breeding_.workloads();
+  request.sampling = sampling_of(config_.evaluation);
+  return request;
 }
 
 Sampling SearchLoop::sampling_of(const EvaluationConfig& e) {

@@ -34,6 +34,8 @@ void SearchLoop::propose_seeds() {
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
+  start_pacing();
+  if (unpaced_ && pacing_) return;  // what is measured now would be compared with another day
   start_comparison();
   start_profile();
   if (phase_ != Phase::running || outcome_) return;
@@ -153,12 +155,16 @@ JobPtr SearchLoop::comparison_job(Job::Kind kind, IndividualId id) const {
   job->id = id;
   job->workloads = breeding_.workloads();
   job->variants.push_back(variant_of(id).value());
+  // What could not be confirmed needs no duel; but where compilers and timing share the cores, compiling for
+  // all that a confirmation checks costs more than the duels of the few that it refuses.
+  if (kind == Job::Kind::confirm || !evaluator_.timing_needs_quiet()) {
+    job->breadth = Breadth::everything;
+    job->workloads.insert(job->workloads.end(), holdout_.begin(), holdout_.end());
+  }
   if (kind == Job::Kind::duel) {
     job->variants.push_back(variant_of(breeding_.incumbent()).value());
     job->variants.push_back(variant_of(breeding_.control()).value());
   } else {
-    job->breadth = Breadth::everything;
-    job->workloads.insert(job->workloads.end(), holdout_.begin(), holdout_.end());
     job->variants.insert(job->variants.end(), contenders_.begin(), contenders_.end());
   }
   return job;
@@ -180,6 +186,22 @@ void SearchLoop::start_comparison() {
   }
   record([&](Step& step) { step.challenge(job->id); });
   comparing_ = true;
+  pipeline_->compile(std::move(job));
+}
+
+// Another day, another card, a warmer room: the incumbent is measured once more, when a search goes on and
+// from time to time, and what is measured beside it is compared with that.
+void SearchLoop::start_pacing() {
+  if (pacing_ || phase_ != Phase::running || outcome_ || elapsed() < pace_due_ || breeding_.incumbent() == 0)
+    return;
+  if (owed_.empty() && !budget_allows_another()) return;  // nobody will be measured beside it
+  pace_due_ = elapsed() + kPaceEvery_s;
+  auto job = std::make_shared<Job>();
+  job->kind = Job::Kind::pace;
+  job->id = breeding_.incumbent();
+  job->variants = {variant_of(job->id).value()};
+  job->workloads = breeding_.workloads();
+  pacing_ = true;
   pipeline_->compile(std::move(job));
 }
 
@@ -275,14 +297,12 @@ void SearchLoop::take_checkpoint(bool last) {
 }
 
 void SearchLoop::finish_if_idle() {
-  if (evaluating_ > 0 || comparing_ || profiling_ || calls_out_ > 0) return;
+  if (evaluating_ > 0 || comparing_ || pacing_ || profiling_ || calls_out_ > 0) return;
   if (phase_ == Phase::running && !outcome_) {
     const bool comparison_due = breeding_.winner() != 0 || breeding_.challenger().has_value();
     if (!owed_.empty() || comparison_due) return;
     if (!breeding_.ready())
-      stop(Outcome::Stop::failed,
-           "no seed passed every check, so there is nothing to breed from; `cultivar show` tells why each "
-           "was rejected");
+      stop(Outcome::Stop::failed, why_no_seed());
     else if (!budget_allows_another())
       stop(Outcome::Stop::evaluations,
            fmt::format("the budget of {} evaluations is spent", config_.budget.evaluations));
@@ -298,6 +318,25 @@ void SearchLoop::finish_if_idle() {
   if (phase_ == Phase::closing && (breeding_.winner() != 0 || breeding_.challenger()))
     return;  // until the grace ends
   if (outcome_) done_ = true;
+}
+
+std::string SearchLoop::why_no_seed() const {
+  std::string words;
+  bool late = false;
+  journal_.record().each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.op != "seed") return;
+    const IndividualId id = row.individual.id;
+    const auto confirmation = row.expelled ? journal_.record().confirmation(id) : std::nullopt;
+    const bool twice = put_off_.contains({id, row.expelled ? "confirm" : "search"});
+    words +=
+        fmt::format("{}#{} {} ({}: {}{})", words.empty() ? "" : ", ", id, row.individual.descent.note,
+                    confirmation ? std::string(name_of(confirmation->stage)) : row.stage,
+                    confirmation ? confirmation->reason : row.reason, twice ? ", at the second try" : "");
+    late = late || twice;
+  });
+  return fmt::format(
+      "no seed is usable, so there is nothing to breed from: {}. `cultivar show` tells more of each{}", words,
+      late ? "; what was late twice needs a quieter machine, or a longer evaluation.run_deadline" : "");
 }
 
 void SearchLoop::show_progress() {

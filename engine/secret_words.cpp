@@ -7,6 +7,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "operators/llm/key_mask.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -53,9 +55,7 @@ bool looks_like_a_secret(std::string_view value) {
     const bool digits = std::any_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
     const bool letters =
         std::any_of(word.begin(), word.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
-    for (const char* mark :
-         {"sk-", "xai-", "gsk_", "hf_", "nvapi-", "ghp_", "github_pat_", "AIza", "AKIA", "eyJ"})
-      if (word.starts_with(mark) && word.size() >= shortest_key) return true;
+    if (word.size() >= shortest_key && begins_like_a_key(word)) return true;
     if (digits && letters && word.size() >= shortest_unmarked_key && word.find('.') == word.npos) return true;
   }
   return false;

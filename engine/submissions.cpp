@@ -9,6 +9,8 @@
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/configuration_json.hpp"
+#include "evaluators/error.hpp"
+#include "evaluators/foreign_json.hpp"
 
 namespace cultivar {
 
@@ -27,7 +29,8 @@ Inbox waiting_submissions(const RunFolder& folder) {
     std::stringstream text;
     text << in.rdbuf();
     try {
-      const json body = json::parse(text.str());
+      const json body = foreign_json(text.str());
+      if (body.is_discarded()) throw InputError("no JSON: " + where_json_breaks(text.str()));
       inbox.submissions.push_back({file, body.at("source").get<std::string>(),
                                    body.at("note").get<std::string>(),
                                    configuration_from_json(body.at("configuration"))});
@@ -38,7 +41,7 @@ Inbox waiting_submissions(const RunFolder& folder) {
       if (none) continue;  // said when it can be put aside, not twice a second
       inbox.troubles.push_back(
           fmt::format("{} is no submission ({}); it now lies in {}. Use `cultivar submit`",
-                      file.filename().string(), e.what(), aside.string()));
+                      file.filename().string(), said_shortly(e), aside.string()));
     }
   }
   return inbox;

@@ -45,9 +45,12 @@ std::vector<Sample> samples_of(const nlohmann::json& raw) {
 }
 
 nlohmann::json json_of(const WorkloadResult& w) {
-  return {{"name", w.workload},          {"median_us", w.median_us}, {"q1_us", w.q1_us}, {"q3_us", w.q3_us},
-          {"samples", w.samples.size()}, {"value", w.value},         {"unit", w.unit},   {"ratios", w.ratios},
-          {"discarded", w.discarded},    {"raw", columns(w.samples)}};
+  nlohmann::json intervals = nlohmann::json::object();
+  for (const auto& [name, interval] : w.ratio_intervals) intervals[name] = {interval.lower, interval.upper};
+  return {{"name", w.workload},       {"median_us", w.median_us},    {"q1_us", w.q1_us},
+          {"q3_us", w.q3_us},         {"samples", w.samples.size()}, {"value", w.value},
+          {"unit", w.unit},           {"ratios", w.ratios},          {"ratio_intervals", intervals},
+          {"discarded", w.discarded}, {"raw", columns(w.samples)}};
 }
 
 WorkloadResult workload_of(const nlohmann::json& j) {
@@ -59,6 +62,9 @@ WorkloadResult workload_of(const nlohmann::json& j) {
   j.at("value").get_to(w.value);
   j.at("unit").get_to(w.unit);
   j.at("ratios").get_to(w.ratios);
+  if (const auto intervals = j.find("ratio_intervals"); intervals != j.end())
+    for (const auto& [name, bounds] : intervals->items())
+      w.ratio_intervals[name] = {bounds.at(0).get<double>(), bounds.at(1).get<double>()};
   j.at("discarded").get_to(w.discarded);
   w.samples = samples_of(j.at("raw"));
   return w;
@@ -92,7 +98,8 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
        {"compile_seconds", e.compile_seconds},
        {"check_seconds", e.check_seconds},
        {"measure_seconds", e.measure_seconds},
-       {"worker_lost", e.worker_lost}};
+       {"worker_lost", e.worker_lost},
+       {"late", e.late}};
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -117,6 +124,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   j.at("check_seconds").get_to(e.check_seconds);
   j.at("measure_seconds").get_to(e.measure_seconds);
   j.at("worker_lost").get_to(e.worker_lost);
+  e.late = j.value("late", false);  // records of before do not say
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "evaluators/statistics/bootstrap.hpp"
+
 namespace cultivar {
 
 enum class Stage {
@@ -52,6 +54,7 @@ struct WorkloadResult {
   std::string unit;
   std::map<std::string, double> ratios;  // contender -> its median time / ours, interleaved
   std::int64_t discarded = 0;            // samples that did not count, because the device was disturbed
+  std::map<std::string, Interval> ratio_intervals = {};  // of 95 %, by bootstrap; records of before have none
 };
 
 struct Evaluation {
@@ -67,6 +70,7 @@ struct Evaluation {
   std::uint64_t input_seed = 0;  // what the secret inputs were made from, so that a failure can be repeated
   double compile_seconds = 0.0, check_seconds = 0.0, measure_seconds = 0.0;
   bool worker_lost = false;  // the worker had to be replaced (crash, hang)
+  bool late = false;         // rejected because a deadline passed: its own doing, or a busy machine's
 
   bool measured() const { return verdict == Verdict::measured; }
 };

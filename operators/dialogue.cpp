@@ -33,6 +33,31 @@ std::string bare(std::string_view text) {
   return out;
 }
 
+// A quotation as it is; or with words around what stands in quotes, or with dots for what it leaves out: then
+// each part. Of a few letters nothing follows.
+bool stands(std::string_view quote, const std::string& evidence) {
+  constexpr std::size_t kLeast = 6;
+  constexpr int kMostParts = 8;
+  const auto found = [&](std::string_view part) { return evidence.find(bare(part)) != std::string::npos; };
+  if (bare(quote).size() >= kLeast && found(quote)) return true;
+  for (const std::string_view mark : {"`", "\"", "...", "\xE2\x80\xA6"}) {
+    const bool around = mark.size() == 1;  // every second part is within quotes
+    std::size_t longest = 0;
+    bool all = true;
+    int part = 0;
+    for (std::size_t at = 0; part < kMostParts && at <= quote.size(); ++part) {
+      const std::size_t end = std::min(quote.find(mark, at), quote.size());
+      const std::string_view text = quote.substr(at, end - at);
+      at = end + mark.size();
+      if (around && (part % 2 == 0 || end == quote.size())) continue;
+      longest = std::max(longest, bare(text).size());
+      all = all && found(text);
+    }
+    if (part > 1 && all && longest >= kLeast) return true;
+  }
+  return false;
+}
+
 struct Understood {
   std::optional<Proposal> proposal;  // also with a refusal, when there is a source whose manifest is wrong
   std::string refusal;               // empty: none
@@ -161,25 +186,32 @@ std::string unfounded(const std::string& critique, const std::string& request) {
   const std::string evidence = begin == std::string::npos || end == std::string::npos || end < begin
                                    ? bare(request)
                                    : bare(std::string_view(request).substr(begin + 10, end - begin - 10));
-  constexpr int kMostQuotes = 100;
+  constexpr int kMostQuotes = 100, kMostNamed = 3;
   constexpr std::size_t kMostQuoted = 1000;  // bytes
-  bool any = false;
-  int quotes = 0;
+  constexpr std::string_view kWhat =
+      "letter for letter, one quotation a line: the stage, a line of the diagnostics, a row of the table, or "
+      "a "
+      "line of the profile. What you conclude from it goes into other lines.";
+  int quotes = 0, named = 0;
+  std::string missing;
   std::istringstream lines(critique);
-  for (std::string line; quotes < kMostQuotes && std::getline(lines, line);) {
+  for (std::string line; quotes < kMostQuotes && named < kMostNamed && std::getline(lines, line);) {
     const std::size_t at = line.find("EVIDENCE:");
     if (at == std::string::npos) continue;
-    any = true;
     ++quotes;
-    const std::string quote = bare(std::string_view(line).substr(at + 9, kMostQuoted));
-    if (quote.size() >= 6 && evidence.find(quote) != std::string::npos) return {};
+    const std::string_view quote = std::string_view(line).substr(at + 9, kMostQuoted);
+    if (stands(quote, evidence)) continue;
+    ++named;
+    missing += "\n- " + one_line_of(quote, 200);
   }
-  return any ? "None of your EVIDENCE lines stands in the evidence that you were given. Quote it letter for "
-               "letter: "
-               "the stage, a line of the diagnostics, a row of the table, or a line of the profile."
-             : "Your critique cites no evidence. Add at least one line `EVIDENCE: ...` that quotes, letter "
-               "for letter, "
-               "the stage, a line of the diagnostics, a row of the table, or a line of the profile.";
+  if (quotes == 0)
+    return fmt::format(
+        "Your critique cites no evidence. Add at least one line `EVIDENCE: ...` that quotes, {}", kWhat);
+  if (missing.empty()) return {};
+  return fmt::format(
+      "What you cite does not stand in the evidence that you were given:{}\nWrite the critique again. Quote "
+      "{}",
+      missing, kWhat);
 }
 
 Move next_move(const Brief& brief, const EditedParent& parent, const Task& task, const PromptKit& kit,

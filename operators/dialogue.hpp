@@ -51,8 +51,8 @@ std::string one_line_of(std::string_view text, std::size_t most);
 // The values of a new source's tunables: the parent's where the tunable is as it was, the default otherwise.
 Configuration inherited(const Manifest& child, const Manifest& parent, const Configuration&);
 
-// Does the critique quote the evidence that the request holds between <evidence> and </evidence>? Empty: yes;
-// otherwise words for the model.
+// Does the critique quote evidence, and does all that it quotes stand in the request between <evidence> and
+// </evidence>? Empty: yes; otherwise words for the model.
 std::string unfounded(const std::string& critique, const std::string& request);
 
 }  // namespace cultivar

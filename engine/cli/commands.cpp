@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <nlohmann/json.hpp>
 
 #include "engine/store/trouble.hpp"
 #include "evaluators/error.hpp"
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -18,6 +20,7 @@ constexpr Command table[] = {
     {"status", "how a search is doing", status_command},
     {"show", "one individual: source, evaluation, descent", show_command},
     {"lineage", "what came from what", lineage_command},
+    {"report", "a run as a page: its course as a picture, what each step gave", report_command},
     {"submit", "put a hand-written variant into a search", submit_command},
     {"export", "the best kernel as a ready-to-use project", export_command},
     {"evaluate", "check and time variants outside a search", evaluate_command},
@@ -74,19 +77,29 @@ int cultivar_main(const Arguments& arguments) {
   }
   for (const Command& command : table) {
     if (command.name != name) continue;
+    const auto complain = [&](std::string_view words) {
+      if (words.starts_with(name + ": ")) words.remove_prefix(name.size() + 2);  // what failed is the command
+      notify("cultivar {}: {}\n", name, words);
+    };
     try {
       return after_all_is_written(command.run(rest));
     } catch (const SQLite::Exception& error) {
-      notify("cultivar {}: {}\n", name, trouble(error, name, "run.db").message);
+      complain(trouble(error, name, "run.db").message);
+      return 1;
+    } catch (const nlohmann::json::exception& error) {
+      notify(
+          "cultivar {}: the record holds something that this program cannot read ({}): it is damaged, or of "
+          "another version of Cultivar. Its folder `checkpoints` holds older copies\n",
+          name, said_shortly(error));
       return 1;
     } catch (const InputError& error) {
-      notify("cultivar {}: {}\n", name, error.what());
+      complain(error.what());
       return 2;
     } catch (const MissingError& error) {
-      notify("cultivar {}: {}\n", name, error.what());
+      complain(error.what());
       return 3;
     } catch (const std::exception& error) {
-      notify("cultivar {}: {}\n", name, error.what());
+      complain(error.what());
       return 1;
     }
   }

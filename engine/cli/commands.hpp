@@ -24,6 +24,7 @@ int export_command(const Arguments&);
 int status_command(const Arguments&);
 int show_command(const Arguments&);
 int lineage_command(const Arguments&);
+int report_command(const Arguments&);
 int submit_command(const Arguments&);
 int evaluate_command(const Arguments&);
 int compare_command(const Arguments&);

@@ -215,7 +215,7 @@ int doctor_command(const Arguments& arguments) {
         facts["cuda_devices"].push_back(info ? facts_of(*info) : json{{"trouble", info.error().message}});
         if (!info) {
           if (facts["cuda_trouble"].is_null()) facts["cuda_trouble"] = info.error().message;
-          if (gpus > 1) lacks(name, words, false);
+          lacks(gpus > 1 ? name : "a GPU", words, false);
           continue;
         }
         report("isolation", info->isolation);

@@ -8,6 +8,7 @@
 #include "engine/cli/workbench.hpp"
 #include "evaluators/check/contender_side.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -23,7 +24,10 @@ Stage parse_stage(const std::string& text) {
     const auto stage = static_cast<Stage>(i);
     if (stage != Stage::gate && stage != Stage::profile) known.emplace_back(name_of(stage));
   }
-  throw InputError(fmt::format("cannot stop after '{}'{}", text, did_you_mean(text, known)));
+  const std::string near = nearest_name(text, known);
+  throw InputError(fmt::format("cannot stop after '{}' ({}the stages, in their order: {})", text,
+                               near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
+                               fmt::join(known, ", ")));
 }
 
 Evaluation claims_nothing(const Variant& variant, const Task& task, const std::string& set) {
@@ -58,13 +62,15 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
            const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
-    const std::string_view more = e.diagnostics;
-    if (more.ends_with(e.reason) && more.find('\n') == more.npos) {  // the same, with its place
-      output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), more));
-      return;
-    }
-    output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), e.reason));
-    if (!e.diagnostics.empty()) output.line(e.diagnostics);
+    std::string_view more = e.diagnostics, why = e.reason;
+    if (more.starts_with(variant + ": ")) more.remove_prefix(variant.size() + 2);  // the line begins with it
+    const std::size_t first_line = std::min(more.find('\n'), more.size());
+    if (more.ends_with(why) && first_line == more.size())
+      std::swap(why, more), more = {};  // the same, with its place
+    else if (why.starts_with(more.substr(0, first_line)))
+      more.remove_prefix(std::min(first_line + 1, more.size()));
+    output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), why));
+    if (!more.empty()) output.line(std::string(more));
   } else if (e.workloads.empty()) {
     output.line(fmt::format("{}: passed everything up to {}", head, name_of(e.stage)));
   } else {
@@ -76,8 +82,8 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
 }  // namespace
 
 int evaluate_command(const Arguments& arguments) {
-  std::string task_name, target = "cpu", set, stop_after = "measure", architecture;
-  std::vector<std::string> variants, contenders;
+  std::string task_name, target = "cpu", set, stop_after = "measure";
+  std::vector<std::string> variants, contenders, architectures;
   bool as_json = false, profiled = false;
   Options options(
       "evaluate",
@@ -94,8 +100,8 @@ int evaluate_command(const Arguments& arguments) {
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
-  options.option("--arch", architecture,
-                 "cuda, when nothing is run: what to compile for, as sm_100a (otherwise sm_90a)");
+  options.each("--arch", architectures,
+               "cuda, when nothing is run: what to compile for, as sm_100a (otherwise sm_90a)");
   options.flag("--profile", profiled,
                "then profile what was measured, on its most expensive workload (see `cultivar profile`)");
   options.flag("--json", as_json, "facts as JSON on stdout");
@@ -110,17 +116,19 @@ int evaluate_command(const Arguments& arguments) {
     notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
   const Stage last = parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
-  if (!architecture.empty() && (where.kind != TargetKind::cuda || runs))
+  if (!architectures.empty() && (where.kind != TargetKind::cuda || runs))
     throw InputError(
         "--arch is for --target cuda with --stop-after lint, compile or screen: what runs is compiled for "
         "the card that it runs on");
-  if (!architecture.empty() &&
-      (!architecture.starts_with("sm_") || architecture.size() < 5 || architecture.size() > 8))
-    throw InputError(fmt::format("--arch {}: write it as in sm_90a", architecture));
+  for (const std::string& each : architectures)
+    if (const std::string trouble = trouble_with_architecture(each); !trouble.empty())
+      throw InputError("--arch: " + trouble);
+  if (architectures.size() > 1)
+    throw InputError("--arch: one at a time; evaluate again for " + architectures.back());
   if (profiled && last < Stage::measure)
     throw InputError(
         fmt::format("--profile is of what was measured, and --stop-after {} ends before that", stop_after));
-  where.architecture = architecture;
+  if (!architectures.empty()) where.architecture = architectures.front();
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
   for (const std::string& each : variants)

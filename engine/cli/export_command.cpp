@@ -9,6 +9,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/exchanges.hpp"
+#include "evaluators/targets/cuda/known_devices.hpp"
 
 namespace cultivar {
 
@@ -19,7 +20,9 @@ int export_command(const Arguments& arguments) {
   Options options(
       "export",
       "Writes a kernel as a project of its own: source, a C++ header that calls it, a build that checks and "
-      "times it on any machine, the table of its times, its environment and its descent.",
+      "times it on any machine, a library that --contender takes, a PyTorch operator with its test, the "
+      "table "
+      "of its times, its environment and its descent.",
       "cultivar export runs/quickstart --out best");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
   options.option("--id", id, "a number, the beginning of a variant id, `best` or `seed` (default: best)");
@@ -34,6 +37,9 @@ int export_command(const Arguments& arguments) {
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
+  for (const std::string& each : architectures)
+    if (const std::string trouble = trouble_with_architecture(each); !trouble.empty())
+      throw InputError("--arch: " + trouble);
   const Output output(as_json);
   const House house = find_house();
   const auto folder = find_run(house, run);
@@ -44,6 +50,11 @@ int export_command(const Arguments& arguments) {
       throw InputError(answers + " is there already: name another file, or replace it with --force");
     std::string lines;
     const auto exchanges = recorded_exchanges(record);
+    if (exchanges.empty())
+      throw InputError(
+          fmt::format("{}: no language model has answered in this run, so there is nothing to write to {} "
+                      "(`cultivar status` says what was asked)",
+                      run, answers));
     for (const RecordedExchange& exchange : exchanges) lines += to_line(exchange);
     must(write_atomically(std::filesystem::absolute(answers), lines));
     output.facts({{"file", answers}, {"answers", exchanges.size()}});
@@ -63,7 +74,8 @@ int export_command(const Arguments& arguments) {
   for (const std::string& file : report.files) output.line("  " + file);
   output.line(
       fmt::format("Build, check and time it here or elsewhere:\n"
-                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify",
+                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
+                  "Then from PyTorch: python3 {0}/pytorch/test_*.py, and {0}/README.md",
                   place));
   return 0;
 }

@@ -30,34 +30,20 @@ struct Tree {
   }
 };
 
-// Which tunables a child has that its parent has not.
-std::string difference(const Configuration& parent, const Configuration& child) {
-  std::string text;
-  for (const auto& [name, value] : child) {
-    const auto old = parent.find(name);
-    if (old != parent.end() && old->second == value) continue;
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name,
-                        old == parent.end() ? "" : to_string(old->second) + " -> ", to_string(value));
-  }
-  return text;
-}
-
 void print(const Tree& tree, IndividualId id, IndividualId parent, const std::string& indent, bool last,
            const std::set<IndividualId>& promoted, const Output& output) {
   const IndividualRow& row = tree.rows.at(id);
   const bool root = parent == 0;
-  const std::string value = row.state == IndividualState::measured
-                                ? fmt::format("{:.4g}", row.individual.fitness)
-                            : row.state == IndividualState::proposed ? "in flight"
-                                                                     : "rejected at " + row.stage;
+  const std::string value =
+      row.state == IndividualState::measured
+          ? fmt::format("{:.4g}{}", row.individual.fitness, row.expelled ? " (failed its confirmation)" : "")
+      : row.state == IndividualState::proposed ? "in flight"
+                                               : "rejected at " + row.stage;
   std::string change;
   if (root) {
     change = row.individual.descent.note;
   } else {
-    const IndividualRow& from = tree.rows.at(parent);
-    change = from.individual.source_id == row.individual.source_id
-                 ? difference(from.individual.configuration, row.individual.configuration)
-                 : row.individual.descent.note;
+    change = change_of(tree.rows.at(parent).individual, row.individual);
   }
   output.line(fmt::format("{}{}#{} {}{}  {}{}", indent,
                           root   ? ""
@@ -112,7 +98,15 @@ int lineage_command(const Arguments& arguments) {
     output.facts(nodes);
     return 0;
   }
-  if (tree.rows.empty()) output.line("No kernel has become the best of this run yet.");
+  if (tree.rows.empty()) {
+    output.line("No kernel has become the best of this run yet.");
+    record.each_individual([&](const IndividualRow& row) {
+      const auto confirmation = row.expelled ? record.confirmation(row.individual.id) : std::nullopt;
+      if (confirmation)
+        output.line(fmt::format("#{} won its duel, and failed its confirmation at {}: {}", row.individual.id,
+                                name_of(confirmation->stage), confirmation->reason));
+    });
+  }
   for (const IndividualId root : tree.roots) print(tree, root, 0, "", true, promoted, output);
   if (!tree.rows.empty())
     output.line(

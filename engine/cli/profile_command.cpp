@@ -57,6 +57,8 @@ Subject subject_of(const House& house, const std::string& argument, const std::s
   for (const std::string& task : task_names(house))
     for (const auto& entry : fs::directory_iterator(find_task(house, task) / "seeds", ignored))
       if (entry.path().stem() == name) return subject_of(house, argument, task);
+  if (fs::is_directory(name, ignored))
+    throw InputError(fmt::format("{} is a folder: name a file in it, or RUN:ID for one of a run", name));
   throw InputError(
       fmt::format("there is no file, run or seed '{}'; RUN:ID names an individual of a run", argument));
 }

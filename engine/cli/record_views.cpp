@@ -38,6 +38,19 @@ std::string descent_of(const Individual& individual) {
   return text;
 }
 
+std::string change_of(const Individual& parent, const Individual& child) {
+  if (parent.source_id != child.source_id) return child.descent.note;
+  std::string text;
+  for (const auto& [name, value] : child.configuration) {
+    const auto old = parent.configuration.find(name);
+    if (old != parent.configuration.end() && old->second == value) continue;
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name,
+                        old == parent.configuration.end() ? "" : to_string(old->second) + " -> ",
+                        to_string(value));
+  }
+  return text;
+}
+
 json facts_of(const IndividualRow& row) {
   const Individual& i = row.individual;
   json configuration = json::object();
@@ -108,6 +121,13 @@ void print_models(const Summary& s, const Output& output) {
   output.line(fmt::format("  questions   {} open{}{}{}", s.questions.value("open", 0),
                           nothing > 0 ? fmt::format(", {} came to nothing", nothing) : std::string(), waits,
                           paused.empty() ? "" : "; paused: " + paused));
+  const json unended = s.questions.value("unended", json::object());
+  if (const auto calls = unended.value("calls", std::int64_t{0}); calls > 0) {
+    const double usd = unended.value("usd", 0.0);
+    output.line(fmt::format("  unknown     {} call{} whose end is unknown, counted with {} tokens{} at most",
+                            calls, calls == 1 ? "" : "s", unended.value("tokens", std::int64_t{0}),
+                            usd > 0 ? fmt::format(" and {:.4f} USD", usd) : std::string()));
+  }
   if (s.state == "running")
     for (const auto& agent : s.questions.value("agents", json::array()))
       output.line(fmt::format("  agent       question {}, step {}{}, {:.1f} s of the device",
@@ -128,27 +148,36 @@ void print_models(const Summary& s, const Output& output) {
 
 }  // namespace
 
-void print_summary(const Summary& s, const Output& output) {
-  output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
-                          s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
-  if (s.best) {
-    std::string line = fmt::format("  best        #{} at {:.4g} {} when searched", s.best->id,
-                                   s.best->fitness, s.best->unit);
-    if (s.best->ratio_to_seed) line += fmt::format(", {} the first seed", ratio_of(*s.best->ratio_to_seed));
-    for (const auto& [name, ratio] : s.best->ratios) line += fmt::format(", {} {}", ratio_of(ratio), name);
-    output.line(line);
-  } else {
-    output.line("  best        none yet");
-  }
+std::string text_of(const Best& best) {
+  std::string text = fmt::format("#{} at {:.4g} {} when searched", best.id, best.fitness, best.unit);
+  if (best.ratio_to_seed) text += fmt::format(", {} the first seed", ratio_of(*best.ratio_to_seed));
+  for (const auto& [name, ratio] : best.ratios) text += fmt::format(", {} {}", ratio_of(ratio), name);
+  return text;
+}
+
+std::string text_of(const Outstanding& next) {
+  return fmt::format("#{} at {:.4g} {} when searched, confirmation outstanding", next.id, next.fitness,
+                     next.unit);
+}
+
+std::string judged_text(const Summary& s) {
   std::string rejected;
   std::int64_t refused = 0;
   for (const auto& [stage, count] : s.rejected) {
     rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", stage, count);
     refused += count;
   }
-  output.line(fmt::format("  judged      {}: {} measured, {} rejected{}{}", s.evaluations, s.measured,
-                          refused, rejected.empty() ? "" : " (" + rejected + ")",
-                          s.in_flight == 0 ? "" : fmt::format("; {} more in flight", s.in_flight)));
+  return fmt::format("{}: {} measured, {} rejected{}{}", s.evaluations, s.measured, refused,
+                     rejected.empty() ? "" : " (" + rejected + ")",
+                     s.in_flight == 0 ? "" : fmt::format("; {} more in flight", s.in_flight));
+}
+
+void print_summary(const Summary& s, const Output& output) {
+  output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
+                          s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
+  output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
+  if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
+  output.line("  judged      " + judged_text(s));
   output.line(
       fmt::format("  the gate    {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
   print_models(s, output);

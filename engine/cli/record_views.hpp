@@ -15,13 +15,20 @@ namespace cultivar {
 Record open_run(const House&, const std::string& run);
 
 nlohmann::json facts_of(const IndividualRow&);
-std::string descent_of(const Individual&);             // "tune of #3 on island 1: BLOCK_M 64 -> 128"
+std::string descent_of(const Individual&);  // "tune of #3 on island 1: BLOCK_M 64 -> 128"
+// What a child changed of its parent: "BLOCK_M 64 -> 128", or where the source is another, what was said of
+// it.
+std::string change_of(const Individual& parent, const Individual& child);
 std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=packed"
 
 // Medians, quartiles and ratios by workload.
 std::string evaluation_table(const Evaluation&, const std::string& indent = "");
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
 
+// As `status` says it, and a report.
+std::string text_of(const Best&);
+std::string text_of(const Outstanding&);
+std::string judged_text(const Summary&);
 void print_summary(const Summary&, const Output&);
 
 }  // namespace cultivar

@@ -9,9 +9,11 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/cli/workbench.hpp"
+#include "evaluators/check/stages.hpp"
 #include "evaluators/contenders/catalogue.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/process.hpp"
+#include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
 
 namespace cultivar {
@@ -19,11 +21,12 @@ namespace fs = std::filesystem;
 namespace {
 
 // What can be told of a configuration without running anything: every source claims workloads, and its plans
-// are legal there. Of a GPU, where there is none to ask, an H100's numbers stand in.
+// are legal there and on the check shapes that go with them. Of a GPU, where there is none to ask, an H100's
+// numbers stand in.
 void check_sources(const Config& config, const Output& output) {
   const Task task = load_task(config.task_folder);
   const std::vector<Workload>& workloads = task.workloads(config.workloads)->workloads;
-  const KnownDevice* const card = config.target == TargetKind::cuda ? known_device("h100") : nullptr;
+  const Facts facts = stand_in_facts(config.target, config.evaluation.cores);
   nlohmann::json seeds = nlohmann::json::array();
   for (const fs::path& file : config.contenders) load_variant(file, task, config.target);
   for (const fs::path& file : config.seeds) {
@@ -34,12 +37,13 @@ void check_sources(const Config& config, const Output& output) {
             fmt::format("{}: the seed does not claim workload {}, and a search needs variants that run "
                         "all of its workloads: name another set, or another seed",
                         file.string(), workload.name));
-      if (card == nullptr) continue;
-      if (const auto legal = check_constraints(seed, task, workload, card->facts); !legal)
+      if (const auto legal = check_constraints(seed, task, workload, facts); !legal)
         throw InputError(fmt::format("{}: {}", file.string(), legal.error().message));
-      if (const auto plan = make_plan(seed, task, workload, card->facts); !plan)
+      if (const auto plan = make_plan(seed, task, workload, facts); !plan)
         throw InputError(fmt::format("{}: {}", file.string(), plan.error().message));
     }
+    if (const auto illegal = illegal_on_check_shapes(task, seed, workloads, facts))
+      throw InputError(fmt::format("{}: {}: {}", file.string(), illegal->reason, illegal->diagnostics));
     double choices = 1.0;
     for (const Tunable& tunable : seed.manifest.tunables)
       choices *= static_cast<double>(tunable.values.size());
@@ -65,8 +69,25 @@ void check_sources(const Config& config, const Output& output) {
       fmt::format("The configuration is sound. Whether this machine can run it: {} doctor", called_as()));
 }
 
+// "search.yaml:12: models.m.command": where a value stands, as far as the file itself has it (--set has the
+// rest).
+std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
+  std::string dotted;
+  for (const std::string& key : keys) dotted += (dotted.empty() ? "" : ".") + key;
+  YamlNode node = read_yaml(file);
+  for (const std::string& key : keys) {
+    std::optional<YamlNode> next;
+    if (node.is_map())
+      for (const auto& [name, value] : node.map().entries())
+        if (name == key) next = value;
+    if (!next) return fmt::format("{}: {}", file.string(), dotted);
+    node = *next;
+  }
+  return fmt::format("{}:{}: {}", file.string(), node.line(), dotted);
+}
+
 // What is named and must be on this machine. Not part of reading a configuration: a record is read anywhere.
-void check_programs(const Config& config, const House& house) {
+void check_programs(const Config& config, const House& house, const fs::path& from) {
   for (const std::string& library : config.libraries) {
     const fs::path file = find_contender_library(library, "/", house.programs, {});
     for (const KnownContender& known : known_contenders(house.programs))
@@ -76,18 +97,22 @@ void check_programs(const Config& config, const House& house) {
                                      known.name, known.task, known.target,
                                      config.task_folder.filename().string(), name_of(config.target)));
   }
-  const auto need = [](const std::string& what, const std::string& program) {
+  const auto need = [&](const std::vector<std::string>& keys, const std::string& program) {
     std::error_code ignored;
     if (find_program(program).empty() && !fs::is_regular_file(program, ignored))
-      throw InputError(fmt::format("{}: there is no program '{}' on this machine", what, program));
+      throw InputError(fmt::format(
+          "{}: there is no program '{}' on this machine: install it, or name it by its whole path",
+          place_of(from, keys), program));
   };
-  if (!config.evaluation.launcher.empty()) need("evaluation.launcher", config.evaluation.launcher.front());
+  if (!config.evaluation.launcher.empty())
+    need({"evaluation", "launcher"}, config.evaluation.launcher.front());
   for (const ModelConfig& model : config.models)
     if (!model.file.empty()) {
       if (const auto recorded = read_exchanges(model.file); !recorded)
-        throw InputError(fmt::format("models.{}.file: {}", model.name, recorded.error().message));
+        throw InputError(
+            fmt::format("{}: {}", place_of(from, {"models", model.name, "file"}), recorded.error().message));
     } else if (!model.command.empty())
-      need(fmt::format("models.{}.command", model.name), model.command.front());
+      need({"models", model.name, "command"}, model.command.front());
 }
 
 }  // namespace
@@ -112,9 +137,9 @@ int run_command(const Arguments& arguments) {
 
   const Output output(as_json);
   const House house = find_house();
-  const Config config =
-      load_config(find_file(house, file, "configuration"), overrides, installation_of(house));
-  check_programs(config, house);
+  const fs::path found = find_file(house, file, "configuration");
+  const Config config = load_config(found, overrides, installation_of(house));
+  check_programs(config, house, found);
   if (check) {
     check_sources(config, output);
     return 0;

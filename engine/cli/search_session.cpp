@@ -1,6 +1,9 @@
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/output.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "engine/cli/output.hpp"
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
@@ -19,6 +22,18 @@ Surface surface_of(const House& house) {
   surface.cache = house.cache;
   surface.installation = installation_of(house);
   return surface;
+}
+
+std::string twice_the_budget(const Summary& summary,
+                             const std::function<bool(const std::string& kind)>& spent) {
+  std::string more;
+  for (const auto& [kind, use] : summary.budget) {
+    if (!use.limit || !spent(kind)) continue;
+    const double twice = 2.0 * std::max(*use.limit, use.used);
+    more += fmt::format(" --set budget.{}={}", kind,
+                        kind == "wall" ? duration_text(std::ceil(twice)) : fmt::format("{:.6g}", twice));
+  }
+  return more;
 }
 
 int search_session(const House& house, const fs::path& folder, const Output& output, bool verbose,
@@ -58,14 +73,25 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     case Outcome::Stop::exhausted:
       break;
   }
+  using Stop = Outcome::Stop;
+  const std::string more = twice_the_budget(summary, [&](const std::string& kind) {
+    return outcome.stop == Stop::wall          ? kind == "wall"
+           : outcome.stop == Stop::evaluations ? kind == "evaluations"
+           : outcome.stop == Stop::models      ? kind == "tokens" || kind == "usd"
+                                               : false;
+  });
   if (!record.best() && summary.measured > 0) {
     notify(
         "The search ended ({}) with {} kernel{} measured and none confirmed (in a fresh process, with new "
         "inputs): "
-        "the time did not last, or the confirmation failed, which `{} lineage {}` tells. More time:\n"
-        "  {} resume {} --set budget.wall=1h\n",
-        outcome.reason, summary.measured, summary.measured == 1 ? "" : "s", called_as(), place, called_as(),
-        place);
+        "the time did not last, or the confirmation failed, which `{} lineage {}` tells.{}\n",
+        outcome.reason, summary.measured, summary.measured == 1 ? "" : "s", called_as(), place,
+        more.empty() ? "" : fmt::format(" Go on with:\n  {} resume {}{}", called_as(), place, more));
+    return 1;
+  }
+  if (!record.best() && summary.evaluations == 0) {
+    notify("The search ended ({}) before its first kernel was judged.{}\n", outcome.reason,
+           more.empty() ? "" : fmt::format(" Go on with:\n  {} resume {}{}", called_as(), place, more));
     return 1;
   }
   if (!record.best()) {
@@ -77,14 +103,14 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   }
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
   const std::string bundle = fs::proximate(exported.folder).string();
-  output.line(
-      fmt::format("The best kernel is exported to {0}. Next:\n"
-                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
-                  "                                        builds, checks and times it on any machine\n"
-                  "  {2} lineage {1}          how it came to be\n"
-                  "  {2} show {1} best        everything known of it\n"
-                  "  {2} resume {1} --set budget.wall=1h    goes on from here",
-                  bundle, place, called_as()));
+  output.line(fmt::format(
+      "The best kernel is exported to {0}. Next:\n"
+      "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
+      "                                        builds, checks and times it on any machine\n"
+      "  {2} lineage {1}          how it came to be\n"
+      "  {2} show {1} best        everything known of it{3}",
+      bundle, place, called_as(),
+      more.empty() ? "" : fmt::format("\n  {} resume {}{}    goes on from here", called_as(), place, more)));
   return 0;
 }
 

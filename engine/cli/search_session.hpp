@@ -8,11 +8,15 @@
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/search.hpp"
+#include "engine/store/record.hpp"
 
 namespace cultivar {
 
 Installation installation_of(const House&);
 Surface surface_of(const House&);
+
+// Twice of what is spent, as `resume` takes it: " --set budget.tokens=120000"; empty: nothing is.
+std::string twice_the_budget(const Summary&, const std::function<bool(const std::string& kind)>& spent);
 
 // Returns the command's exit code.
 int search_session(const House&, const std::filesystem::path& run_folder, const Output&, bool verbose,

@@ -1,3 +1,7 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
@@ -36,12 +40,41 @@ std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, 
   return std::nullopt;
 }
 
+// Whom to name instead, where a text is no call and no individual.
+std::string calls_like(const std::vector<ExchangeRow>& rows, const std::string& text) {
+  constexpr std::size_t kShown = 12;
+  const std::string op = text.substr(0, text.find('/'));
+  std::vector<std::string> operators, dialogues;
+  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::ranges::find(list, name) == list.end()) list.push_back(name);
+  };
+  for (const ExchangeRow& row : rows) {
+    add(operators, row.op);
+    if (row.op == op) add(dialogues, row.call.substr(0, row.call.rfind('/')));
+  }
+  if (rows.empty()) return "this run has asked no language model";
+  if (dialogues.empty())
+    return fmt::format("name a call by its operator and number; this run has asked as {}",
+                       fmt::join(operators, ", "));
+  const std::size_t all = dialogues.size();
+  if (all > kShown) dialogues.erase(dialogues.begin(), dialogues.end() - kShown);
+  return fmt::format("{} question{} of {}{}: {}", all, all == 1 ? "" : "s", op,
+                     all > kShown ? fmt::format(", the last {} of them", kShown) : "",
+                     fmt::join(dialogues, ", "));
+}
+
 // To the letter; several calls where a dialogue had several turns.
 int show_prompt(const Record& record, const std::string& text, const Output& output, bool as_json) {
+  const std::vector<ExchangeRow> rows = exchanges_of(record);
+  const bool operator_alone = std::ranges::any_of(
+      rows, [&](const ExchangeRow& row) { return row.op == text || row.op + "/" == text; });
+  if (operator_alone)
+    throw InputError(fmt::format("'{}' is an operator, not one of its calls: name one. There are {}", text,
+                                 calls_like(rows, text)));
   IndividualId wanted = 0;
   if (text.find('/') == std::string::npos) wanted = find_individual(record, text);
   json all = json::array();
-  for (const ExchangeRow& row : exchanges_of(record)) {
+  for (const ExchangeRow& row : rows) {
     const bool named = row.call == text || (row.call.starts_with(text) && row.call[text.size()] == '/');
     if (wanted != 0 ? row.used_by != wanted : !named) continue;
     const ExchangeTexts said = exchange_texts(record, row.id);
@@ -70,8 +103,12 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
       output.line(fmt::format("(calls `{}` with {})", call.name, call.arguments));
   }
   if (all.empty())
-    throw InputError(wanted != 0 ? fmt::format("individual {} was not made by a language model", wanted)
-                                 : fmt::format("this run has no call that is named '{}'", text));
+    throw InputError(
+        wanted != 0
+            ? fmt::format(
+                  "individual {} was not made by a language model: `cultivar show RUN {}` says by whom",
+                  wanted, wanted)
+            : fmt::format("this run has no call that is named '{}': {}", text, calls_like(rows, text)));
   if (as_json) output.facts(all);
   return 0;
 }
@@ -142,6 +179,7 @@ int show_command(const Arguments& arguments) {
     facts["profile"] = profile ? report_json(*profile, before ? &*before : nullptr) : json();
     facts["evaluation"] = evaluation ? json(*evaluation) : json();
     facts["confirmation"] = confirmation ? json(*confirmation) : json();
+    facts["confirmation_outstanding"] = record.outstanding() == id;
     facts["children"] = record.descendants(id);
     facts["source"] = source;
     json duels = json::array();
@@ -159,19 +197,24 @@ int show_command(const Arguments& arguments) {
   else
     output.line("\nNot judged yet.");
   for (const DuelRow& duel : record.duels(id))
-    output.line(fmt::format("Gate: {} than #{}: {}", duel.verdict, duel.incumbent,
+    output.line(fmt::format("Gate: {} {} #{}: {}", duel.verdict,
+                            duel.verdict == "undecided" ? "against" : "than", duel.incumbent,
                             duel.report.value("/decision/reason"_json_pointer, std::string())));
+  if (record.outstanding() == id)
+    output.line("Its confirmation is outstanding: it is the best once it is confirmed in a fresh process.");
   if (confirmation) {
-    output.line("\nConfirmed in a fresh process, with new inputs:");
+    output.line(confirmation->measured() ? "\nConfirmed in a fresh process, with new inputs:"
+                                         : "\nIts confirmation, in a fresh process with new inputs, failed:");
     print_evaluation(*confirmation, output);
   }
   if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));
   output.line("\nDescent");
   for (const IndividualRow& ancestor : record.lineage(id))
     output.line(fmt::format(
-        "  #{:<6} {:>10} {}", ancestor.individual.id,
-        ancestor.individual.measured ? fmt::format("{:.4g}", ancestor.individual.fitness) : ancestor.stage,
-        descent_of(ancestor.individual)));
+        "  #{:<6} {:>10} {}{}", ancestor.individual.id,
+        ancestor.state == IndividualState::measured ? fmt::format("{:.4g}", ancestor.individual.fitness)
+                                                    : ancestor.stage,
+        descent_of(ancestor.individual), ancestor.expelled ? " (failed its confirmation)" : ""));
   output.line("\nSource\n" + source);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "engine/cli/house.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search.hpp"
@@ -39,10 +40,15 @@ int submit_command(const Arguments& arguments) {
     output.line("The running search takes it up within a second; `status` and `lineage` then show it.");
     return 0;
   }
+  const Summary summary = must(Record::open(folder)).summary();
+  const std::string more = twice_the_budget(summary, [&](const std::string& kind) {
+    const auto& use = summary.budget.at(kind);
+    return use.used >= *use.limit;
+  });
   output.line(
       fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
-                  "  {} resume {}",
-                  waiting.string(), called_as(), folder.string()));
+                  "  {} resume {}{}",
+                  waiting.string(), called_as(), folder.string(), more));
   return 0;
 }
 

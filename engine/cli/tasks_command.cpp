@@ -87,6 +87,7 @@ void explain(const Task& task, const json& facts, const Output& output) {
           fmt::format("    {}  ({:.3g} GFLOP, {})", w.name, task.flops(w) / 1e9, bytes_of(task.bytes(w))));
   }
   for (const char* group : {"seeds", "contenders"}) {
+    if (facts[group].empty()) continue;
     output.line(fmt::format("\n{}", group[0] == 's' ? "Seeds" : "Contenders"));
     for (const json& s : facts[group]) output.line("  " + s.get<std::string>());
   }

@@ -64,6 +64,10 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
     found.configuration = configuration;
     return found;
   }
+  for (const fs::path& folder : {fs::path(split.name), task.folder / split.name, house.root / split.name})
+    if (!split.name.empty() && fs::is_directory(folder, ignored))
+      throw InputError(fmt::format("{} is a folder: name a file in it, or a seed of the task{}",
+                                   folder.string(), did_you_mean("", known)));
   throw InputError(fmt::format("there is no file '{}'{}; RUN:ID names an individual of a run", split.name,
                                did_you_mean(split.name, known)));
 }

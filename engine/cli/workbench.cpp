@@ -7,6 +7,8 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
+#include "evaluators/check/stages.hpp"
+#include "evaluators/targets/cpu/device_facts.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -67,9 +69,17 @@ TargetChoice parse_target(const House& house, const std::string& text) {
   return choice;
 }
 
+Facts stand_in_facts(TargetKind target, int cores) {
+  if (target == TargetKind::cuda) return known_device("h100")->facts;
+  Facts facts = cpu_facts();
+  if (cores > 0) facts["num_cores"] = cores;
+  return facts;
+}
+
 Workbench::Workbench(const House& house, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
+      facts_(stand_in_facts(target.kind, target.cores)),
       device_(service_options(house, task, target)),
       compiler_(service_options(house, task, for_its_device(target, device_, runs))),
       on_interrupt_([this] {
@@ -88,8 +98,6 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
 
 tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source, const Variant& variant,
                                                       const std::vector<Workload>& workloads) const {
-  const KnownDevice* const card = target_ == TargetKind::cuda ? known_device("h100") : nullptr;
-  if (card == nullptr) return {};
   const auto refused = [&](const std::string& why, const char* key) {
     const int line = line_of(variant.source, key);
     return tl::make_unexpected(rejection(
@@ -97,13 +105,15 @@ tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source,
         fmt::format("{}: {}", source.origin, line > 0 ? fmt::format("line {}: {}", line, why) : why)));
   };
   for (const Workload& workload : workloads) {
-    if (const auto holds = check_constraints(variant, task_, workload, card->facts); !holds)
+    if (const auto holds = check_constraints(variant, task_, workload, facts_); !holds)
       return refused(holds.error().message, "constraints");
-    if (const auto plan = make_plan(variant, task_, workload, card->facts); !plan)
+    if (const auto plan = make_plan(variant, task_, workload, facts_); !plan)
       // "launch[0].block[0]: ..." begins with the place in the manifest.
       return refused(plan.error().message,
                      plan.error().message.substr(0, plan.error().message.find(": ")).c_str());
   }
+  if (auto illegal = illegal_on_check_shapes(task_, variant, workloads, facts_))
+    return tl::make_unexpected(std::move(*illegal));
   return {};
 }
 

@@ -26,6 +26,9 @@ struct TargetChoice {
 TargetChoice parse_target(const House&,
                           const std::string&);  // InputError; MissingError when this build has no such target
 
+// Numbers for plans where no device is asked: this machine's with so many cores, or an H100's.
+Facts stand_in_facts(TargetKind, int cores);
+
 // Compiles and judges outside a search. Ctrl-C kills what is under way.
 class Workbench {
  public:
@@ -34,8 +37,9 @@ class Workbench {
 
   // A variant from a file, or its rejection at lint.
   tl::expected<Variant, Evaluation> lint(const NamedSource&) const;
-  // The manifest's constraints and its plan for each workload, as far as the device's numbers are known
-  // without asking it: on cuda those of an H100. What passes may still be refused by the device itself.
+  // The manifest's constraints and its plan for each workload, and for the check shapes that go with them, as
+  // far as the device's numbers are known without asking it (stand_in_facts). What passes may still be
+  // refused by the device itself.
   tl::expected<void, Evaluation> check_plans(const NamedSource&, const Variant&,
                                              const std::vector<Workload>&) const;
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
@@ -50,6 +54,7 @@ class Workbench {
  private:
   const Task& task_;
   TargetKind target_;
+  Facts facts_;  // see stand_in_facts
   DeviceService device_;
   CompileService compiler_;
   bool warned_ = false;  // of what the compiler could read

@@ -4,15 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "embedded/launcher.hpp"
+#include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/export/target_parts.hpp"
 #include "engine/recorded_run.hpp"
+#include "evaluators/check/stages.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -33,6 +38,31 @@ bool holds_bundle(const fs::path& folder) {
   return fs::exists(folder / "bundle.json");
 }
 
+// What an earlier export wrote into this folder.
+std::set<std::string> files_of_bundle(const fs::path& folder) {
+  std::ifstream in(folder / "bundle.json");
+  const auto facts = nlohmann::json::parse(in, nullptr, false);
+  if (!facts.is_object() || !facts.contains("files")) return {};
+  return facts["files"].get<std::set<std::string>>();
+}
+
+// Moves what others put beside an earlier export's files (notes, a build) to where the new one is.
+void carry_over(const fs::path& from, const fs::path& to, const std::set<std::string>& written,
+                const fs::path& below = {}) {
+  for (const auto& entry : fs::directory_iterator(from / below)) {
+    const fs::path name = below / entry.path().filename();
+    const bool folder = fs::is_directory(entry.symlink_status());
+    const std::string prefix = name.generic_string() + "/";
+    const auto next = written.lower_bound(prefix);
+    if (folder && ((next != written.end() && next->starts_with(prefix)) || fs::exists(to / name))) {
+      carry_over(from, to, written, name);
+    } else if (!fs::exists(fs::symlink_status(to / name)) && !written.contains(name.generic_string())) {
+      fs::create_directories((to / name).parent_path());
+      fs::rename(from / name, to / name);
+    }
+  }
+}
+
 // The task as it was when the run began, laid out as a folder that load_task can read.
 Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   for (const auto& [name, text] : facts.task_files.items())
@@ -40,8 +70,12 @@ Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   return folder;
 }
 
+// More than these would be a kernel that is made anew for every size.
+constexpr std::size_t kMostOtherSpecialisations = 8;
+
 // Those that the run timed or confirmed on and the variant claims; of one dtype, the first's, because a
-// launcher's arguments have types.
+// launcher's arguments have types. And one for each other way to specialise it that its checks were about: it
+// was right there too.
 std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
   std::vector<Workload> result;
   for (const auto& set : {config.workloads, config.holdout}) {
@@ -54,6 +88,14 @@ std::vector<Workload> served_workloads(const Task& task, const Config& config, c
         result.push_back(workload);
     }
   }
+  if (result.empty()) return result;
+  std::set<std::vector<std::string>> known;
+  for (const auto& workload : result) known.insert(macros(variant, task, workload));
+  std::vector<Workload> others;
+  for (const auto& shape : every_claimed_shape(task, variant))
+    if (shape.dtype == result.front().dtype && known.insert(macros(variant, task, shape)).second)
+      others.push_back(shape);
+  if (others.size() <= kMostOtherSpecialisations) result.insert(result.end(), others.begin(), others.end());
   return result;
 }
 
@@ -73,6 +115,23 @@ std::string ratio_words(const Individual& best, const Individual& seed) {
       best.fitness / seed.fitness);
 }
 
+// The shared library's: the run says where the kernel is from, the identity which one it is.
+std::string library_name(const std::string& run, const std::string& variant) {
+  std::string name = run;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || !std::isalnum(c); }, '_');
+  return fmt::format("{}_{}", name, variant.substr(0, 8));
+}
+
+// Of a task's files the one that computes it in PyTorch: the record's, or for runs from before there was one
+// the installation's. Empty: the task has none.
+constexpr const char* kInPytorch = "pytorch.py";
+std::string task_in_pytorch(const RunFacts& facts, const std::string& task, const Surface& surface) {
+  if (facts.task_files.contains(kInPytorch)) return facts.task_files[kInPytorch].get<std::string>();
+  std::ifstream file(surface.installation.tasks / task / kInPytorch);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 struct Contents {
   std::map<std::string, std::string> files;  // relative path -> text
   std::vector<std::string> specialisations;
@@ -85,16 +144,25 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   if (!row) return failure("export", fmt::format("the run holds no individual {}", id));
   const auto confirmed = record.confirmation(id);
   const auto evaluation = confirmed ? confirmed : record.evaluation(id);
+  if (confirmed && !confirmed->measured())
+    return failure(
+        "export", fmt::format("individual {} was measured, but failed its confirmation (at {}: {}): only one "
+                              "that is right can be exported",
+                              id, name_of(confirmed->stage), confirmed->reason));
   if (!evaluation || !evaluation->measured())
     return failure("export",
                    fmt::format("individual {} was not measured ({}): only a measured one can be exported", id,
                                row->reason.empty() ? "not judged yet" : row->reason));
 
-  auto task_folder = restore_task(facts, scratch / "task");
+  const fs::path place =
+      fs::path("task") / facts.task_name;  // in a run's folder, and so in its configuration
+  auto task_folder = restore_task(facts, scratch / place);
   if (!task_folder) return tl::make_unexpected(task_folder.error());
   const auto task = load_task(*task_folder);
+  // Of a run that travelled, the record may be all that is left.
+  const fs::path base = fs::exists(record.folder() / place) ? record.folder() : scratch;
   const auto config =
-      parse_config(facts.config_yaml, "the run's record", record.folder(), {}, request.surface.installation);
+      parse_config(facts.config_yaml, "the run's record", base, {}, request.surface.installation);
   auto variant = make_variant(record.source(id), task, row->individual.configuration);
   if (!variant)
     return failure("export", "the recorded source is no longer a valid variant: " + variant.error().message);
@@ -116,6 +184,9 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
     std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
   const auto seed = record.first_seed();
   const auto seed_row = seed ? record.individual(*seed) : std::nullopt;
+  const std::string library = library_name(facts.name, variant->id);
+  const auto data = verify_data(input);
+  if (!data) return tl::make_unexpected(data.error());
   std::map<std::string, std::string, std::less<>> values{
       {"task", task.name},
       {"class", pascal_case(task.name)},
@@ -133,8 +204,15 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
       {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, evaluation->unit)},
       {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
-      {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))}};
+      {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
+      {"target", std::string(name_of(config.target))},
+      {"library", library},
+      {"library_file", "lib" + library + ".so"},
+      {"version_text", nlohmann::json(fmt::format("{} {}, #{} of {}", variant->manifest.name,
+                                                  variant->id.substr(0, 12), id, facts.name))
+                           .dump()}};
   values.insert(parts->values.begin(), parts->values.end());
+  values.merge(pytorch_values(input, served));
 
   auto& files = contents.files;
   files = parts->files;
@@ -148,14 +226,24 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files["CMakeLists.txt"] = render(parts->cmake, values);
   files["README.md"] = render(launcher::README_md, values);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
+  files["verify/check.hpp"] = render(launcher::check_hpp, values);
   files["verify/bench.hpp"] = render(parts->bench, values);
-  files["verify/data.hpp"] = verify_data(input);
+  files["verify/data.hpp"] = *data;
+  files["verify/reference_library.cpp"] = render(launcher::reference_library_cpp, values);
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
   files["verify/evaluators/task/dtype.hpp"] = std::string(launcher::dtype_hpp);
   files["verify/evaluators/task/dtype.cpp"] = std::string(launcher::dtype_cpp);
+  files["contender/contender.cpp"] = render(launcher::contender_cpp, values);
+  files["contender/asked.hpp"] = render(launcher::asked_hpp, values);
+  files["contender/device.hpp"] = render(parts->device, values);
+  files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
+  files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
+  files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
   for (const auto& [name, text] : facts.task_files.items())  // the oracle and what it may include
-    if (name != "task.yaml" && name.find('/') == std::string::npos)
+    if (name != "task.yaml" && name != kInPytorch && name.find('/') == std::string::npos)
       files["verify/" + name] = text.get<std::string>();
+  if (const std::string text = task_in_pytorch(facts, task.name, request.surface); !text.empty())
+    files["pytorch/task_in_pytorch.py"] = text;
   files["TABLE.md"] =
       fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
                   fmt::format("Measured by Cultivar on {}; every timed run was checked on rows drawn in "
@@ -168,6 +256,8 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files["environment.json"] = facts.environment.dump(2) + "\n";
   files["lineage.md"] = "# How it came to be\n\n" + lineage_text(lineage, evaluation->unit);
   files["lineage.json"] = lineage_json(lineage).dump(2) + "\n";
+  std::vector<std::string> names{"bundle.json"};
+  for (const auto& [name, text] : files) names.push_back(name);
   files["bundle.json"] = nlohmann::json{{"format", 1},
                                         {"run", facts.name},
                                         {"individual", id},
@@ -179,7 +269,8 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
                                         {"configuration", configuration},
                                         {"fitness", evaluation->fitness},
                                         {"unit", evaluation->unit},
-                                        {"specialisations", contents.specialisations}}
+                                        {"specialisations", contents.specialisations},
+                                        {"files", names}}
                              .dump(2) +
                          "\n";
   return contents;
@@ -198,9 +289,10 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
 
   // Written beside, then moved into place, so that a reader never meets half a bundle.
   const auto parent = out.has_filename() ? out.parent_path() : out.parent_path().parent_path();
-  const auto partial =
-      parent / fmt::format(".{}.partial", out.has_filename() ? out.filename().string()
-                                                             : out.parent_path().filename().string());
+  const std::string name =
+      out.has_filename() ? out.filename().string() : out.parent_path().filename().string();
+  const auto partial = parent / fmt::format(".{}.partial", name);
+  const auto earlier = parent / fmt::format(".{}.earlier", name);  // also of an export that was killed
   const std::shared_ptr<void> nothing_left(nullptr, [&](void*) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
@@ -211,12 +303,21 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
     if (!contents) return tl::make_unexpected(contents.error());
     fs::remove_all(partial / ".scratch");
     ExportReport report{id, out, {}, contents->specialisations};
-    for (const auto& [name, text] : contents->files) {
-      if (auto ok = write(partial / name, text); !ok) return tl::make_unexpected(ok.error());
-      report.files.push_back(name);
+    for (const auto& [file, text] : contents->files) {
+      if (auto ok = write(partial / file, text); !ok) return tl::make_unexpected(ok.error());
+      report.files.push_back(file);
     }
-    fs::remove_all(out);
+    const auto settle = [&] {
+      if (!fs::exists(earlier)) return;
+      carry_over(earlier, out, files_of_bundle(earlier));
+      fs::remove_all(earlier);
+    };
+    if (fs::exists(out)) {
+      settle();
+      fs::rename(out, earlier);
+    }
     fs::rename(partial, out);
+    settle();
     return report;
   } catch (const fs::filesystem_error& error) {
     return failure("export", fmt::format("{}: is the folder writable?", error.what()));

@@ -4,8 +4,10 @@
 //   kernel.cpp, .cu       the source as it was evolved, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
 //   cubin/, cubins.cpp    cuda: machine code for each specialisation and architecture, and what links it
-//   CMakeLists.txt        builds the kernel and the verifier
+//   CMakeLists.txt        builds the kernel, the verifier and the libraries
 //   verify/               checks the kernel against the task's fp64 oracle and times it
+//   contender/            the kernel behind the C interface for contenders, as a shared library
+//   pytorch/              that library as an operator of PyTorch's, and its test
 //   TABLE.md              per-workload times with intervals, and contenders beside them
 //   environment.json      where these figures were taken
 //   lineage.md, .json     how the kernel came to be
@@ -23,10 +25,10 @@ namespace cultivar {
 
 struct ExportRequest {
   const Record& record;
-  IndividualId id = 0;  // 0: the run's best
-  std::filesystem::path
-      out;                 // made; replaced when it holds an earlier bundle; anything else in it is an Error
-  const Surface& surface;  // its workers compile a cuda kernel
+  IndividualId id = 0;        // 0: the run's best
+  std::filesystem::path out;  // made; an earlier bundle's files in it are replaced, what others put beside
+                              // them stays; a folder of anything else is an Error
+  const Surface& surface;     // its workers compile a cuda kernel
   // cuda: what to compile for, as "sm_90a"; empty: the kind of card that the run was made on.
   std::vector<std::string> architectures = {};
 };

@@ -117,7 +117,7 @@ class Translator {
       ++length;
     const std::string name(here.substr(0, length));
     at_ += length;
-    if (!take("(")) return name;
+    if (!take("(")) return variable(name);
     std::string arguments;
     do {
       arguments += (arguments.empty() ? "" : ", ") + ternary();
@@ -147,6 +147,10 @@ class Translator {
 };
 
 }  // namespace
+
+std::string variable(std::string_view name) {
+  return fmt::format("n_{}", name);
+}
 
 Expected<std::string> to_cpp(const Expression& expression) {
   Translator translator(expression.text());

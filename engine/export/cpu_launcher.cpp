@@ -27,13 +27,19 @@ std::string parameter_type(const PlannedArgument& argument, const Plan& plan, co
   return fmt::format("{}{}*", buffer.use == PlannedBuffer::Use::input ? "const " : "", type);
 }
 
-std::string call_arguments(const PlannedKernel& kernel, const KernelLaunch& launch, const Plan& plan,
-                           const LauncherInput& input, std::string& trouble) {
+// What a call passes, and the statements before it that make scalars: they may throw, which a thread must
+// not.
+struct Call {
+  std::string scalars, arguments;
+};
+
+Call call_of(std::size_t k, const PlannedKernel& kernel, const KernelLaunch& launch, const Plan& plan,
+             const LauncherInput& input, std::string& trouble) {
   using Kind = PlannedArgument::Kind;
+  Call call;
   std::vector<std::string> values;
   for (std::size_t a = 0; a < kernel.args.size(); ++a) {
     const auto& argument = kernel.args[a];
-    const auto type = parameter_type(argument, plan, input);
     if (argument.kind == Kind::thread) {
       values.emplace_back("thread");
     } else if (argument.kind == Kind::threads) {
@@ -47,10 +53,14 @@ std::string call_arguments(const PlannedKernel& kernel, const KernelLaunch& laun
       auto parsed = Expression::parse(launch.args[a].text);
       auto cpp = parsed ? to_cpp(*parsed) : tl::make_unexpected(parsed.error());
       if (!cpp) trouble = cpp.error().message;
-      values.push_back(fmt::format("static_cast<{}>({})", type, cpp.value_or("0")));
+      values.push_back(fmt::format("argument_{}_{}", k, a));
+      call.scalars += fmt::format(
+          "      const auto {} = {};\n", values.back(),
+          scalar(argument.type, cpp.value_or("0"), "the argument '" + launch.args[a].text + "' of a kernel"));
     }
   }
-  return fmt::format("{}", fmt::join(values, ", "));
+  call.arguments = fmt::format("{}", fmt::join(values, ", "));
+  return call;
 }
 
 }  // namespace
@@ -92,12 +102,12 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
       const auto& launch = manifest.launch[k];
       auto threads = to_cpp(launch.threads.value_or(*Expression::parse("num_cores")));
       if (!threads) return threads;
+      const Call call = call_of(k, plan->kernels[k], launch, *plan, input, trouble);
       body += fmt::format(
-          "      launches_.push_back({{std::clamp(int(whole({}, \"threads\")), 1, cores_),\n"
+          "{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
           "                           [=](int thread, int threads) {{\n"
-          "        {}({});\n      }}}});\n",
-          *threads, entry(launch.kernel, specialisation),
-          call_arguments(plan->kernels[k], launch, *plan, input, trouble));
+          "        {1}({2});\n      }}}});\n",
+          *threads, entry(launch.kernel, specialisation), call.arguments, call.scalars);
     }
   }
   if (!trouble.empty()) return failure("export", trouble);
@@ -112,6 +122,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                  {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
                  {"expressions", std::string(launcher::expressions_hpp)},
                  {"declarations", declarations},
+                 {"tensor_checks", tensor_checks(input.task, 1)},
                  {"members", argument_members(input, cpp_type)},
                  {"prepare", prepare}});
 }

@@ -94,7 +94,7 @@ class Writer {
     std::vector<std::string> all;
     for (std::size_t i = 0; i < expressions.size(); ++i)
       all.push_back(fmt::format("count_of({}, {}, \"{}[{}]\")", cpp(expressions[i]), limits[i], what, i));
-    return fmt::format("Three{{{}}}", fmt::join(all, ", "));
+    return fmt::format("three_t{{{}}}", fmt::join(all, ", "));
   }
 
   std::string argument(const PlannedArgument& planned, const ArgumentSpec& spec, const std::string& name) {
@@ -112,10 +112,8 @@ class Writer {
       trouble_ = parsed.error().message;
       return {};
     }
-    const std::string value = cpp(*parsed), type(cpp_type(planned.type));
-    if (planned.type == Dtype::f16 || planned.type == Dtype::bf16)
-      return fmt::format("    {} {} = {}_bits({});\n", type, name, name_of(planned.type), value);
-    return fmt::format("    {0} {1} = static_cast<{0}>({2});\n", type, name, value);
+    return fmt::format("    {} {} = {};\n", cpp_type(planned.type), name,
+                       scalar(planned.type, cpp(*parsed), "the argument '" + spec.text + "' of a kernel"));
   }
 
   std::string launch(std::size_t k) {
@@ -183,7 +181,9 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   std::vector<std::string> bodies;
   for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
   prepare += choice_of_specialisation(input, served, bodies);
-  const auto places = workspace_places(input, "room(sizes)");
+  const auto places =
+      workspace_places(input, "room(sizes, given_workspace)",
+                       "    if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);\n");
   if (!places) return places;
   prepare += *places;
   Writer writer(input, *plan);
@@ -219,6 +219,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
                  {"expressions", std::string(launcher::expressions_hpp)},
                  {"declarations", declarations},
+                 {"tensor_checks", tensor_checks(input.task, 64)},
                  {"members", argument_members(input, pointee)},
                  {"architectures", fmt::format("{}", fmt::join(architectures, ", "))},
                  {"kernel_count", std::to_string(names.size())},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "engine/export/cpp_expression.hpp"
 
@@ -64,29 +65,55 @@ std::vector<Specialisation> specialisations(const LauncherInput& input) {
     candidate.macros = macros(input.variant, input.task, workload);
     const auto known = [&](const Specialisation& s) { return s.macros == candidate.macros; };
     if (std::any_of(result.begin(), result.end(), known)) continue;
-    const auto values = input.task.bindings(workload);
+    const auto values = device_free_numbers(input.variant, input.task, workload);
     for (const auto& name : input.variant.manifest.specialize) {
       const auto it = values.find(name);
       if (name == "dtype" || it == values.end()) continue;
       candidate.condition.emplace_back(name, it->second);
-      auto text = fmt::format("{}{:g}", name, it->second);
+      auto text = fmt::format("{}{}", name, it->second);
       std::replace_if(
           text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
       candidate.suffix += (candidate.suffix.empty() ? "" : "_") + text;
     }
     if (candidate.suffix.empty()) candidate.suffix = "any";
+    const auto same = [&](const Specialisation& s) { return s.suffix == candidate.suffix; };
+    if (std::any_of(result.begin(), result.end(), same))
+      candidate.suffix += fmt::format("_{}", result.size());
     result.push_back(std::move(candidate));
   }
   return result;
 }
 
+namespace {
+
+// A field with its default: of what the task says, where that is a number; where it follows from others it is
+// left open (std::optional), and name_bindings computes it; without one it is `otherwise`.
+std::string member(std::string_view type, const std::string& name, const std::string& about,
+                   const std::optional<Expression>& fallback, std::string_view otherwise) {
+  if (!fallback) return fmt::format("  {} {} = {};  // {}\n", type, name, otherwise, about);
+  const auto number = fallback->evaluate({});
+  if (!number)
+    return fmt::format("  std::optional<{}> {} = std::nullopt;  // {}; default: {}\n", type, name, about,
+                       fallback->text());
+  return fmt::format("  {} {} = {};  // {}\n", type, name,
+                     type == "bool"                        ? (*number != 0.0 ? "true" : "false")
+                     : type == "float" || type == "double" ? literal(*number)
+                                                           : fmt::format("{:.0f}", *number),
+                     about);
+}
+
+}  // namespace
+
 std::string argument_members(const LauncherInput& input, std::string_view (*pointee)(Dtype)) {
   std::string members;
   for (const auto& dimension : input.task.dimensions)
-    members += fmt::format("  std::int64_t {} = 1;  // {}\n", dimension.name, dimension.about);
+    members += member("std::int64_t", dimension.name, dimension.about, dimension.fallback, "0");
   for (const auto& parameter : input.task.parameters)
-    members += fmt::format("  {} {} = {};  // {}\n", parameter.flag ? "bool" : cpp_type(parameter.type),
-                           parameter.name, parameter.flag ? "false" : "0", parameter.about);
+    members += member(parameter.flag ? "bool"
+                      : is_floating(parameter.type) && parameter.type != Dtype::f64
+                          ? "float"  // a number, not its bits
+                          : cpp_type(parameter.type),
+                      parameter.name, parameter.about, parameter.fallback, parameter.flag ? "false" : "0");
   for (const auto& tensor : input.task.tensors) {
     const Dtype dtype = input.task.dtype(tensor, input.workloads.front());
     members +=
@@ -97,21 +124,63 @@ std::string argument_members(const LauncherInput& input, std::string_view (*poin
   return members;
 }
 
+std::string tensor_checks(const Task& task, int alignment) {
+  std::string text;
+  for (const auto& tensor : task.tensors) {
+    text += fmt::format(
+        "    if (arguments.{1} == nullptr) throw std::invalid_argument(\"{0}: the tensor {1} is null\");\n",
+        task.name, tensor.name);
+    if (alignment > 1)
+      text += fmt::format(
+          "    if (reinterpret_cast<std::uintptr_t>(arguments.{1}) % {2} != 0)\n"
+          "      throw std::invalid_argument(\"{0}: the tensor {1} must begin at a multiple of {2} "
+          "bytes\");\n",
+          task.name, tensor.name, alignment);
+  }
+  return text;
+}
+
+std::string binding(std::string_view name, std::string_view value) {
+  return fmt::format("    [[maybe_unused]] const double {} = {};\n", variable(name), value);
+}
+
+std::string scalar(Dtype type, std::string_view value, std::string_view what) {
+  switch (type) {
+    case Dtype::f16:
+    case Dtype::bf16:
+      return fmt::format("{}_bits({})", name_of(type), value);
+    case Dtype::f32:
+    case Dtype::f64:
+      return fmt::format("static_cast<{}>({})", cpp_type(type), value);
+    default:
+      return fmt::format("integer<{}>({}, \"{}\")", cpp_type(type), value, what);
+  }
+}
+
+std::string dtype_bindings(Dtype dtype) {
+  std::string text;
+  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i)
+    text += binding(name_of(static_cast<Dtype>(i)), literal(i));
+  text += binding("dtype", variable(name_of(dtype)));
+  text += binding("element_bytes", literal(static_cast<double>(size_of(dtype))));
+  return text;
+}
+
 Expected<std::string> name_bindings(const LauncherInput& input,
                                     std::string (*fact)(const std::string&, double)) {
   std::string text;
-  const auto bind = [&](const std::string& name, const std::string& value) {
-    text += fmt::format("    [[maybe_unused]] const double {} = {};\n", name, value);
+  const auto bind = [&](std::string_view name, const std::string& value) { text += binding(name, value); };
+  std::string trouble;
+  const auto given = [&](const std::string& name, const std::optional<Expression>& fallback) {
+    if (!fallback || fallback->evaluate({})) return bind(name, fmt::format("double(arguments.{})", name));
+    const auto cpp = to_cpp(*fallback);
+    if (!cpp) trouble = cpp.error().message;
+    bind(name, fmt::format("arguments.{0} ? double(*arguments.{0}) : {1}", name, cpp.value_or("0.0")));
   };
-  for (const auto& dimension : input.task.dimensions)
-    bind(dimension.name, fmt::format("double(arguments.{})", dimension.name));
-  for (const auto& parameter : input.task.parameters)
-    bind(parameter.name, fmt::format("double(arguments.{})", parameter.name));
-  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i)
-    bind(std::string(name_of(static_cast<Dtype>(i))), literal(i));
-  const Dtype dtype = input.workloads.front().dtype;
-  bind("dtype", std::string(name_of(dtype)));
-  bind("element_bytes", literal(static_cast<double>(size_of(dtype))));
+  text += dtype_bindings(input.workloads.front().dtype);
+  for (const auto& dimension : input.task.dimensions) given(dimension.name, dimension.fallback);
+  for (const auto& parameter : input.task.parameters) given(parameter.name, parameter.fallback);
+  if (!trouble.empty()) return failure("export", trouble);
   for (const auto& [name, value] : input.facts) bind(name, fact(name, value));
   for (const auto& [name, value] : bindings(input.variant.manifest.tunables, input.variant.configuration))
     bind(name, literal(value));
@@ -132,6 +201,11 @@ Expected<std::string> requirement(const Expression& expression, const std::strin
 
 Expected<std::string> requirements(const LauncherInput& input) {
   std::string text;
+  for (const auto& dimension : input.task.dimensions)  // kernels count in 32 bits
+    text += fmt::format(
+        "    if (!({2} >= 1.0 && {2} <= 2147483647.0)) throw std::invalid_argument(\"{0}: {1} is \" + "
+        "std::to_string((long long)({2})) + \", and must be from 1 to 2147483647\");\n",
+        input.task.name, dimension.name, variable(dimension.name));
   for (const auto& relation : input.task.where) {
     const auto one = requirement(relation, fmt::format("{}: needs {}", input.task.name, relation.text()));
     if (!one) return one;
@@ -146,7 +220,8 @@ Expected<std::string> requirements(const LauncherInput& input) {
   return text;
 }
 
-Expected<std::string> workspace_places(const LauncherInput& input, std::string_view room) {
+Expected<std::string> workspace_places(const LauncherInput& input, std::string_view room,
+                                       std::string_view between) {
   std::vector<std::string> sizes;
   for (const WorkspaceSpec& workspace : input.variant.manifest.workspace) {
     auto cpp = to_cpp(workspace.bytes);
@@ -155,9 +230,9 @@ Expected<std::string> workspace_places(const LauncherInput& input, std::string_v
         fmt::format("std::size_t(whole({}, \"the size of workspace {}\"))", *cpp, workspace.name));
   }
   return fmt::format(
-      "    const std::vector<std::size_t> sizes{{{}}};\n"
+      "    const std::vector<std::size_t> sizes{{{}}};\n{}"
       "    [[maybe_unused]] const auto places = {};\n",
-      fmt::join(sizes, ", "), room);
+      fmt::join(sizes, ", "), between, room);
 }
 
 std::string choice_of_specialisation(const LauncherInput& input, const std::vector<Specialisation>& served,
@@ -167,7 +242,9 @@ std::string choice_of_specialisation(const LauncherInput& input, const std::vect
   for (std::size_t s = 0; s < served.size(); ++s) {
     std::vector<std::string> tests;
     for (const auto& [name, value] : served[s].condition)
-      tests.push_back(fmt::format("{} == {}", name, literal(value)));
+      tests.push_back(value == std::floor(value)  // a macro's number is a float's
+                          ? fmt::format("{} == {}", variable(name), literal(value))
+                          : fmt::format("float({}) == float({})", variable(name), literal(value)));
     text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "",
                         tests.empty() ? "true" : fmt::format("{}", fmt::join(tests, " && ")), bodies.at(s));
     names.push_back(served[s].suffix);

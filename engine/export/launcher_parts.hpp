@@ -12,7 +12,7 @@ namespace cultivar {
 struct Specialisation {
   std::string suffix;                                     // "D64_causal1"; "any" when nothing is specialised
   std::vector<std::string> macros;                        // "D=64", "TILE=32", ...
-  std::vector<std::pair<std::string, double>> condition;  // specialised dimensions and parameters
+  std::vector<std::pair<std::string, double>> condition;  // specialised dimensions, parameters and lets
 };
 
 struct LauncherInput {
@@ -32,9 +32,16 @@ std::string literal(double);
 // "float"; 16-bit floating types are std::uint16_t, their bits.
 std::string_view cpp_type(Dtype);
 
-// The fields of the launcher's Arguments: dimensions, parameters, tensors. `pointee` is what a tensor's
-// pointer points to, given its dtype.
+// The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
+// `pointee` is what a tensor's pointer points to, given its dtype.
 std::string argument_members(const LauncherInput&, std::string_view (*pointee)(Dtype));
+// Throws std::invalid_argument where a tensor is null, or begins at no multiple of `alignment` bytes.
+std::string tensor_checks(const Task&, int alignment);
+// The statement that binds one name, and those that bind the names of dtypes, `dtype` and `element_bytes`.
+std::string binding(std::string_view name, std::string_view value);
+// A kernel's scalar, from a C++ expression: rounded, or refused where its type cannot say it.
+std::string scalar(Dtype type, std::string_view value, std::string_view what);
+std::string dtype_bindings(Dtype);
 // Statements that bind every name an expression may use, in an order in which each is known before it is
 // used. `fact` says what a fact of the device is in C++.
 Expected<std::string> name_bindings(const LauncherInput&,
@@ -44,13 +51,14 @@ Expected<std::string> requirements(const LauncherInput&);
 // "    if ((EXPRESSION) == 0.0) throw std::invalid_argument(MESSAGE);"
 Expected<std::string> requirement(const Expression&, const std::string& message);
 // Declares `sizes`, the bytes of each workspace, and `places`, where they are: `room` is a call that returns
-// them.
-Expected<std::string> workspace_places(const LauncherInput&, std::string_view room);
+// them; the statements `between` follow the sizes.
+Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
+                                       std::string_view between = {});
 // An if for each specialisation around the statements that `body` returns for it; anything else throws.
 std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
                                      const std::vector<std::string>& bodies);
 
-// What verify.cpp includes: the task's tensors, rows, workloads and tolerance as C++ data.
-std::string verify_data(const LauncherInput&);
+// What verify.cpp and contender.cpp include: the task's tensors, rows, workloads and tolerance as C++ data.
+Expected<std::string> verify_data(const LauncherInput&);
 
 }  // namespace cultivar

@@ -53,7 +53,6 @@ std::string step_text(const Individual& individual) {
 }
 }  // namespace
 
-// Text of models in a table of Markdown: neither columns nor HTML nor links come out of it.
 std::string in_a_cell(std::string_view text) {
   std::string cell;
   for (const char c : plain_text(text)) switch (c) {
@@ -86,7 +85,9 @@ std::string in_a_cell(std::string_view text) {
 
 std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
   std::string text = fmt::format(
-      "| id | made by | from | {} | gain | configuration | note |\n|---|---|---|---|---|---|---|\n", unit);
+      "| id | made by | from | {} | gain on the one before | configuration | note "
+      "|\n|---|---|---|---|---|---|---|\n",
+      unit);
   double previous = 0.0;
   for (const IndividualRow& row : lineage) {
     const Individual& individual = row.individual;

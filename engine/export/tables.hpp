@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "engine/store/record.hpp"
 
@@ -12,6 +13,8 @@ namespace cultivar {
 std::string workload_table(const Evaluation&);
 // Markdown: from the seed to the exported kernel, what each step was and gave.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);
+// Text of models in a table of Markdown: neither columns nor HTML nor links come out of it.
+std::string in_a_cell(std::string_view text);
 nlohmann::json lineage_json(const std::vector<IndividualRow>&);
 
 }  // namespace cultivar

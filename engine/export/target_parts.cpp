@@ -31,12 +31,14 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
   parts.files[input.task.name + ".hpp"] = std::move(*header);
   parts.cmake = launcher::cpu_CMakeLists_txt;
   parts.bench = launcher::cpu_bench_hpp;
+  parts.device = launcher::cpu_device_hpp;
   parts.values = {{"kernel_file", "kernel.cpp"},
                   {"flags", std::string(cpu_kernel_flags)},
                   {"kernels", cpu_cmake_kernels(input, served)},
                   {"stream", ""},
                   {"gap", "                              "},
                   {"needs", ""},
+                  {"alignment", "64"},  // what the device worker gives a kernel, and PyTorch a tensor
                   {"target_files",
                    "| `CMakeLists.txt` | one object for each specialisation, tunables frozen as macros |\n"}};
   return parts;
@@ -62,8 +64,8 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
     if (!compiled)
       return failure(
           "export",
-          fmt::format("it does not compile for {}: {}\n{}(--arch names another; instructions of one "
-                      "generation, as wgmma of sm_90a, exist on it alone)",
+          fmt::format("it does not compile for {} (--arch names another; instructions of one generation, as "
+                      "wgmma of sm_90a, exist on it alone): {}\n{}",
                       architecture, compiled.error().reason, compiled.error().diagnostics));
     for (std::size_t s = 0; s < served.size(); ++s) {
       const Binary* const binary = compiled->binary(served[s].macros);
@@ -80,12 +82,14 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   parts.files["cubins.cpp"] = cuda_cubin_source(cubins);
   parts.cmake = launcher::cuda_CMakeLists_txt;
   parts.bench = launcher::cuda_bench_hpp;
+  parts.device = launcher::cuda_device_hpp;
   const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
   parts.values = {
       {"kernel_file", "kernel.cu"},
       {"architectures", names},
       {"stream", ", stream"},
       {"gap", "                      "},
+      {"alignment", "256"},  // what every allocation of the CUDA runtime has
       {"needs",
        fmt::format("\nIt needs a GPU of {} and NVIDIA's driver; neither a CUDA toolkit nor Cultivar.",
                    names)},

@@ -13,7 +13,7 @@ namespace cultivar {
 
 struct TargetParts {
   std::map<std::string, std::string> files;                // the launcher and what it needs
-  std::string_view cmake, bench;                           // templates
+  std::string_view cmake, bench, device;                   // templates
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // cuda
 };

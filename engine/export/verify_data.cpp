@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/export/cpp_expression.hpp"
 #include "engine/export/launcher_parts.hpp"
 
 namespace cultivar {
@@ -12,6 +13,8 @@ constexpr std::string_view types = R"(// The task as data for verify.cpp; genera
 #pragma once
 
 #include <cstring>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "cultivar_reference.hpp"
@@ -31,8 +34,7 @@ struct Tensor {
 struct Workload {
   const char* name;
   std::vector<ReferenceNumber> numbers;
-  double cost;
-  std::int64_t row_elements;
+  double cost = 0;
 
   double number(const char* wanted) const {
     for (const auto& n : numbers)
@@ -43,23 +45,29 @@ struct Workload {
 
 )";
 
-// Of the oracle's row: every output's dimensions that are not among `rows`.
-std::int64_t row_elements(const Task& task, const Workload& workload) {
-  std::int64_t all = 0;
-  for (const auto& tensor : task.tensors) {
-    if (tensor.role != Role::output) continue;
-    std::int64_t elements = 1;
-    for (const auto& dimension : tensor.shape)
-      if (std::find(task.rows.begin(), task.rows.end(), dimension) == task.rows.end())
-        elements *= static_cast<std::int64_t>(workload.values.at(dimension));
-    all += elements;
-  }
-  return all;
+// The statements that bind each dimension and parameter to what is given, or else to its default, and what
+// follows from them.
+Expected<std::string> numbers(const Task& task, Dtype dtype) {
+  std::string text = dtype_bindings(dtype), trouble;
+  const auto cpp = [&](const Expression& expression) {
+    auto written = to_cpp(expression);
+    if (!written) trouble = written.error().message;
+    return written.value_or("0.0");
+  };
+  const auto given = [&](const std::string& name, const std::optional<Expression>& fallback) {
+    text += binding(name, fmt::format("given(\"{0}\") ? *given(\"{0}\") : {1}", name,
+                                      fallback ? cpp(*fallback) : fmt::format("missing(\"{}\")", name)));
+  };
+  for (const Dimension& dimension : task.dimensions) given(dimension.name, dimension.fallback);
+  for (const Parameter& parameter : task.parameters) given(parameter.name, parameter.fallback);
+  for (const auto& [name, expression] : task.let) text += binding(name, cpp(expression));
+  if (!trouble.empty()) return failure("export", trouble);
+  return text;
 }
 
 }  // namespace
 
-std::string verify_data(const LauncherInput& input) {
+Expected<std::string> verify_data(const LauncherInput& input) {
   const auto& task = input.task;
   const Workload& first = input.workloads.front();
   std::string text(types);
@@ -83,14 +91,35 @@ std::string verify_data(const LauncherInput& input) {
     text += fmt::format("    {{\"{}\", {{", workload.name);
     for (const auto& [name, value] : task.bindings(workload))
       text += fmt::format("{{\"{}\", {}}}, ", name, literal(value));
-    text += fmt::format("}}, {}, {}}},\n",
-                        literal(task.cost.by_bytes ? task.bytes(workload) : task.flops(workload)),
-                        row_elements(task, workload));
+    text +=
+        fmt::format("}}, {}}},\n", literal(task.cost.by_bytes ? task.bytes(workload) : task.flops(workload)));
   }
   text += "};\n\n";
 
+  const auto bound = numbers(task, first.dtype);
+  if (!bound) return bound;
   text += fmt::format(
-      "// The workload's arguments for the launcher; `places` follows `tensors`.\n"
+      "[[noreturn]] inline double missing(const char* name) {{\n"
+      "  throw std::runtime_error(\"{}: the workload does not say what \" + std::string(name) + \" is\");\n"
+      "}}\n\n"
+      "// Every number of a workload. given(name) is a pointer to its value; null: it gets its default.\n"
+      "template <class Given>\n"
+      "std::vector<ReferenceNumber> numbers_of(const Given& given) {{\n"
+      "    namespace expression = cultivar_export::expression;\n{}    return {{",
+      task.name, *bound);
+  for (const auto& [name, value] : task.bindings(first))
+    text += fmt::format("{{\"{}\", {}}}, ", name, variable(name));
+  text += "};\n}\n\n";
+
+  text += fmt::format(
+      "// The launcher's arguments; `places` follows `tensors`.\n"
+      "inline void place(cultivar_export::{0}Arguments& arguments, void* const* places) {{\n",
+      pascal_case(task.name));
+  for (std::size_t t = 0; t < task.tensors.size(); ++t)
+    text += fmt::format("  arguments.{0} = static_cast<decltype(arguments.{0})>(places[{1}]);\n",
+                        task.tensors[t].name, t);
+  text += fmt::format(
+      "}}\n"
       "inline cultivar_export::{0}Arguments bind(const Workload& workload, const std::vector<void*>& places) "
       "{{\n"
       "  cultivar_export::{0}Arguments arguments;\n",
@@ -101,10 +130,7 @@ std::string verify_data(const LauncherInput& input) {
   for (const auto& parameter : task.parameters)
     text += fmt::format("  arguments.{0} = static_cast<decltype(arguments.{0})>(workload.number(\"{0}\"));\n",
                         parameter.name);
-  for (std::size_t t = 0; t < task.tensors.size(); ++t)
-    text += fmt::format("  arguments.{0} = static_cast<decltype(arguments.{0})>(places[{1}]);\n",
-                        task.tensors[t].name, t);
-  return text + "  return arguments;\n}\n\n}  // namespace verify_data\n";
+  return text + "  place(arguments, places.data());\n  return arguments;\n}\n\n}  // namespace verify_data\n";
 }
 
 }  // namespace cultivar

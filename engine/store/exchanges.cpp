@@ -7,6 +7,7 @@
 
 #include "engine/store/schema.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/foreign_json.hpp"
 
 namespace cultivar {
 
@@ -50,6 +51,30 @@ constexpr const char* kEnd =
     ":input, "
     "cached = :cached, cache_written = :cache_written, output = :output, reasoning = :reasoning, "
     "estimated = :estimated, usd = :usd, over_at = :over_at WHERE number = :number";
+
+constexpr const char* kCounted =
+    "state, input, cached, cache_written, output, reasoning, estimated, usd, reserved_input, "
+    "reserved_output, reserved_usd";
+constexpr int kCountedColumns = 11;
+
+Spent counted(SQLite::Statement& q) {
+  Spent one;
+  one.calls = 1;
+  const int state = q.getColumn(0).getInt();
+  if (state == 0) {  // nobody knows how it ended: it counts with the most
+    one.failed = 1;
+    one.usage.input = q.getColumn(8).getInt64();
+    one.usage.output = q.getColumn(9).getInt64();
+    one.usage.estimated = true;
+    one.usd = one.uncertain_usd = q.getColumn(10).getDouble();
+  } else {
+    one.failed = state == 2 ? 1 : 0;
+    one.usage = usage_of(q, 1);
+    one.usd = q.getColumn(7).getDouble();
+    one.uncertain_usd = one.usage.estimated ? one.usd : 0.0;
+  }
+  return one;
+}
 
 bool has_exchanges(const Record& record) {
   return schema_version(record.database()) >= 2;
@@ -111,7 +136,8 @@ Expected<std::optional<ArrivedAnswer>> ExchangeStore::find(const std::string& ca
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "read record", file_));
   } catch (const json::exception& e) {
-    return failure("read record", file_.string() + ": the answer to " + call + " is damaged: " + e.what());
+    return failure("read record", file_.string() + ": the answer to " + call + " is damaged (" +
+                                      said_shortly(e) + "); its folder `checkpoints` holds older copies");
   }
 }
 
@@ -121,6 +147,19 @@ Expected<ExchangeId> ExchangeStore::sent(const SentRequest& sent) {
     text.bind(1, sent.request_hash);
     text.bind(2, dumped(to_record(sent.request)));
     text.exec();
+    if (sent.goes_on != 0) {
+      SQLite::Statement again(*database_,
+                              "UPDATE exchanges SET attempt = ?, reserved_input = ?, reserved_output = ?, "
+                              "reserved_usd = ?, sent_at = ? WHERE number = ? AND state = 0");
+      again.bind(1, sent.attempt);
+      again.bind(2, sent.reserved.input);
+      again.bind(3, sent.reserved.output);
+      again.bind(4, sent.reserved_usd);
+      again.bind(5, now());
+      again.bind(6, sent.goes_on);
+      again.exec();
+      return sent.goes_on;
+    }
     SQLite::Statement q(
         *database_,
         "INSERT INTO exchanges (call, op, model, attempt, request, reserved_input, reserved_output, "
@@ -167,32 +206,45 @@ Expected<void> ExchangeStore::failed(ExchangeId id, const ChatError& error, doub
 Expected<std::map<std::pair<std::string, std::string>, Spent>> ExchangeStore::spent() {
   try {
     std::map<std::pair<std::string, std::string>, Spent> sums;
-    SQLite::Statement q(
-        *database_,
-        "SELECT op, model, state, input, cached, cache_written, output, reasoning, estimated, usd, "
-        "reserved_input, reserved_output, reserved_usd FROM exchanges");
-    while (q.executeStep()) {
-      Spent one;
-      one.calls = 1;
-      const int state = q.getColumn(2).getInt();
-      if (state == 0) {  // nobody knows how it ended: it counts with the most
-        one.failed = 1;
-        one.usage.input = q.getColumn(10).getInt64();
-        one.usage.output = q.getColumn(11).getInt64();
-        one.usage.estimated = true;
-        one.usd = one.uncertain_usd = q.getColumn(12).getDouble();
-      } else {
-        one.failed = state == 2 ? 1 : 0;
-        one.usage = usage_of(q, 3);
-        one.usd = q.getColumn(9).getDouble();
-        one.uncertain_usd = one.usage.estimated ? one.usd : 0.0;
-      }
-      sums[{q.getColumn(0).getString(), q.getColumn(1).getString()}] += one;
-    }
+    SQLite::Statement q(*database_, std::string("SELECT ") + kCounted + ", op, model FROM exchanges");
+    while (q.executeStep())
+      sums[{q.getColumn(kCountedColumns).getString(), q.getColumn(kCountedColumns + 1).getString()}] +=
+          counted(q);
     return sums;
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "read record", file_));
   }
+}
+
+Expected<std::vector<UnendedExchange>> ExchangeStore::unended(const std::string& call,
+                                                              const std::string& request_hash,
+                                                              const std::string& model) {
+  try {
+    std::vector<UnendedExchange> found;
+    SQLite::Statement q(*database_, std::string("SELECT ") + kCounted +
+                                        ", e.number FROM exchanges e JOIN requests r ON r.number = e.request "
+                                        "WHERE e.call = ? AND r.hash = ? AND e.model = ? AND e.state = 0 "
+                                        "ORDER BY e.number");
+    q.bind(1, call);
+    q.bind(2, request_hash);
+    q.bind(3, model);
+    while (q.executeStep()) found.push_back({q.getColumn(kCountedColumns).getInt64(), counted(q)});
+    return found;
+  } catch (const SQLite::Exception& e) {
+    return tl::make_unexpected(trouble(e, "read record", file_));
+  }
+}
+
+RecordedSpending spending_of(const Record& record) {
+  RecordedSpending sums;
+  if (!has_exchanges(record)) return sums;
+  SQLite::Statement q(record.database(), std::string("SELECT ") + kCounted + " FROM exchanges");
+  while (q.executeStep()) {
+    const Spent one = counted(q);
+    sums.all += one;
+    if (q.getColumn(0).getInt() == 0) sums.unended += one;
+  }
+  return sums;
 }
 
 std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& call) {

@@ -23,6 +23,8 @@ class ExchangeStore : public ExchangeLog {
 
   Expected<std::optional<ArrivedAnswer>> find(const std::string& call,
                                               const std::string& request_hash) override;
+  Expected<std::vector<UnendedExchange>> unended(const std::string& call, const std::string& request_hash,
+                                                 const std::string& model) override;
   Expected<ExchangeId> sent(const SentRequest&) override;
   Expected<void> arrived(ExchangeId, const ChatAnswer&, double usd) override;
   Expected<void> failed(ExchangeId, const ChatError&, double usd) override;
@@ -49,6 +51,12 @@ struct ExchangeRow {
   IndividualId used_by = 0;
 };
 std::vector<ExchangeRow> exchanges_of(const Record&, const std::string& call = {});  // empty: all
+// What a search that goes on begins with. unended: the part of it whose end nobody knows, counted with the
+// most that it can have cost; a running search's calls in flight are among them.
+struct RecordedSpending {
+  Spent all, unended;
+};
+RecordedSpending spending_of(const Record&);
 struct ExchangeTexts {
   nlohmann::json request,
       answer;  // as request_from_record and answer_from_record take them; answer: null if none

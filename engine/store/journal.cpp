@@ -288,6 +288,11 @@ void Step::judge(const Individual& individual, const Evaluation& result) {
   decide("judge", individual.id, "", dumped({{"device_s", device_seconds(result)}}));
 }
 
+void Step::put_off(IndividualId id, const std::string& of, const Evaluation& result) {
+  evaluation(id, "late", result);
+  decide("put_off", id, "", of);
+}
+
 void Step::challenge(IndividualId id) {
   decide("challenge", id, "", "");
 }
@@ -320,6 +325,10 @@ void Step::profile(IndividualId id, const Profile& profile) {
   q.bind(3, "", 0);
   q.bind(4, now());
   q.exec();
+}
+
+void Step::pace(IndividualId id, double fitness, double pace) {
+  decide("pace", id, "", dumped({{"fitness", fitness}, {"pace", pace}}));
 }
 
 void Step::promote(IndividualId id, double fitness) {

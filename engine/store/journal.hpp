@@ -44,12 +44,17 @@ class Step {
   void tool_result(std::int64_t asking, std::size_t turn, const ToolOutcome&);
   // `individual` carries machine_code, duplicate_of, fitness and workload_values.
   void judge(const Individual&, const Evaluation&);
+  // A deadline passed in its evaluation `of` "search" or "confirm", which is to be done once more: kept, and
+  // not judged by.
+  void put_off(IndividualId, const std::string& of, const Evaluation&);
   void challenge(IndividualId);  // its comparison with the incumbent begins
   void duel(IndividualId challenger, IndividualId incumbent, const std::string& verdict, double alpha,
             const nlohmann::json& report);
   void confirm(IndividualId, const Evaluation&);
   // No decision rests on it: a profile explains, it does not judge.
   void profile(IndividualId, const Profile&);
+  // The incumbent's fitness now, and what that is of the fitness that breeding knows it by.
+  void pace(IndividualId, double fitness, double pace);
   void promote(IndividualId, double fitness);
   void expel(IndividualId);
   void migrate(const Migration&);

@@ -9,6 +9,7 @@
 
 #include "engine/run_folder.hpp"
 #include "engine/store/configuration_json.hpp"
+#include "engine/store/exchanges.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
@@ -163,14 +164,24 @@ Summary Record::summary() const {
   s.models = json::parse(meta(db, "models").empty() ? "{}" : meta(db, "models"));
   s.tools = tool_use(*this);
   s.questions = json::parse(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
-  if (s.questions.is_object()) {
-    s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
-    s.budget["tokens"] = {s.questions.value("tokens", 0.0), limit("tokens")};
-    if (s.state != "running") {  // nothing is out; what was not answered is asked again when it goes on
+  if (s.state != "running") {  // nothing is out; what was not answered is asked again when it goes on
+    const auto [all, unended] = spending_of(*this);
+    // Killed before a step told of its first questions.
+    if (s.questions.is_null() && unended.calls > 0) s.questions = {{"open", unended.calls}};
+    if (s.questions.is_object()) {
+      // As a search that goes on begins: the last step did not know of all that a kill cut short.
+      s.questions["usd"] = all.usd;
+      s.questions["tokens"] = all.usage.total();
+      s.questions["unended"] = {
+          {"calls", unended.calls}, {"tokens", unended.usage.total()}, {"usd", unended.usd}};
       s.questions["in_flight"] = 0;
       s.questions["paused"] = "";
       for (json& model : s.models) model["in_flight"] = 0;
     }
+  }
+  if (s.questions.is_object()) {
+    s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
+    s.budget["tokens"] = {s.questions.value("tokens", 0.0), limit("tokens")};
   }
   const json environment = json::parse(meta(db, "environment"));
   for (const json& device : environment.value("devices", json::array()))
@@ -199,6 +210,8 @@ Summary Record::summary() const {
     }
     s.best = std::move(b);
   }
+  if (const auto id = outstanding())
+    s.outstanding = Outstanding{*id, individual(*id)->individual.fitness, meta(db, "unit")};
   return s;
 }
 
@@ -216,6 +229,7 @@ void to_json(json& j, const Summary& s) {
        {"duels", s.duels},
        {"promotions", s.promotions},
        {"best", nullptr},
+       {"outstanding", nullptr},
        {"budget", json::object()},
        {"models", s.models.is_object() ? s.models : json::object()},
        {"questions", s.questions},
@@ -223,6 +237,9 @@ void to_json(json& j, const Summary& s) {
        {"devices", s.devices}};
   for (const auto& [kind, use] : s.budget)
     j["budget"][kind] = {{"used", use.used}, {"limit", use.limit ? json(*use.limit) : json(nullptr)}};
+  if (s.outstanding)
+    j["outstanding"] = {
+        {"id", s.outstanding->id}, {"fitness", s.outstanding->fitness}, {"unit", s.outstanding->unit}};
   if (s.best)
     j["best"] = {{"id", s.best->id},
                  {"fitness", s.best->fitness},
@@ -298,6 +315,33 @@ std::optional<IndividualId> Record::best() const {
   const std::string id = meta(*database_, "best");
   if (id.empty()) return std::nullopt;
   return std::stoll(id);
+}
+
+// Told by the newest comparison: "challenge" begins a duel or a confirmation, perhaps again after trouble.
+std::optional<IndividualId> Record::outstanding() const {
+  SQLite::Statement q(*database_,
+                      "SELECT kind, individual, body FROM decisions WHERE kind IN ('challenge', 'duel', "
+                      "'promote', 'expel') ORDER BY seq DESC");
+  IndividualId begun = 0;
+  while (q.executeStep()) {
+    const std::string kind = q.getColumn(0).getString();
+    const IndividualId id = q.getColumn(1).getInt64();
+    if (begun != 0 && id != begun) break;
+    if (kind == "challenge") {
+      begun = id;
+      continue;
+    }
+    if (kind == "duel" && q.getColumn(2).getString() == "better") return id;
+    break;
+  }
+  return begun != 0 && !best() ? std::optional(begun) : std::nullopt;
+}
+
+std::set<std::pair<IndividualId, std::string>> Record::put_off() const {
+  SQLite::Statement q(*database_, "SELECT individual, body FROM decisions WHERE kind = 'put_off'");
+  std::set<std::pair<IndividualId, std::string>> all;
+  while (q.executeStep()) all.emplace(q.getColumn(0).getInt64(), q.getColumn(1).getString());
+  return all;
 }
 
 std::optional<IndividualId> Record::first_seed() const {

@@ -9,7 +9,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evaluators/error.hpp"
@@ -66,8 +68,8 @@ struct EventRow {
   IndividualId individual = 0;
 };
 
-// One thing that changed the population: session, ask, give_up, propose, judge, migrate, challenge, duel,
-// confirm, promote, expel.
+// One decision: session, ask, give_up, propose, put_off, judge, migrate, challenge, duel, confirm, pace,
+// promote, expel.
 struct DecisionRow {
   std::int64_t seq = 0;
   std::string kind;
@@ -84,6 +86,13 @@ struct Best {
   std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
 };
 
+// Won its comparison, or is to be the first best: it is the best once it is confirmed.
+struct Outstanding {
+  IndividualId id = 0;
+  double fitness = 0.0;
+  std::string unit;
+};
+
 struct BudgetUse {
   double used = 0.0;
   std::optional<double> limit;
@@ -97,9 +106,11 @@ struct Summary {
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<std::string, std::int64_t> rejected;  // by stage
   std::optional<Best> best;
+  std::optional<Outstanding> outstanding;
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked
   nlohmann::json models;     // by name: state, calls in flight, tokens, USD; as it was seconds ago
-  nlohmann::json questions;  // open, in_flight, paused, waits_for, shares; null where nobody is asked
+  nlohmann::json questions;  // open, in_flight, paused, waits_for, unended (not of a running one), shares;
+                             // null: nobody is asked
   nlohmann::json tools;      // of agents, by name: calls, failed, device_s
   std::vector<std::string> devices;
 };
@@ -130,6 +141,9 @@ class Record {
   std::optional<Profile> profile(IndividualId, const std::string& workload = {}) const;
 
   std::optional<IndividualId> best() const;
+  std::optional<IndividualId> outstanding() const;  // whose confirmation is
+  // Evaluations that a deadline ended and that are done once more: whose, and "search" or "confirm".
+  std::set<std::pair<IndividualId, std::string>> put_off() const;
   std::optional<IndividualId> first_seed() const;                 // the first seed that was measured
   std::vector<PromotionRow> promotions() const;                   // in order: how the best came to be
   std::vector<DuelRow> duels(IndividualId challenger = 0) const;  // 0: all

@@ -33,6 +33,7 @@ CREATE INDEX individuals_by_fitness ON individuals(fitness) WHERE state = 1;
 CREATE INDEX individuals_in_flight ON individuals(id) WHERE state = 0;
 
 -- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples, which samples holds (samples.hpp).
+-- kind 'late': a deadline passed, and it was evaluated once more.
 -- kind 'profile': body is the profile as JSON, samples are empty; each one that was made of an individual is kept.
 CREATE TABLE evaluations (
   number INTEGER PRIMARY KEY, individual INTEGER NOT NULL REFERENCES individuals(id), kind TEXT NOT NULL,
@@ -47,7 +48,7 @@ CREATE TABLE duels (
 CREATE INDEX duels_by_challenger ON duels(challenger);
 
 -- Everything that changed the population, in the order in which it happened; `replay` makes each again.
--- kind: session, ask, give_up, propose, judge, migrate, challenge, duel, confirm, promote, expel. stream: the name of the
+-- kind: session, ask, give_up, propose, put_off, judge, migrate, challenge, duel, confirm, pace, promote, expel. stream: the name of the
 -- random stream it drew from. body: JSON of what it rests on besides the history; of ask: the question (see requests).
 CREATE TABLE decisions (
   seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, individual INTEGER NOT NULL, stream TEXT NOT NULL, body TEXT NOT NULL,

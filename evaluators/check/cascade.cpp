@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -34,6 +35,15 @@ std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request)
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : claimed_shapes(task, stage, variant))
       if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
+  const std::vector<Dtype> computed = dtypes_of(variant.manifest.target);
+  std::string known;
+  for (const Dtype each : computed) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(each));
+  for (const Workload& w : request.workloads)
+    if (std::find(computed.begin(), computed.end(), w.dtype) == computed.end())
+      return rejection(Stage::lint, fmt::format("cannot be checked in {}", name_of(w.dtype)),
+                       fmt::format("On this target kernels are checked in {} alone: use workloads in one of "
+                                   "these.\n",
+                                   known));
   return rejection(Stage::lint, "claims none of the check shapes",
                    "Nothing of this variant could be checked: `requires` excludes every check shape of the "
                    "task. Widen it; "
@@ -133,6 +143,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     evaluation.stage = why.stage;
     evaluation.reason = why.reason;
     evaluation.diagnostics = why.diagnostics + evaluation.diagnostics;
+    evaluation.late = why.late;
     evaluation.fitness = 0.0;
     return evaluation;
   };

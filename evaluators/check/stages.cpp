@@ -83,6 +83,20 @@ std::string remedy_for(Fault::Kind kind) {
   return {};
 }
 
+// Constraints hold, and every expression of the manifest has a value that can be launched.
+tl::expected<Plan, Evaluation> legal_plan(const Variant& variant, const Task& task, const Workload& workload,
+                                          const Facts& facts, const std::string& where) {
+  if (const Expected<void> holds = check_constraints(variant, task, workload, facts); !holds)
+    return tl::make_unexpected(
+        rejection(Stage::lint, "a constraint fails on " + where,
+                  holds.error().message +
+                      "\nThe variant claims this shape: change the tunables, or narrow `requires`.\n"));
+  Expected<Plan> plan = make_plan(variant, task, workload, facts);
+  if (!plan)
+    return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
+  return std::move(*plan);
+}
+
 std::string rows_note(const RowLayout& layout, std::size_t rows) {
   if (static_cast<std::int64_t>(rows) == layout.rows()) return {};
   return fmt::format("({} of {} rows were compared)\n", rows, layout.rows());
@@ -175,6 +189,19 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
   return assignments;
 }
 
+std::optional<Evaluation> illegal_on_check_shapes(const Task& task, const Variant& variant,
+                                                  const std::vector<Workload>& workloads,
+                                                  const Facts& facts) {
+  const auto compiled = macro_assignments(task, variant, workloads, Breadth::searching);
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    for (const Workload& shape : claimed_shapes(task, stage, variant)) {
+      if (std::ranges::find(compiled, macros(variant, task, shape)) == compiled.end()) continue;
+      const std::string where = fmt::format("the check shape {} ({})", shape.name, name_of(stage));
+      if (auto plan = legal_plan(variant, task, shape, facts, where); !plan) return std::move(plan.error());
+    }
+  return std::nullopt;
+}
+
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
                                         double oracle_flops, std::uint64_t seed) {
   const std::int64_t block_rows = std::max<std::int64_t>(1, task.tolerance.block_rows);
@@ -202,8 +229,10 @@ bool may_be_noise(Fault::Kind kind) {
 Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
   std::string kind(name_of(fault.kind));
   std::replace(kind.begin(), kind.end(), '_', ' ');
-  return rejection(stage, fmt::format("{} on {}", kind, where),
-                   fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
+  Evaluation e = rejection(stage, fmt::format("{} on {}", kind, where),
+                           fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
+  e.late = fault.kind == Fault::Kind::timed_out;
+  return e;
 }
 
 int cores_of(const Facts& facts) {
@@ -223,15 +252,8 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, 
         rejection(stage, "not compiled for " + where,
                   "This assignment of its specialised macros was never compiled: ask the compile "
                   "service for it (Breadth::everything for confirm).\n"));
-  if (const Expected<void> holds = check_constraints(compiled.variant, task, workload, device.facts());
-      !holds)
-    return tl::make_unexpected(
-        rejection(Stage::lint, "a constraint fails on " + where,
-                  holds.error().message +
-                      "\nThe variant claims this shape: change the tunables, or narrow `requires`.\n"));
-  const Expected<Plan> plan = make_plan(compiled.variant, task, workload, device.facts());
-  if (!plan)
-    return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
+  const auto plan = legal_plan(compiled.variant, task, workload, device.facts(), where);
+  if (!plan) return tl::make_unexpected(plan.error());
   auto session = device.open(*binary, *plan, deadline_s);
   if (!session) return tl::make_unexpected(rejection_of(stage, session.error(), where));
   return std::move(*session);

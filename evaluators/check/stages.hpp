@@ -32,6 +32,12 @@ std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
 std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
                                                         const std::vector<Workload>&, Breadth);
 
+// What the device would refuse (a constraint, a plan) of the check shapes that it runs beside these
+// workloads: those that the variant claims and that share a binary with them, or are compiled for their
+// stage's sake. nullopt: nothing, as far as these facts tell.
+std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const std::vector<Workload>&,
+                                                  const Facts&);
+
 struct CheckLimits {
   double run_deadline_s = 10.0;
   double oracle_flops = 6e7;  // for one run; shapes beyond it are checked on secretly chosen blocks of rows

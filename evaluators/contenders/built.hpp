@@ -6,5 +6,6 @@ namespace cultivar {
 
 extern const char* const kCublasAbsent;
 extern const char* const kCudnnAbsent;
+extern const char* const kFlashAttention3Absent;
 
 }  // namespace cultivar

@@ -37,8 +37,10 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
   const fs::path folder = (programs / ".." / "lib").lexically_normal();
   std::error_code ignored;
   std::vector<KnownContender> all;
-  for (const Shipped& shipped : {Shipped{"cublas", "matmul", "cuda", kCublasAbsent},
-                                 Shipped{"cudnn", "attention_forward", "cuda", kCudnnAbsent}}) {
+  for (const Shipped& shipped :
+       {Shipped{"cublas", "matmul", "cuda", kCublasAbsent},
+        Shipped{"cudnn", "attention_forward", "cuda", kCudnnAbsent},
+        Shipped{"flash_attention_3", "attention_forward", "cuda", kFlashAttention3Absent}}) {
     KnownContender known{shipped.name, shipped.task, shipped.target, {}, {}};
     const fs::path file = folder / fmt::format("{}{}.so", kPrefix, shipped.name);
     if (fs::exists(file, ignored))

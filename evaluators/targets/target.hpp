@@ -27,6 +27,7 @@ struct Binary {
 struct CompileFailure {
   Stage stage = Stage::compile;  // or screen
   std::string reason, diagnostics;
+  bool late = false;  // the compiler was killed at its deadline
 };
 
 class Compiler {  // thread-safe

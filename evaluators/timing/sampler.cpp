@@ -245,8 +245,11 @@ WorkloadResult summarise(const Task& task, const Workload& workload, TargetKind 
     result.value = task.flops(workload) / q.median / (target == TargetKind::cuda ? 1e12 : 1e9);
   }
   for (std::size_t i = 1; i < sides.size(); ++i)
-    if (sides[i].trouble.empty() && !sides[i].samples.empty())
-      result.ratios[sides[i].name] = median(seconds_of(sides[i].samples)) / q.median;
+    if (sides[i].trouble.empty() && !sides[i].samples.empty()) {
+      const auto theirs = seconds_of(sides[i].samples), ours = seconds_of(result.samples);
+      result.ratios[sides[i].name] = median(theirs) / q.median;
+      result.ratio_intervals[sides[i].name] = bootstrap_ratio_of_medians(theirs, ours, 0.95, 1, 500);
+    }
   return result;
 }
 

@@ -139,11 +139,29 @@ class Checker {
     Names known{"dtype"};
     for (const Dimension& d : task_.dimensions) known.push_back(d.name);
     for (const Parameter& p : task_.parameters) known.push_back(p.name);
-    for (std::size_t i = 0; i < manifest_.specialize.size(); ++i)
-      if (!contains(known, manifest_.specialize[i]))
-        fail(fmt::format("specialize[{}]", i),
-             fmt::format("'{}' is not a dimension, a parameter or dtype{}", manifest_.specialize[i],
-                         did_you_mean(manifest_.specialize[i], known)));
+    for (const auto& [name, expression] : manifest_.let) known.push_back(name);
+    for (std::size_t i = 0; i < manifest_.specialize.size(); ++i) {
+      const std::string &name = manifest_.specialize[i], path = fmt::format("specialize[{}]", i);
+      if (!contains(known, name))
+        fail(path, fmt::format("'{}' is not a dimension, a parameter, a let or dtype{}", name,
+                               did_you_mean(name, known)));
+      if (const std::string fact = device_fact_behind(name); !fact.empty())
+        fail(path,
+             fmt::format("the let '{}' depends on the device ('{}'), and a macro must not", name, fact));
+    }
+  }
+
+  // The device fact that a let depends on, by way of others too; empty: none, or the name is no let.
+  std::string device_fact_behind(const std::string& let) const {
+    for (const auto& [name, expression] : manifest_.let) {
+      if (name != let) continue;
+      for (const std::string& used : expression.names()) {
+        for (const auto& [fact, about] : facts_of(manifest_.target))
+          if (used == fact) return fact;
+        if (const std::string deeper = device_fact_behind(used); !deeper.empty()) return deeper;
+      }
+    }
+    return {};
   }
 
   void check_tensor_map(const TensorMapSpec& map) {

@@ -64,7 +64,7 @@ struct Manifest {
   std::vector<Tunable> tunables;
   std::vector<Expression> constraints;
   std::vector<std::string>
-      specialize;  // dimensions, parameters, dtype: macros, one compile for each assignment
+      specialize;  // dimensions, parameters, lets, dtype: macros, one compile for each assignment
   std::vector<std::pair<std::string, Expression>> let;
   std::vector<WorkspaceSpec> workspace;
   std::vector<TensorMapSpec> tensor_maps;

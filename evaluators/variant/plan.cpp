@@ -89,8 +89,7 @@ class Planner {
       fail(path, value.error().message);
       return least;
     }
-    if (*value > most)
-      fail(path, fmt::format("'{}' is {}; the limit is {}", expression.text(), *value, most));
+    if (*value > most) fail(path, fmt::format("{}; the limit is {}", said(expression.text(), *value), most));
     return *value;
   }
 
@@ -190,10 +189,10 @@ class Planner {
     argument.value = round_to(argument.type, *value);
     if (!is_floating(argument.type) && argument.value != *value)
       fail(path,
-           fmt::format("'{}' is {}, which is no {} (write {{value: \"{}\", type: {}}})", spec.text, *value,
+           fmt::format("{}, which is no {} (write {{value: \"{}\", type: {}}})", said(spec.text, *value),
                        name_of(argument.type), spec.text, *value == std::floor(*value) ? "i64" : "f32"));
     if (is_floating(argument.type) && !std::isfinite(argument.value))
-      fail(path, fmt::format("'{}' is {}, too large for {}", spec.text, *value, name_of(argument.type)));
+      fail(path, fmt::format("{}, too large for {}", said(spec.text, *value), name_of(argument.type)));
     return argument;
   }
 
@@ -261,6 +260,15 @@ Expected<Plan> make_plan(const Variant& variant, const Task& task, const Workloa
   return Planner(variant, task, workload, *std::move(scope)).plan();
 }
 
+Bindings device_free_numbers(const Variant& variant, const Task& task, const Workload& workload) {
+  Bindings numbers = task.bindings(workload);
+  numbers.merge(bindings(variant.manifest.tunables, variant.configuration));
+  for (const auto& [name, expression] : variant.manifest.let)
+    if (std::ranges::all_of(expression.names(), [&](const auto& n) { return numbers.contains(n); }))
+      if (const Expected<double> value = expression.evaluate(numbers)) numbers[name] = *value;
+  return numbers;
+}
+
 std::vector<std::string> macros(const Variant& variant, const Task& task, const Workload& workload) {
   std::vector<std::string> result;
   for (const Tunable& tunable : variant.manifest.tunables) {
@@ -283,10 +291,14 @@ std::vector<std::string> macros(const Variant& variant, const Task& task, const 
       result.push_back(fmt::format("DTYPE_{}=1", upper));
       continue;
     }
-    Dtype type = Dtype::i64;
+    const auto given = workload.values.find(name);
+    const double value = given != workload.values.end()
+                             ? given->second
+                             : device_free_numbers(variant, task, workload).at(name);
+    Dtype type = value == std::floor(value) ? Dtype::i64 : Dtype::f64;
     for (const Parameter& p : task.parameters)
       if (p.name == name) type = p.type;
-    result.push_back(fmt::format("{}={}", name, literal(type, workload.values.at(name))));
+    result.push_back(fmt::format("{}={}", name, literal(type, value)));
   }
   std::sort(result.begin(), result.end());
   return result;

@@ -72,7 +72,7 @@ class MapPlanner {
       return least;
     }
     if (static_cast<std::uint64_t>(*value) > most)
-      fail(key, index, fmt::format("'{}' is {}; the limit is {}", expression.text(), *value, most));
+      fail(key, index, fmt::format("{}; the limit is {}", said(expression.text(), *value), most));
     return static_cast<std::uint64_t>(*value);
   }
 

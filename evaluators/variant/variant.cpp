@@ -11,9 +11,14 @@
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+}  // namespace
 
 std::string normalised(std::string_view source) {
-  if (source.starts_with("\xef\xbb\xbf")) source.remove_prefix(3);
+  if (source.starts_with(byte_order_mark)) source.remove_prefix(byte_order_mark.size());
   std::string result;
   result.reserve(source.size() + 1);
   std::size_t at = 0;
@@ -47,6 +52,7 @@ std::string sha256_hex(std::string_view bytes) {
 
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task& task,
                                                   Configuration configuration) {
+  if (source.starts_with(byte_order_mark)) source.erase(0, byte_order_mark.size());  // NVRTC cannot read it
   auto manifest = parse_manifest(source);
   if (!manifest) return tl::make_unexpected(manifest.error());
   if (const auto checked = check_manifest(*manifest, task, source); !checked)

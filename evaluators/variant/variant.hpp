@@ -86,6 +86,8 @@ bool claims(const Variant&, const Task&, const Workload&);
 // Constraints hold? An Error names the constraint and the numbers in it.
 Expected<void> check_constraints(const Variant&, const Task&, const Workload&, const Facts&);
 Expected<Plan> make_plan(const Variant&, const Task&, const Workload&, const Facts&);
+// The numbers that no device decides: the task's names, tunables, and the manifest's lets over those alone.
+Bindings device_free_numbers(const Variant&, const Task&, const Workload&);
 // Macros for one compile: "D=128", "BLOCK_M=64", ... sorted. Workloads with equal macros share a binary.
 std::vector<std::string> macros(const Variant&, const Task&, const Workload&);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/check/stages.hpp"
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/targets/cuda/launch_rules.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/process.hpp"
@@ -19,6 +20,14 @@ constexpr double kGraceSeconds = 15.0;  // the worker keeps its own deadline; th
 constexpr double kInfoSeconds = 30.0;
 
 using Outcome = tl::expected<Binary, Evaluation>;
+
+// The first one compiled, so what this one has of its own is what it fails with: ", with D=256 causal=1".
+std::string unlike(const std::vector<std::string>& first, const std::vector<std::string>& own) {
+  std::vector<std::string> differing;
+  for (const std::string& macro : own)
+    if (std::ranges::find(first, macro) == first.end()) differing.push_back(macro);
+  return differing.empty() ? std::string() : fmt::format(", with {}", fmt::join(differing, " "));
+}
 
 }  // namespace
 
@@ -79,15 +88,18 @@ struct CompileService::State {
                                                                         : "the compile worker was lost",
                                why.error.message);
       e.worker_lost = why.kind != LinkTrouble::Kind::refused;
+      e.late = why.kind == LinkTrouble::Kind::timed_out;
       return tl::make_unexpected(std::move(e));
     }
     try {
       if (answer->contains("binary")) return protocol::binary(answer->at("binary"));
       const CompileFailure f = protocol::compile_failure(answer->at("failure"));
-      return tl::make_unexpected(rejection(f.stage, f.reason, f.diagnostics));
+      Evaluation e = rejection(f.stage, f.reason, f.diagnostics);
+      e.late = f.late;
+      return tl::make_unexpected(std::move(e));
     } catch (const nlohmann::json::exception& e) {
       return tl::make_unexpected(
-          rejection(Stage::compile, "the compile worker's answer makes no sense", e.what()));
+          rejection(Stage::compile, "the compile worker's answer makes no sense", said_shortly(e)));
     }
   }
 
@@ -120,9 +132,13 @@ struct CompileService::State {
     for (std::future<void>& other : others) other.get();
 
     Compiled compiled{variant, {}, 0.0};
-    for (Outcome& outcome : outcomes) {
-      if (!outcome) return rejected(outcome.error());
-      compiled.binaries.push_back(std::move(*outcome));
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      if (!outcomes[i]) {
+        Evaluation failed = outcomes[i].error();
+        failed.reason += unlike(assignments[0], assignments[i]);
+        return rejected(std::move(failed));
+      }
+      compiled.binaries.push_back(std::move(*outcomes[i]));
     }
     compiled.compile_seconds = elapsed();
     return compiled;

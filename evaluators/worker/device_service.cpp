@@ -5,6 +5,7 @@
 
 #include "evaluators/check/contender_side.hpp"
 #include "evaluators/check/stages.hpp"
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
 #include "evaluators/worker/sanitizing.hpp"
@@ -126,8 +127,8 @@ Expected<DeviceInfo> DeviceService::info() {
   try {
     state_->info = protocol::device_info(*answer);
   } catch (const nlohmann::json::exception& e) {
-    return failure("protocol",
-                   fmt::format("the worker described its device in a way that makes no sense: {}", e.what()));
+    return failure("protocol", fmt::format("the worker described its device in a way that makes no sense: {}",
+                                           said_shortly(e)));
   }
   return *state_->info;
 }
@@ -168,7 +169,7 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
         sanitize(request, evaluation, progress);
       return evaluation;
     } catch (const nlohmann::json::exception& e) {
-      return failure("protocol", fmt::format("the worker's evaluation makes no sense: {}", e.what()));
+      return failure("protocol", fmt::format("the worker's evaluation makes no sense: {}", said_shortly(e)));
     }
   }
   const LinkTrouble& why = answer.error();
@@ -182,6 +183,7 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   evaluation.input_seed = request.seed;
   evaluation.compile_seconds = request.variant.compile_seconds;
   evaluation.worker_lost = true;
+  evaluation.late = late;
   return evaluation;
 }
 
@@ -197,7 +199,8 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
       report.worker_lost = lost;
       return report;
     } catch (const nlohmann::json::exception& e) {
-      return failure("protocol", fmt::format("the worker's report of the gate makes no sense: {}", e.what()));
+      return failure("protocol",
+                     fmt::format("the worker's report of the gate makes no sense: {}", said_shortly(e)));
     }
   }
   const LinkTrouble& why = answer.error();
@@ -226,7 +229,7 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
     } catch (const nlohmann::json::exception& e) {
       return tl::make_unexpected(
           LinkTrouble{LinkTrouble::Kind::refused,
-                      {"protocol", fmt::format("the worker's profile makes no sense: {}", e.what())},
+                      {"protocol", fmt::format("the worker's profile makes no sense: {}", said_shortly(e))},
                       {}});
     }
   };

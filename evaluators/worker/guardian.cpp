@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <ctime>
+#include <string_view>
 
 namespace cultivar {
 namespace {
@@ -29,6 +32,33 @@ void kill_children() {
       number = 0;
     }
   ::close(list);
+}
+
+// `ps` and `pkill -f` go by the command line, which a fork has from the search: whoever ends a search by its
+// name would end its guardians too, and with them programs that were to end in good order. No allocation.
+void take_own_command_line() {
+  constexpr std::string_view kName = "cultivar-guard";
+  const int stat = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (stat < 0) return;
+  char buffer[2048];
+  const ssize_t got = ::read(stat, buffer, sizeof buffer);
+  ::close(stat);
+  if (got <= 0) return;
+  const std::string_view text(buffer, static_cast<std::size_t>(got));
+  constexpr int kArgStart = 48, kArgEnd = 49;  // proc(5); the name before the last ')' is field 2
+  std::uintptr_t begin = 0, end = 0;
+  int field = 2;
+  for (std::size_t at = text.rfind(')'); at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == ' ') ++field;
+    if (c < '0' || c > '9') continue;
+    if (field == kArgStart) begin = begin * 10 + static_cast<std::uintptr_t>(c - '0');
+    if (field == kArgEnd) end = end * 10 + static_cast<std::uintptr_t>(c - '0');
+  }
+  if (begin == 0 || end <= begin + kName.size()) return;
+  char* const words = reinterpret_cast<char*>(begin);
+  std::memset(words, 0, end - begin);
+  std::memcpy(words, kName.data(), kName.size());
 }
 
 void end_all(pid_t program) {
@@ -68,6 +98,7 @@ void end_all(pid_t program) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);  // died before the line above took effect
   ::prctl(PR_SET_NAME, "cultivar-guard");
+  take_own_command_line();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t program = start(arg);
   told(arg);

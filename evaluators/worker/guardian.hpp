@@ -1,5 +1,5 @@
 // A process between us and a program: whatever becomes of us, all that the program has started ends with it,
-// in sessions of its own too.
+// in sessions of its own too. Its command line is "cultivar-guard", not the search's.
 #pragma once
 
 #include <sys/types.h>

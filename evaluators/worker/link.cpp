@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "evaluators/foreign_json.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/process.hpp"
 
@@ -103,6 +104,9 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   if (options_.launcher.empty() && !fs::exists(program, ignored))
     return tl::make_unexpected(trouble(
         Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is", program.string())));
+  // A cell that is being born when its worker dies is not yet bound to die with it, and would keep its
+  // memory.
+  process.guarded = true;
   Expected<ChildProcess> child = ChildProcess::spawn(process);
   if (!child)
     return tl::make_unexpected(
@@ -177,8 +181,8 @@ tl::expected<void, LinkTrouble> WorkerLink::open() {
   try {
     return start();
   } catch (const Json::exception& e) {
-    return tl::make_unexpected(
-        trouble(LinkTrouble::Kind::unavailable, fmt::format("a frame of the wrong shape: {}", e.what())));
+    return tl::make_unexpected(trouble(LinkTrouble::Kind::unavailable,
+                                       fmt::format("a frame of the wrong shape: {}", said_shortly(e))));
   }
 }
 
@@ -189,7 +193,7 @@ tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double dea
     return exchange(request, deadline_s, quiet_s, progress);
   } catch (const Json::exception& e) {
     return tl::make_unexpected(
-        trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", e.what())));
+        trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", said_shortly(e))));
   }
 }
 

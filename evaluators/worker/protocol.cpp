@@ -65,7 +65,7 @@ GateOptions gate_options(const Json& j) {
 Json from(const Variant& v) {
   Json configuration = Json::object();
   for (const auto& [name, value] : v.configuration)
-    std::visit([&](const auto& held) { configuration[name] = held; }, value);
+    std::visit([&, &key = name](const auto& held) { configuration[key] = held; }, value);
   return {{"source", v.source}, {"configuration", configuration}};
 }
 
@@ -115,11 +115,13 @@ Binary binary(const Json& j) {
 }
 
 Json from(const CompileFailure& f) {
-  return {{"stage", name_of(f.stage)}, {"reason", f.reason}, {"diagnostics", f.diagnostics}};
+  return {
+      {"stage", name_of(f.stage)}, {"reason", f.reason}, {"diagnostics", f.diagnostics}, {"late", f.late}};
 }
 
 CompileFailure compile_failure(const Json& j) {
-  return {stage(j.at("stage")), j.at("reason").get<std::string>(), j.at("diagnostics").get<std::string>()};
+  return {stage(j.at("stage")), j.at("reason").get<std::string>(), j.at("diagnostics").get<std::string>(),
+          j.at("late").get<bool>()};
 }
 
 Json from(const Compiled& c) {

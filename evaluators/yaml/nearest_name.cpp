@@ -35,6 +35,8 @@ std::size_t half_edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  // Near by meaning, where `cpu` is near by its letters.
+  if (name == "gpu" && std::ranges::find(known, "cuda") != known.end()) return "cuda";
   std::string best;
   std::size_t best_distance = 0;
   for (const std::string& candidate : known) {

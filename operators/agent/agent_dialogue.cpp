@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "operators/agent/toolbox.hpp"
+#include "operators/llm/chat_model.hpp"
 #include "operators/llm/tool_text.hpp"
 
 namespace cultivar {
@@ -11,6 +12,7 @@ namespace cultivar {
 namespace {
 
 constexpr const char* kSubmit = "submit";
+constexpr double kSpentShare = 0.98;  // of the device's seconds: nothing can be measured in the rest
 
 // The tool calls of an answer: by the provider's protocol, or in its text.
 struct Called {
@@ -61,6 +63,9 @@ Used used_after(const std::vector<Turn>& turns, std::size_t last, const AgentBud
   }
   if (static_cast<int>(last) + 2 >= budget.steps)
     used.closing = fmt::format("{} of {} steps are used", last + 1, budget.steps);
+  else if (budget.device_seconds > 0.0 && used.device_s >= kSpentShare * budget.device_seconds)
+    used.closing =
+        fmt::format("{:.1f} of {:g} s of the device are used", used.device_s, budget.device_seconds);
   else if (used.tokens + 2 * tokens_of(turns[last]) > budget.tokens)  // each step costs no less than the last
     used.closing = fmt::format("about {} of {} tokens are used", used.tokens, budget.tokens);
   return used;
@@ -83,17 +88,22 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
   ChatRequest next = turn.request;
   next.call.clear();
   next.messages.push_back(turn.answer.as_message());
+  // What is not run is not told again either: every call that a conversation holds needs a result.
+  const std::size_t run = std::min(called.calls.size(), kCallsAnAnswer);
+  if (called.in_text)
+    next.messages.back().text = text_before_call(next.messages.back().text, kCallsAnAnswer);
+  else
+    next.messages.back().tool_calls.resize(run);
   if (called.in_text && next.messages.back().text.empty()) next.messages.back().text = "(no text)";
   std::string all;
-  for (std::size_t i = 0; i < called.calls.size(); ++i) {
+  for (std::size_t i = 0; i < run; ++i) {
     const ToolCall& call = called.calls[i];
     const ToolOutcome* const outcome = outcome_of(turn, i);
     ChatMessage result;
     result.role = ChatRole::tool;
     result.tool_call_id = call.id;
     result.tool_failed = !outcome || outcome->failed;
-    result.text =
-        outcome ? outcome->text : fmt::format("Not run: at most {} calls of one answer are.", kCallsAnAnswer);
+    result.text = outcome ? outcome->text : "Not run.";
     if (called.in_text)
       all += fmt::format("{}# Result of call {}, `{}`{}\n\n{}", all.empty() ? "" : "\n\n", i + 1, call.name,
                          result.tool_failed ? " (it could not be done)" : "", result.text);
@@ -101,8 +111,27 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
       next.messages.push_back(std::move(result));
   }
   if (called.in_text && !all.empty()) next.messages.push_back(said_by_user(std::move(all)));
+  if (run < called.calls.size())
+    next.messages.back().text += fmt::format("\n\n(Not run: {} more calls. At most {} of one answer are.)",
+                                             called.calls.size() - run, kCallsAnAnswer);
   if (!called.calls.empty()) next.messages.back().text += left;
   return next;
+}
+
+// Why this question cannot be asked any more; empty: it can.
+std::string too_much(const ChatRequest& next, const Turn& turn, const Used& used, const AgentBudget& budget) {
+  const std::size_t bytes = bytes_of(next), before = bytes_of(turn.request);
+  if (bytes > ChatBounds{}.request_bytes) return fmt::format("it has {} bytes", bytes);
+  const Usage& usage = turn.answer.usage;
+  const bool cached = usage.cached > 0 || usage.cache_written > 0;  // then only what is new counts
+  const std::size_t added = bytes > before ? bytes - before : 0;
+  // The provider has said what the question before was, which stands at the beginning of this one.
+  const std::int64_t tokens = (cached            ? 0
+                               : usage.input > 0 ? usage.input
+                                                 : estimated_tokens(before)) +
+                              estimated_tokens(added);
+  if (used.tokens + tokens <= budget.tokens) return {};
+  return fmt::format("it has about {} tokens, and {} of {} are used", tokens, used.tokens, budget.tokens);
 }
 
 }  // namespace
@@ -133,7 +162,10 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
 
   if (!closing.empty())
     return GivenUp{
-        fmt::format("the agent's budget is spent ({}), and it submitted nothing{}", closing,
+        fmt::format("the agent's budget is spent ({}), and it submitted nothing{}",
+                    static_cast<int>(turns.size()) >= budget.steps
+                        ? fmt::format("{} of {} steps are used", turns.size(), budget.steps)
+                        : closing,
                     called.refusal.empty() ? "" : "; its last answer: " + one_line_of(called.refusal, 200))};
   int idle = 0;
   for (auto earlier = turns.rbegin(); earlier != turns.rend() && calls_of(*earlier).calls.empty(); ++earlier)
@@ -150,6 +182,8 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
     words += (words.empty() ? "" : "\n\n") + kit.follow_up("agent_last", used.closing);
   if (!words.empty()) next.messages.push_back(said_by_user(std::move(words)));
   next.messages.back().stable = true;
+  if (const std::string why = too_much(next, turn, used, budget); !why.empty())
+    return GivenUp{"the agent's next question was not asked: " + why};
   return next;
 }
 

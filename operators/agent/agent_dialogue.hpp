@@ -9,11 +9,13 @@
 
 namespace cultivar {
 
-inline constexpr std::size_t kCallsAnAnswer = 8;  // others are not run, and the model is told so
+inline constexpr std::size_t kCallsAnAnswer =
+    8;  // others are not run and left out of what follows, and the model is told how many
 
 // What follows the last of `turns`: a call to be run, the next request with the results, the kernel that was
 // handed over as a proposal, or giving up. When one more step, or the tokens of one more, are all that is
-// left, the model is told that it must submit; in that step nothing but `submit` is run.
+// left, or the device's time is used up, the model is told that it must submit; in that step nothing but
+// `submit` is run.
 Move agent_move(const Brief&, const PromptKit&, const std::vector<Turn>& turns);
 
 // What its model is offered.

@@ -137,6 +137,17 @@ tl::expected<Built, Refusal> build_for_device(ToolSession& session, const Job& j
   return Built{std::move(turn), std::move(compiled)};
 }
 
+// What timing may take of the device's time that is left: a part for each workload.
+Sampling within_budget(const ToolSession& session, Sampling sampling, std::size_t workloads) {
+  if (!(session.turns.limit() > 0.0)) return sampling;
+  constexpr double least = 0.01;  // timing takes a positive time
+  const double left = session.turns.limit() - session.turns.used();
+  sampling.max_seconds = std::min(
+      sampling.max_seconds, std::max(least, left / static_cast<double>(std::max<std::size_t>(1, workloads))));
+  sampling.screening_seconds = std::min(sampling.screening_seconds, sampling.max_seconds);
+  return sampling;
+}
+
 std::function<void(const std::string&)> steps_of(const Job& job, const Watch& watch) {
   return [label = job.subject.label, &watch](const std::string& step) { watch.tell(label + ": " + step); };
 }
@@ -234,6 +245,7 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
     request.sampling.max_samples *= kThorough;
     request.sampling.max_seconds *= kThorough;
   }
+  request.sampling = within_budget(session, request.sampling, job->workloads.size());
   std::string remark;
   if (other) {
     auto compiled = build(session, *other, watch);
@@ -254,20 +266,28 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
   session.drafts.judged(job->subject.label, *evaluation);
 
   std::vector<Reference> references;
-  double log_ratios = 0.0;
-  int ratios = 0;
+  double log_ratios = 0.0, variance = 0.0;  // of the sum of their logarithms, from half the intervals' widths
+  int ratios = 0, bounded = 0;
   if (!request.contenders.empty()) {
     Reference reference{other->subject.label, {}};
     for (const Workload& workload : job->workloads) {
       double value = 0.0;
+      std::optional<Interval> interval;
       for (const WorkloadResult& result : evaluation->workloads)
         if (const auto ratio = result.ratios.find(other->subject.label);
             result.workload == workload.name && ratio != result.ratios.end() && ratio->second > 0.0) {
           value = result.value / ratio->second;
           log_ratios += std::log(ratio->second);
+          if (const auto bounds = result.ratio_intervals.find(other->subject.label);
+              bounds != result.ratio_intervals.end() && bounds->second.lower > 0.0) {
+            interval = bounds->second;
+            variance += std::pow(std::log(interval->upper / interval->lower) / 2.0, 2.0);
+            ++bounded;
+          }
           ++ratios;
         }
       reference.values.push_back(value);
+      reference.bounds.push_back(interval);
     }
     references.push_back(std::move(reference));
   }
@@ -275,10 +295,14 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
                      describe_measurements(*evaluation, job->workloads, {}, references) + remark;
   if (ratios > 0)
     text += fmt::format(
-        "\n{:.3f}x the speed of {}, geometric mean, timed in turn with it. The gate alone says whether that "
-        "is "
-        "more than noise.\n",
-        std::exp(log_ratios / ratios), other->subject.label);
+        "\n{:.3f}x the speed of {}{}, geometric mean, timed in turn with it. Of other figures of different "
+        "calls only such ratios can be compared: the machine is not always as fast. The gate alone says "
+        "whether it is more than noise.\n",
+        std::exp(log_ratios / ratios), other->subject.label,
+        bounded < ratios ? std::string()
+                         : fmt::format(" (95 % interval {:.3f}x to {:.3f}x)",
+                                       std::exp((log_ratios - std::sqrt(variance)) / ratios),
+                                       std::exp((log_ratios + std::sqrt(variance)) / ratios)));
   if (!evaluation->diagnostics.empty()) text += evaluation->diagnostics + "\n";
   return text + spent(session, *built->turn);
 }
@@ -309,7 +333,7 @@ Answer profile_variant(ToolSession& session, const json& arguments, Watch& watch
   if (!built->compiled) return rejected(session, job->subject, built->compiled.error());
   request.variant = std::move(*built->compiled);
   request.full = arguments.value("full", false);
-  request.sampling = session.bench.sampling();
+  request.sampling = within_budget(session, session.bench.sampling(), 1);
   Watch own = watch;
   own.progress = steps_of(*job, watch);
   const auto found = session.bench.profile(request, own);

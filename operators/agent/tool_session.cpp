@@ -186,8 +186,11 @@ tl::expected<Kernel, Refusal> find_kernel(ToolSession& session, const std::strin
     return kernel;
   }
   auto kernel = session.bench.kernel(id);
-  if (!kernel) return refused(kernel.error().message);
-  return std::move(*kernel);
+  if (kernel) return std::move(*kernel);
+  std::string drafts;
+  for (const Draft& draft : session.drafts.all()) drafts += (drafts.empty() ? "" : ", ") + draft.id;
+  return refused(fmt::format("{}. Drafts of this session: {}. `list_lineage` lists kernels",
+                             kernel.error().message, drafts.empty() ? "none yet" : drafts));
 }
 
 tl::expected<Variant, Refusal> variant_of(const Bench& bench, const Kernel& kernel) {

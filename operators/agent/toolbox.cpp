@@ -30,8 +30,8 @@ json with_kernel(json properties, std::vector<std::string> required = {}) {
   properties["variant"] =
       text("id of a kernel: a number of the lineage, `best`, `seed`, a draft (`d1`) or a seed's name");
   properties["edit"] = text(
-      "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\nlines of its source, letter for "
-      "letter\n"
+      "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\nwhole lines of its source, letter for "
+      "letter, enough to be found once\n"
       "=======\nlines that take their place\n>>>>>>> REPLACE",
       kSourceLimit);
   properties["source"] =
@@ -111,7 +111,8 @@ const std::vector<Entry>& entries() {
       {"benchmark", "Benchmark a kernel",
        "Checks a kernel and times it on every workload, in turn with the best kernel so far (or `against`): "
        "median, "
-       "quartiles and ratio by workload. Takes from seconds to minutes; `thorough` four times as long, for "
+       "quartiles and ratio with its interval by workload. Takes from seconds to minutes; `thorough` four "
+       "times as long, for "
        "small "
        "differences and busy machines.",
        with_kernel({{"workloads", workloads()},

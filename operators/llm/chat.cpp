@@ -165,6 +165,7 @@ json to_record(const ChatAnswer& answer) {
               {"seconds", answer.seconds}};
   if (!answer.tool_calls.empty()) record["tool_calls"] = calls_to_json(answer.tool_calls);
   if (answer.usd) record["usd"] = *answer.usd;
+  if (!answer.not_believed.empty()) record["not_believed"] = answer.not_believed;
   if (!answer.carried.is_null()) record["carried"] = answer.carried;
   return record;
 }
@@ -179,6 +180,7 @@ ChatAnswer answer_from_record(const json& record) {
   answer.first_byte_s = record.at("first_byte_s").get<double>();
   answer.seconds = record.at("seconds").get<double>();
   if (record.contains("tool_calls")) answer.tool_calls = calls_from_json(record.at("tool_calls"));
+  answer.not_believed = record.value("not_believed", "");
   if (record.contains("usd")) answer.usd = record.at("usd").get<double>();
   if (record.contains("carried")) answer.carried = record.at("carried");
   return answer;

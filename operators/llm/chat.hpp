@@ -82,6 +82,7 @@ struct ChatAnswer {
   // nothing.
   nlohmann::json carried = {};
   double first_byte_s = 0.0, seconds = 0.0;
+  std::string not_believed = {};  // figures that the provider named, and that are not counted; in words
 
   ChatMessage as_message() const;  // for the next request of a conversation
 };

@@ -41,6 +41,14 @@ class ChatModel {
   // Returns at once. The listener is called on a thread of the model, one call at a time, never from inside
   // ask(); it must not block. When the token is stopped, `done` brings `cancelled` within moments.
   virtual void ask(const ChatRequest&, std::stop_token, ChatListener) = 0;
+
+  // For models that know a request again, by its call and its text, after the process that asked it was
+  // killed. Asked again it is one and the same call: what the first asking had reserved is free.
+  virtual bool knows_again() const { return false; }
+  // An answer that can be used lies there already: asking for it costs nothing that was not paid.
+  virtual bool has_answer(const ChatRequest&) const { return false; }
+  // A request that is not out, and that nobody will ask again: whatever an earlier process left of it goes.
+  virtual void withdraw(const ChatRequest&) const {}
 };
 
 // For those who have a thread to wait on.

@@ -58,8 +58,11 @@ struct ChatServiceState {
 
 struct ChatServiceOptions {
   std::vector<ModelConfig> models;
-  Caps caps;                           // by_model is filled in from the models' own caps
-  std::uint64_t seed = 1;              // of the jitter
+  Caps caps;               // by_model is filled in from the models' own caps
+  std::uint64_t seed = 1;  // of the jitter
+  // Whose values are taken out of all that is recorded, beside those of the models here and of known
+  // providers.
+  std::vector<std::string> key_variables = {};
   std::function<double()> clock = {};  // seconds, never going back; empty: the steady clock
   std::function<void(const std::string& text)> event = {};  // for the log for people; on the service's thread
 };

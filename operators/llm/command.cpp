@@ -127,16 +127,28 @@ ChatResult from_claude(const std::string& text) {
       return error;
     }
   } catch (const json::exception& e) {
-    return trouble(Kind::garbage, fmt::format("stdout has another shape than claude's: {}", e.what()));
+    return trouble(Kind::garbage, fmt::format("stdout has another shape than claude's: {}", said_shortly(e)));
   }
   return answer;
+}
+
+// What was reserved for the answer, in bytes: a quarter more than tokens are usually long, and the envelope
+// of JSON around it.
+std::size_t most_bytes(const ChatBounds& bounds, const ChatRequest& request) {
+  constexpr std::int64_t bytes_a_token = 5, envelope = 16 * 1024;
+  const std::int64_t tokens = std::clamp<std::int64_t>(request.max_output_tokens, 0, 1'000'000'000);
+  return std::min(bounds.answer_bytes, static_cast<std::size_t>(tokens * bytes_a_token + envelope));
 }
 
 class Run {
  public:
   Run(const CommandModelOptions& options, const ChatRequest& request,
       const std::function<void(const ChatDelta&)>& delta)
-      : options_(options), prompt_(plain_prompt(request)), delta_(delta) {}
+      : options_(options),
+        prompt_(plain_prompt(request)),
+        delta_(delta),
+        most_tokens_(request.max_output_tokens),
+        most_bytes_(most_bytes(options.bounds, request)) {}
 
   ChatResult operator()(const std::stop_token& stop) {
     const auto started = Clock::now();
@@ -234,9 +246,12 @@ class Run {
       last = Clock::now();
       if (!begun) first_byte_s_ = std::chrono::duration<double>(last - started).count();
       output_.append(buffer.data(), static_cast<std::size_t>(got));
-      if (output_.size() > options_.bounds.answer_bytes)
+      // Beside an answer in a file, stdout is only noise.
+      const std::size_t most =
+          options_.answer == CommandModelOptions::Answer::file ? options_.bounds.answer_bytes : most_bytes_;
+      if (output_.size() > most)
         return trouble(Kind::too_large,
-                       fmt::format("killed: more than {} bytes of output", options_.bounds.answer_bytes));
+                       fmt::format("killed: more than {} bytes of output; {}", most, allowed()));
       if (delta_ && options_.answer == CommandModelOptions::Answer::text)
         delta_({ChatDelta::Kind::text, {buffer.data(), static_cast<std::size_t>(got)}});
     }
@@ -257,10 +272,15 @@ class Run {
     if (options_.answer == CommandModelOptions::Answer::claude_json) return from_claude(output_);
     ChatAnswer answer;
     if (options_.answer == CommandModelOptions::Answer::file) {
-      auto text = read_bounded(answer_file, options_.bounds.answer_bytes);
+      auto text = read_bounded(answer_file, most_bytes_);
       if (!text) return trouble(Kind::garbage, "the program ended well, but left no answer in {answer_file}");
-      if (text->size() > options_.bounds.answer_bytes)
-        return trouble(Kind::too_large, "the answer file is larger than an answer may be");
+      if (text->size() > most_bytes_) {
+        auto fault = trouble(Kind::too_large, fmt::format("the answer file has more than {} bytes; {}",
+                                                          most_bytes_, allowed()));
+        fault.value().usage = estimated();
+        fault.value().usage.output = most_tokens_;
+        return fault;
+      }
       answer.text = std::move(*text);
     } else {
       answer.text = output_;
@@ -273,14 +293,20 @@ class Run {
     Usage usage;
     usage.estimated = true;
     usage.input = estimated_tokens(prompt_.size());
-    usage.output = estimated_tokens(output_.size());
+    usage.output = std::min(estimated_tokens(output_.size()), std::max<std::int64_t>(0, most_tokens_));
     return usage;
+  }
+
+  std::string allowed() const {
+    return fmt::format("an answer may have {} tokens (max_output_tokens)", most_tokens_);
   }
 
   const CommandModelOptions& options_;
   std::string prompt_;
   std::string_view unsent_;
   std::function<void(const ChatDelta&)> delta_;
+  std::int64_t most_tokens_;
+  std::size_t most_bytes_;
   WorkFolder work_;
   std::string output_;
   double first_byte_s_ = 0.0;
@@ -331,7 +357,7 @@ void CommandModel::ask(const ChatRequest& request, std::stop_token stop, ChatLis
       try {
         result = Run(state->options, request, listener.delta)(either.get_token());
       } catch (const std::exception& e) {
-        result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", e.what()));
+        result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", said_shortly(e)));
       }
     }
     listener.done(std::move(result));

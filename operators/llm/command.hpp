@@ -22,7 +22,7 @@ struct CommandModelOptions {
   } answer = Answer::text;
   std::string model;      // what to call it
   ChatTimeouts timeouts;  // idle: the longest time without a byte on stdout once it began; connect: not used
-  ChatBounds bounds;
+  ChatBounds bounds;      // of the answer: also no more than the request's max_output_tokens come to in bytes
 };
 
 // One thread and one process group a call; the group is killed on cancel, deadline, flood or the model's end.

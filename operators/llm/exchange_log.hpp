@@ -25,6 +25,13 @@ struct SentRequest {
   int attempt = 1;
   Usage reserved;  // the most that it can cost; what it counts for if its end is never known
   double reserved_usd = 0.0;
+  ExchangeId goes_on = 0;  // not 0: this one, whose end was never recorded, is asked again and is the same
+};
+
+// One that was sent, and whose end was never recorded because the process was killed.
+struct UnendedExchange {
+  ExchangeId id = 0;
+  Spent counted;  // as spent() counts it
 };
 
 struct ArrivedAnswer {
@@ -42,6 +49,10 @@ class ExchangeLog {
   // The answer that this call was given in an earlier session, if the request is the same to the letter.
   virtual Expected<std::optional<ArrivedAnswer>> find(const std::string& call,
                                                       const std::string& request_hash) = 0;
+  // Of this call, to the letter, at this model; oldest first.
+  virtual Expected<std::vector<UnendedExchange>> unended(const std::string& call,
+                                                         const std::string& request_hash,
+                                                         const std::string& model) = 0;
   virtual Expected<ExchangeId> sent(const SentRequest&) = 0;
   virtual Expected<void> arrived(ExchangeId, const ChatAnswer&, double usd) = 0;
   virtual Expected<void> failed(ExchangeId, const ChatError&, double usd) = 0;

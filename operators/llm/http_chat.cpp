@@ -88,7 +88,7 @@ class ChatCall : public HttpReader {
     } catch (const std::exception& e) {
       ChatError error;
       error.kind = Kind::garbage;
-      error.message = fmt::format("the answer has another shape than the protocol's: {}", e.what());
+      error.message = fmt::format("the answer has another shape than the protocol's: {}", said_shortly(e));
       return tl::make_unexpected(std::move(error));
     }
   }
@@ -115,7 +115,7 @@ class ChatCall : public HttpReader {
       if (auto error = answer_->event(event, data)) failed_ = std::move(error);
     } catch (const std::exception& e) {
       fail(Kind::garbage, fmt::format("an event of the stream has another shape than the protocol's ({}): {}",
-                                      e.what(), one_line(event.data, 200)));
+                                      said_shortly(e), one_line(event.data, 200)));
     }
     return !failed_;
   }
@@ -142,7 +142,7 @@ class ChatCall : public HttpReader {
           if (auto error = answer_->whole(body)) failed_ = std::move(error);
         } catch (const std::exception& e) {
           fail(Kind::garbage, fmt::format("the answer has another shape than the protocol's ({}): {}",
-                                          e.what(), one_line(plain_, 200)));
+                                          said_shortly(e), one_line(plain_, 200)));
         }
       }
       if (failed_) return tl::make_unexpected(*failed_);

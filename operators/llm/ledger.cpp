@@ -25,6 +25,21 @@ Spent& Spent::operator+=(const Spent& other) {
   return *this;
 }
 
+Spent& Spent::operator-=(const Spent& part) {
+  calls -= part.calls;
+  failed -= part.failed;
+  usage.input -= part.usage.input;
+  usage.cached -= part.usage.cached;
+  usage.cache_written -= part.usage.cache_written;
+  usage.output -= part.usage.output;
+  usage.reasoning -= part.usage.reasoning;
+  // No dust is left of rounding.
+  usd = calls == 0 ? 0.0 : usd - part.usd;
+  uncertain_usd = calls == 0 ? 0.0 : uncertain_usd - part.uncertain_usd;
+  if (calls == 0) usage.estimated = false;
+  return *this;
+}
+
 std::string Ledger::forbids(const Reservation& wanted, bool* even_alone) const {
   const std::int64_t tokens = wanted.usage.total();
   std::string first;
@@ -83,6 +98,14 @@ void Ledger::add(const std::string& op, const std::string& model, const Spent& s
   for (Sum* sum : {&spent_in_run_, &spent_by_operator_[op], &spent_by_model_[model]}) {
     sum->usd += spent.usd;
     sum->tokens = saturated_sum(sum->tokens, spent.usage.total());
+  }
+}
+
+void Ledger::take_back(const std::string& op, const std::string& model, const Spent& part) {
+  spent_[{op, model}] -= part;
+  for (Sum* sum : {&spent_in_run_, &spent_by_operator_[op], &spent_by_model_[model]}) {
+    sum->tokens -= part.usage.total();
+    sum->usd = sum->tokens == 0 ? 0.0 : sum->usd - part.usd;
   }
 }
 

@@ -18,6 +18,7 @@ struct Spent {
   double usd = 0.0;
   double uncertain_usd = 0.0;  // part of usd: estimated, or reserved by calls that a crash ended
   Spent& operator+=(const Spent&);
+  Spent& operator-=(const Spent&);  // of a part of it
 };
 
 struct Caps {
@@ -42,6 +43,8 @@ class Ledger {
   void settle(const Reservation&, const Usage& used, double usd, bool failed);
   // From the record of earlier sessions.
   void add(const std::string& op, const std::string& model, const Spent&);
+  // Takes back what was added: a call whose end was unknown is asked again and is the same call.
+  void take_back(const std::string& op, const std::string& model, const Spent&);
 
   Spent run() const;
   const std::map<std::pair<std::string, std::string>, Spent>& by_operator_and_model() const { return spent_; }

@@ -76,11 +76,10 @@ struct MailboxModel::State {
     return {};
   }
 
-  void close(const Letter& letter) const {
+  void close(const std::string& id) const {
     std::error_code ignored;
     for (const char* extension : {".md", ".json"})
-      fs::rename(requests() / (letter.id + extension), requests() / "closed" / (letter.id + extension),
-                 ignored);
+      fs::rename(requests() / (id + extension), requests() / "closed" / (id + extension), ignored);
   }
 
   bool settled(const fs::path& file) const {
@@ -136,12 +135,12 @@ struct MailboxModel::State {
   // Whether the letter is over.
   bool look_after(Letter& letter) {
     if (letter.stop.stop_requested()) {
-      close(letter);
+      // It stays where it is, as below: whoever answers it meanwhile is heard when the search goes on.
       end(letter, Kind::cancelled, "cancelled");
       return true;
     }
     if (auto answer = answer_to(letter)) {
-      close(letter);
+      close(letter.id);
       answer->seconds = std::chrono::duration<double>(SteadyClock::now() - letter.asked).count();
       answer->first_byte_s = answer->seconds;
       if (letter.listener.delta) letter.listener.delta({ChatDelta::Kind::text, answer->text});
@@ -149,7 +148,7 @@ struct MailboxModel::State {
       return true;
     }
     if (SteadyClock::now() - letter.asked >= seconds(options.timeouts.total_s)) {
-      close(letter);
+      close(letter.id);
       end(letter, Kind::timeout_total,
           fmt::format("nobody answered {} within {:g} s", letter.id, options.timeouts.total_s));
       return true;
@@ -200,6 +199,20 @@ MailboxModel::MailboxModel(MailboxOptions options) : state_(std::make_unique<Sta
 }
 
 MailboxModel::~MailboxModel() = default;
+
+bool MailboxModel::has_answer(const ChatRequest& request) const {
+  const std::string id = file_stem(request);
+  const fs::path answers = state_->answers();
+  for (const char* extension : {".json", ".md"})
+    for (const fs::path& folder : {answers / "taken", answers})
+      if (const auto text = take_file(folder / (id + extension), state_->options.bounds.answer_bytes))
+        if (read_mailbox_answer(*text, extension == std::string_view(".json"), request)) return true;
+  return false;
+}
+
+void MailboxModel::withdraw(const ChatRequest& request) const {
+  state_->close(file_stem(request));
+}
 
 void MailboxModel::ask(const ChatRequest& request, std::stop_token stop, ChatListener listener) {
   Letter letter;

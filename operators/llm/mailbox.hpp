@@ -5,7 +5,7 @@
 //   requests/ID.md      the prompt, to be read           requests/ID.json   the same, exactly, for programs
 //   answers/ID.md       the answer, tool calls in text   answers/ID.json    {"text", "tool_calls", "model"}
 //   answers/taken/      answers that were used           answers/rejected/  bad ones, each with ID.why.txt
-//   requests/closed/    requests that are over
+//   requests/closed/    requests that are over; one that was cancelled is not, because it will be asked again
 #pragma once
 
 #include <filesystem>
@@ -33,6 +33,10 @@ class MailboxModel : public ChatModel {
   explicit MailboxModel(MailboxOptions);
   ~MailboxModel() override;
   void ask(const ChatRequest&, std::stop_token, ChatListener) override;
+
+  bool knows_again() const override { return true; }
+  bool has_answer(const ChatRequest&) const override;
+  void withdraw(const ChatRequest&) const override;
 
   static std::string file_stem(const ChatRequest&);  // ID
 

@@ -47,7 +47,7 @@ A search of Cultivar asks questions here and goes on with other work until they 
        {"tool": "check", "arguments": {"variant": "12"}}
        ```
        <<<<<<< SEARCH
-       lines of the source, letter for letter
+       whole lines of the source, letter for letter
        =======
        lines that take their place
        >>>>>>> REPLACE
@@ -59,6 +59,7 @@ A search of Cultivar asks questions here and goes on with other work until they 
        {"text": "...", "tool_calls": [{"name": "compile", "arguments": {"source": "..."}}], "model": "who answered"}
 
 3. Write elsewhere and rename into place, or write in place: a file counts when it has not changed for a second.
+   It must be a file itself: a symbolic link is refused, so that no other file of the machine is taken for an answer.
 
 An answer that was used moves to `answers/taken/`. One that cannot be used moves to `answers/rejected/`, and
 `ID.why.txt` beside it says what is wrong; the request stays open. Requests that are over move to `requests/closed/`.
@@ -96,14 +97,10 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
     answer.text = text;
     return answer;
   }
-  if (nests_too_deep(text))
-    return failure(kStage, fmt::format("The file nests deeper than {} levels.", kForeignJsonDepth));
-  json said;
-  try {
-    said = json::parse(text);
-  } catch (const json::parse_error& e) {
-    return failure(kStage, fmt::format("The file is not JSON: {}", e.what()));
-  }
+  const json said = foreign_json(text);
+  if (said.is_discarded())
+    return failure(kStage, fmt::format("The file is not JSON: {}. An answer in words goes into a file .md",
+                                       where_json_breaks(text)));
   if (!said.is_object()) return failure(kStage, "The file must hold one JSON object, as README.md shows.");
   for (const auto& [key, value] : said.items())
     if (key != "text" && key != "tool_calls" && key != "model")
@@ -152,6 +149,11 @@ Expected<void> put_file(const fs::path& file, const std::string& text) {
 Expected<std::string> take_file(const fs::path& file, std::size_t most) {
   // Not blocking: a named pipe must not stop the watcher.
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0 && errno == ELOOP)
+    return failure(
+        kStage,
+        "This is a symbolic link, and links are not followed: an answer is sent on to others, and a "
+        "link could make any file of this machine one. Put a copy of the file here.");
   if (fd < 0) return failure(kStage, std::string("The file cannot be read: ") + std::strerror(errno));
   struct stat facts {};
   std::string text, trouble;

@@ -20,13 +20,6 @@ namespace {
 
 constexpr const char* kRemedy = "write it anew with `cultivar export RUN --answers FILE`";
 
-// Without the library's own name and number.
-std::string said_shortly(const json::exception& e) {
-  const std::string words = e.what();
-  const std::size_t at = words.find("] ");
-  return at == std::string::npos ? words : words.substr(at + 2, 200);
-}
-
 }  // namespace
 
 std::string to_line(const RecordedExchange& e) {
@@ -48,9 +41,8 @@ Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::pa
       constexpr int kLevels = 2 * kForeignJsonDepth;  // answers stand inside requests inside lines
       const json line = foreign_json(text, kLevels);
       if (line.is_discarded())
-        return failure("read recording",
-                       fmt::format("{}:{}: this line is no JSON, or nests deeper than {} levels; {}",
-                                   file.string(), number, kLevels, kRemedy));
+        return failure("read recording", fmt::format("{}:{}: this line is no JSON ({}); {}", file.string(),
+                                                     number, where_json_breaks(text, kLevels), kRemedy));
       exchanges.push_back({line.at("call").get<std::string>(), line.at("model").get<std::string>(),
                            request_from_record(line.at("request")), answer_from_record(line.at("answer"))});
       exchanges.back().request.call = exchanges.back().call;
@@ -119,12 +111,15 @@ struct ReplayModel::State {
       ChatError error;
       error.kind = ChatError::Kind::no_recording;
       const std::string near = nearest_name(request.call, calls);
-      error.message =
-          fmt::format("the recording of {} exchanges knows no answer to {}{}", calls.size(),
-                      request.call.empty() ? "this request" : "'" + request.call + "'",
-                      near == request.call && !near.empty() ? ": it has this call with another request"
-                      : near.empty()                        ? ""
-                                                            : "; the nearest call is '" + near + "'");
+      error.message = fmt::format(
+          "the recording of {} exchanges knows no answer to {}{}{}", calls.size(),
+          request.call.empty() ? "this request" : "'" + request.call + "'",
+          near == request.call && !near.empty() ? ": it has this call with another request"
+          : near.empty()                        ? ""
+                                                : "; the nearest call is '" + near + "'",
+          by_call ? "; all of its answers of this kind are used up, and a longer recording is needed"
+                  : "; questions hold measured times, which differ from run to run: with `match: "
+                    "call` in the model's section recorded answers are given by the call's name");
       return tl::make_unexpected(std::move(error));
     }
     std::deque<RecordedExchange>& left = known->second.left;

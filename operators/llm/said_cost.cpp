@@ -1,5 +1,6 @@
 #include "operators/llm/said_cost.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,42 @@ Usage within_reason(Usage usage) {
 
 double within_reason(double usd) {
   return usd > 0 ? std::min(usd, kMostUsdSaid) : 0.0;  // no number is not above 0 either
+}
+
+BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost& reserved) {
+  constexpr std::int64_t others_words = 200'000;
+  constexpr double dearest_token = 1e-3;  // USD, where the model has no prices
+  BelievedCost cost{within_reason(said), usd, {}};
+  Usage& counted = cost.usage;
+  const auto doubt = [&](const std::string& words) {
+    cost.not_believed += (cost.not_believed.empty() ? "" : "; ") + words;
+    counted.estimated = true;
+  };
+  if (counted.output > reserved.usage.output) {
+    if (!said.estimated)
+      doubt(fmt::format("{} output tokens are said of a call that may have {}", counted.output,
+                        reserved.usage.output));
+    counted.output = reserved.usage.output;
+    counted.reasoning = std::min(counted.reasoning, counted.output);
+  }
+  const std::int64_t input = counted.input + counted.cached + counted.cache_written;
+  if (input > static_cast<std::int64_t>(reserved.prompt_bytes) + others_words &&
+      input > reserved.usage.input) {
+    doubt(fmt::format("{} input tokens are said of a prompt of {} bytes", input, reserved.prompt_bytes));
+    counted.input = reserved.usage.input;
+    counted.cached = counted.cache_written = 0;
+  }
+  if (!usd) return cost;
+  cost.usd = within_reason(*usd);
+  const double most =
+      reserved.usd > 0
+          ? reserved.usd
+          : dearest_token * static_cast<double>(std::max(reserved.usage.total(), counted.total()));
+  if (*cost.usd > most * (1 + 1e-9)) {
+    doubt(fmt::format("{:.4f} USD are said of a call that may cost {:.4f}", *cost.usd, most));
+    cost.usd = most;
+  }
+  return cost;
 }
 
 std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "operators/llm/providers.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
@@ -26,6 +27,27 @@ std::string in_words(const ChatError& error) {
   return fmt::format("{}: {}", name_of(error.kind), error.message);
 }
 
+KeyMask mask_for(const ChatServiceOptions& options) {
+  std::vector<std::string> variables = options.key_variables;
+  for (const ModelConfig& model : options.models) variables.push_back(model.api_key_env);
+  for (const ProviderFacts& provider : known_providers()) variables.emplace_back(provider.api_key_env);
+  return KeyMask(variables);
+}
+
+void take_keys_out(const KeyMask& mask, ChatResult& result) {
+  if (!result) {
+    result.error().message = mask.without_keys(std::move(result.error().message));
+    result.error().request_id = mask.without_keys(std::move(result.error().request_id));
+    return;
+  }
+  result->text = mask.without_values(std::move(result->text));
+  for (ToolCall& call : result->tool_calls)
+    for (std::string* part : {&call.id, &call.name, &call.arguments})
+      *part = mask.without_values(std::move(*part));
+  result->model = mask.without_values(std::move(result->model));
+  result->request_id = mask.without_values(std::move(result->request_id));
+}
+
 }  // namespace
 
 ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_ptr<ChatModel>> models,
@@ -33,6 +55,7 @@ ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_
     : options(std::move(o)),
       log(l),
       ledger(options.caps),
+      mask(mask_for(options)),
       jitter(stream_of(options.seed, "chat service", 0)) {
   for (const ModelConfig& config : options.models) {
     auto found = models.find(config.name);
@@ -114,6 +137,13 @@ void ChatService::Core::accept(std::list<ServedCall>& fresh) {
       continue;
     }
     if (call->order.request.call.empty()) continue;
+    std::optional<Error> trouble;
+    for (CallTry& each : call->tries)
+      if (!trouble) trouble = look_up(*call, each);
+    if (trouble) {
+      finish(call, tl::make_unexpected(error_of(Kind::not_recorded, trouble->message)));
+      continue;
+    }
     auto known = log.find(call->order.request.call, call->hash);
     if (!known) {
       finish(call, tl::make_unexpected(error_of(Kind::not_recorded, known.error().message)));
@@ -128,7 +158,33 @@ void ChatService::Core::finish(std::list<ServedCall>::iterator call, ServedResul
   std::list<ServedCall> last;
   last.splice(last.end(), calls, call);
   call->on_stop.reset();
+  // Cancelled or not recorded, it is asked again when the search goes on. Otherwise it is over everywhere.
+  if (result || (result.error().kind != Kind::cancelled && result.error().kind != Kind::not_recorded))
+    for (CallTry& each : call->tries) {
+      drop_left_open(*call, each, 0);
+      each.desk->model->withdraw(each.fitted);
+    }
   call->listener.done(std::move(result));
+}
+
+std::optional<Error> ChatService::Core::look_up(ServedCall& call, CallTry& each) {
+  if (!each.desk->model->knows_again()) return std::nullopt;
+  auto left = log.unended(call.order.request.call, call.hash, each.desk->config.name);
+  if (!left) return left.error();
+  each.left_open = std::move(*left);
+  return std::nullopt;
+}
+
+// They count no more. If this cannot be recorded they count again in the next session: too much, never too
+// little.
+void ChatService::Core::drop_left_open(const ServedCall& call, CallTry& each, ExchangeId but) {
+  for (const UnendedExchange& left : each.left_open) {
+    ledger.take_back(call.order.op, each.desk->config.name, left.counted);
+    if (left.id != but)
+      (void)log.failed(left.id, error_of(Kind::cancelled, "its process was killed; nobody waits for it"),
+                       0.0);
+  }
+  each.left_open.clear();
 }
 
 double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
@@ -191,7 +247,13 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
   }
   bool even_alone = false;
   reckon(each);
-  if (const std::string words = ledger.forbids(each.reservation, &even_alone); !words.empty()) {
+  // It does not stand in its own way: what it was counted with is freed when it goes out.
+  for (const UnendedExchange& left : each.left_open)
+    ledger.take_back(call.order.op, desk.config.name, left.counted);
+  const std::string words = ledger.forbids(each.reservation, &even_alone);
+  for (const UnendedExchange& left : each.left_open)
+    ledger.add(call.order.op, desk.config.name, left.counted);
+  if (!words.empty() && !desk.model->has_answer(each.fitted)) {
     if (!even_alone) return kNever;  // calls in flight hold more than they will cost
     each.over = true;
     call.last_error = error_of(Kind::over_budget, words);
@@ -212,6 +274,7 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
   sent.attempt = ++call.attempts;
   sent.reserved = each.reservation.usage;
   sent.reserved_usd = each.reservation.usd;
+  if (!each.left_open.empty()) sent.goes_on = each.left_open.back().id;
   auto id = log.sent(sent);
   if (!id) {
     for (CallTry& one : call.tries) one.over = true;
@@ -219,6 +282,7 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
                                "nothing was asked, because it could not be recorded: " + id.error().message);
     return;
   }
+  drop_left_open(call, each, *id);
   call.exchange = *id;
   call.flying = &each;
   ledger.reserve(each.reservation);
@@ -255,11 +319,22 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   const double at = now();
   call.flying = nullptr;
   --desk.in_flight;
-  // Whichever provider said it: no number that it makes up may lift a cap.
+  take_keys_out(mask, result);
+  // Whichever provider said it: no number that it makes up may lift a cap, or use one up.
   Usage& used = result ? result->usage : result.error().usage;
-  used = within_reason(used);
-  if (result && result->usd) result->usd = within_reason(*result->usd);
-  const double usd = result && result->usd ? *result->usd : desk.config.prices.usd_of(used);
+  BelievedCost cost = believed(used, result ? result->usd : std::nullopt,
+                               {each.reservation.usage, each.reservation.usd, bytes_of(each.fitted)});
+  used = cost.usage;
+  if (result) result->usd = cost.usd;
+  if (!cost.not_believed.empty()) {
+    tell(fmt::format("model {}: {}: not believed, what was reserved is counted", desk.config.name,
+                     cost.not_believed));
+    if (result)
+      result->not_believed = cost.not_believed;
+    else
+      result.error().message += fmt::format(" (not believed: {})", cost.not_believed);
+  }
+  const double usd = cost.usd ? *cost.usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
   ledger.settle(each.reservation, used, usd, !result);
   if (!used.estimated && used.input + used.cached + used.cache_written > each.reservation.usage.input)

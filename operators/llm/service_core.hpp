@@ -10,6 +10,7 @@
 
 #include "operators/llm/chat_service.hpp"
 #include "operators/llm/circuit_breaker.hpp"
+#include "operators/llm/key_mask.hpp"
 #include "operators/llm/rate_limits.hpp"
 #include "operators/llm/retry.hpp"
 
@@ -39,6 +40,7 @@ struct CallTry {  // of one call at one model
   int failures = 0;
   double not_before = 0.0;
   bool over = false;
+  std::vector<UnendedExchange> left_open;  // by a process that was killed, if the model knows it again
 };
 
 struct ServedCall {
@@ -64,6 +66,8 @@ struct ChatService::Core {
   void accept(std::list<ServedCall>& fresh);
   void conclude(ServedCall& call, ChatResult result);  // of one attempt
   void finish(std::list<ServedCall>::iterator, ServedResult);
+  std::optional<Error> look_up(ServedCall&, CallTry&);  // what a killed process left open of it
+  void drop_left_open(const ServedCall&, CallTry&, ExchangeId but);
   double consider(std::list<ServedCall>::iterator);    // starts it if it can; the time to look again
   static void reckon(CallTry&);                        // what it may cost at most
   std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: begun; otherwise when it may
@@ -75,6 +79,7 @@ struct ChatService::Core {
   ChatServiceOptions options;
   ExchangeLog& log;
   Ledger ledger;
+  KeyMask mask;
   RandomStream jitter;
   std::string paused_before;
 

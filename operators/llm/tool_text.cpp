@@ -84,15 +84,12 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
   if (!written.closed) return refuse("its block is not closed with ``` on a line of its own.");
   if (nests_too_deep(written.object))
     return refuse(fmt::format("it nests deeper than {} levels.", kForeignJsonDepth));
-  json said;
-  try {
-    said = json::parse(written.object);
-  } catch (const json::parse_error& e) {
+  json said = foreign_json(written.object);
+  if (said.is_discarded())
     return refuse(
-        fmt::format("it is not JSON: {}. Long texts need not stand in the JSON: put SEARCH/REPLACE "
-                    "blocks, or a whole source in a fenced block, below it.",
-                    e.what()));
-  }
+        fmt::format("it is not JSON (lines of the block): {}. Long texts need not stand in the JSON: put "
+                    "SEARCH/REPLACE blocks, or a whole source in a fenced block, below it.",
+                    where_json_breaks(written.object)));
   if (!said.is_object() || !said.contains("tool") || !said["tool"].is_string())
     return refuse("it must be {\"tool\": \"NAME\", \"arguments\": {...}}.");
   for (const auto& [key, value] : said.items())
@@ -153,6 +150,14 @@ tl::expected<std::vector<ToolCall>, std::string> tool_calls_in_text(const std::s
     calls.push_back(std::move(*call));
   }
   return calls;
+}
+
+std::string text_before_call(const std::string& text, std::size_t index) {
+  const std::vector<Written> calls = written_calls(text);
+  if (index >= calls.size()) return text;
+  std::size_t at = 0;
+  for (int line = 1; line < calls[index].line; ++line) at = text.find('\n', at) + 1;
+  return text.substr(0, at);
 }
 
 }  // namespace cultivar

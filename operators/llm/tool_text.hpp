@@ -31,4 +31,7 @@ bool calls_tools_in_text(const std::string& text);
 tl::expected<std::vector<ToolCall>, std::string> tool_calls_in_text(const std::string& text,
                                                                     const std::vector<ToolSpec>& tools);
 
+// The text up to where the block of that call opens (0: the first); all of it, if there are fewer.
+std::string text_before_call(const std::string& text, std::size_t index);
+
 }  // namespace cultivar

@@ -22,6 +22,19 @@ std::string time_of(double us) {
   return us >= 1e3 ? fmt::format("{:.4g} ms", us * 1e-3) : fmt::format("{:.4g} us", us);
 }
 
+// Of a processor neither the multiply-adds nor the loads of a cycle can be asked, and its clock changes: what
+// was measured, and how, is all that can be said.
+std::string arithmetic_words(const Facts& facts, const Ceilings& seen) {
+  const auto cores = facts.find("num_cores");
+  if (seen.flops <= 0 || cores == facts.end() || !(cores->second > 0)) return {};
+  return fmt::format(
+      "The GFLOPS are those of independent multiply-adds on full vectors in registers ({:.4g} a core; where "
+      "the "
+      "processor multiplies bf16 faster than f32, of those). Multiply-adds and loads of one cycle are not "
+      "known; a loop that loads an operand for each multiply-add stays below.\n",
+      seen.flops * 1e-9 / cores->second);
+}
+
 }  // namespace
 
 std::string fenced(const std::string& text, const std::string& language) {
@@ -53,7 +66,9 @@ std::string describe_task_briefly(const Task& task) {
                          (t.role == Role::input ? "" : "out ") + t.name, fmt::join(t.shape, ", "),
                          t.dtype ? fmt::format(" {}", name_of(*t.dtype)) : "");
   words += ".\n";
+  for (const Dimension& d : task.dimensions) words += fmt::format("{}: {}. ", d.name, d.about);
   for (const Parameter& p : task.parameters) words += fmt::format("{}: {}. ", p.name, p.about);
+  for (const Expression& relation : task.where) words += fmt::format("Always: {}. ", relation.text());
   words += fmt::format("\nRight: at most {} times the error of the legal roundings.\n",
                        number(task.tolerance.factor));
   return words;
@@ -98,13 +113,13 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
     words += fmt::format("; {:.4g} Gop, {:.4g} MB\n", task.flops(w) * 1e-9, task.bytes(w) * 1e-6);
   }
   if (workloads.empty()) return words;
-  constexpr std::size_t kMostShapes = 24;
+  constexpr std::size_t kMostShapes = 40;
   std::vector<std::string> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : check_shapes(task, stage, target))
       if (w.dtype == workloads.front().dtype) shapes.push_back(w.name);
   words += fmt::format("\nIt is checked on {} more shapes{}: ", shapes.size(),
-                       shapes.size() > kMostShapes ? ", among them" : "");
+                       shapes.size() > kMostShapes ? fmt::format(", {} of which are", kMostShapes) : "");
   if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);
   return words + fmt::format("{}.\n", fmt::join(shapes, ", "));
 }
@@ -120,7 +135,8 @@ std::string describe_device(const std::string& description, const Facts& facts, 
     most += fmt::format(" {:.4g} GB/s from the last cache;", seen.cached_bytes_per_second * 1e-9);
   if (!most.empty()) {
     most.back() = '.';
-    words += "The most that all of it was seen to do (the roofline of tables):" + most + "\n";
+    words += "The most that all of it was seen to do (the roofline of tables):" + most + "\n" +
+             arithmetic_words(facts, seen);
   }
   return words;
 }
@@ -144,7 +160,8 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
   words += "\n\n| workload | median | q1 - q3 | value |";
   const bool floors = floors_us.size() == workloads.size();
   if (floors) words += " of roofline |";
-  for (const Reference& reference : references) words += fmt::format(" vs {} |", reference.name);
+  for (const Reference& reference : references)
+    words += fmt::format(" vs {}{} |", reference.name, reference.bounds.empty() ? "" : " (95 % interval)");
   words += "\n|---|---|---|---|";
   for (std::size_t i = 0; i < references.size() + (floors ? 1 : 0); ++i) words += "---|";
   words += "\n";
@@ -158,7 +175,10 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
       words += fmt::format(" {:.0f} % |", row->median_us > 0.0 ? 100.0 * floors_us[i] / row->median_us : 0.0);
     for (const Reference& reference : references) {
       const double other = i < reference.values.size() ? reference.values[i] : 0.0;
-      words += other > 0.0 ? fmt::format(" {:.3f}x |", row->value / other) : std::string(" - |");
+      words += other > 0.0 ? fmt::format(" {:.3f}x", row->value / other) : std::string(" -");
+      if (other > 0.0 && i < reference.bounds.size() && reference.bounds[i])
+        words += fmt::format(" ({:.3f} - {:.3f})", reference.bounds[i]->lower, reference.bounds[i]->upper);
+      words += " |";
     }
     words += "\n";
   }

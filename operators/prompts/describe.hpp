@@ -2,6 +2,7 @@
 // is not known is left out, never guessed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace cultivar {
 // checked.
 std::string describe_task(const Task&, const std::vector<Workload>&, TargetKind, bool with_oracle = true);
 std::string describe_oracle(const Task&);  // up to and with reference_row
-// Name, summary, tensors and parameters: for when there is room for no more.
+// The same without workloads, cost and oracle, for when there is room for no more: summary, tensors, and what
+// each dimension and parameter means. A task says in those words all that decides right from wrong.
 std::string describe_task_briefly(const Task&);
 // On one line.
 std::string describe_device_briefly(const std::string& description, const Facts&);
@@ -28,6 +30,8 @@ std::string describe_device(const std::string& description, const Facts&, const 
 struct Reference {
   std::string name;            // of what others are compared with: "incumbent #31", "cudnn"
   std::vector<double> values;  // by workload, in the search's order; 0: not known
+  // Of the ratios to it, where they were timed in turn, likewise by workload.
+  std::vector<std::optional<Interval>> bounds = {};
 };
 // One row for each workload: median, quartiles, value, share of the roofline, and the ratio to each
 // reference. `floors_us` (in the order of `workloads`) may be empty.

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "operators/agent/agent_dialogue.hpp"
+#include "operators/prompts/compact_report.hpp"
 #include "population/lineage.hpp"
 
 namespace cultivar {
@@ -17,41 +19,6 @@ std::string shorter(std::string text, std::size_t most) {
   text.resize(most);
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
   return text + "...";
-}
-
-// What weighs most of a profile, in a page: the findings, the lines that stall, and what differs from before.
-std::string compact_report(const Profile& profile, const Profile* before) {
-  constexpr std::size_t kFindings = 4, kLines = 6, kChanges = 6;
-  const Report report = explain(profile);
-  std::string text = report.headline + "\n";
-  for (std::size_t i = 0; i < std::min(kFindings, report.findings.size()); ++i)
-    text += fmt::format("{}. {} [{}]\n", i + 1, report.findings[i].words, report.findings[i].kind);
-  if (const KernelProfile* kernel = main_kernel(profile)) {
-    if (kernel->registers > 0)
-      text += fmt::format(
-          "{}: {} registers, {} bytes of shared memory, {} blocks a multiprocessor, {:.2f} waves\n",
-          kernel->name, kernel->registers, kernel->static_shared_bytes + kernel->dynamic_shared_bytes,
-          kernel->occupancy.blocks, kernel->waves);
-    for (std::size_t i = 0; i < std::min(kLines, kernel->lines.size()); ++i) {
-      const LineStalls& line = kernel->lines[i];
-      std::string most;
-      std::uint64_t samples = 0;
-      for (const auto& [reason, count] : line.stalls)
-        if (reason != "selected" && count.samples > samples) most = reason, samples = count.samples;
-      text += fmt::format("line {}: {:.0f} % of samples, mostly {}: {}\n", line.line,
-                          100.0 * static_cast<double>(line.samples) /
-                              static_cast<double>(std::max<std::uint64_t>(1, kernel->samples)),
-                          most, shorter(line.text, 60));
-    }
-  }
-  if (before) {
-    const auto changes = differences(*before, profile);
-    text += "Against " + before->kernel_name + ", which it came from: ";
-    for (std::size_t i = 0; i < std::min(kChanges, changes.size()); ++i)
-      text += (i ? "; " : "") + changes[i].words;
-    text += changes.empty() ? "nothing differs\n" : "\n";
-  }
-  return fenced(text);
 }
 
 // Writes the pieces of one question.
@@ -85,13 +52,21 @@ class Writer {
     if (!critique && evaluation && evaluation->measured()) add("parent", table_of(*evaluation), 1, "table");
     if (brief_.op == "crossover") add_partner();
     if (critique) add_evidence(evaluation, profile);
-    if (!critique && profile)
-      add("report", whose + report_of(subject, *profile), whose.empty() ? 1 : 3, "report");
+    if (!critique && profile) {
+      bool first = true;
+      for (const std::string& part : report_of(subject, *profile)) {
+        add("report", (first ? whose : "") + part, whose.empty() ? 1 : 3,
+            first ? "report" : "lines of the report");
+        first = false;
+      }
+    }
     add("standing", standing(subject), 2, "standing");
+    if (brief_.op == "mutate") add_best();
     add_lineage();
     if (!critique) add_failures();
     add_notes(evaluation, profile);
     add("direction", brief_.direction, 0);
+    if (brief_.op == "mutate") add("reach", reach(subject, evaluation), 0);
     if (brief_.op == "agent")
       add("budget", budget_words(kit_.options().agent), 0);
     else
@@ -155,7 +130,7 @@ class Writer {
            describe_measurements(evaluation, s_.workloads, floors_us_, references(brief_.parents.front()));
   }
 
-  std::string report_of(IndividualId id, const Profile& profile) const {
+  std::vector<std::string> report_of(IndividualId id, const Profile& profile) const {
     std::optional<Profile> before;
     for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !before; ++ancestor)
       if (*ancestor != id)
@@ -198,6 +173,43 @@ class Writer {
     return words;
   }
 
+  // What is known of why it is as fast as it is: what the compiler made of it otherwise than of its parent,
+  // which workload gained least, how much its times scatter, and what it ran into.
+  std::string causes(IndividualId id, const Member& member) const {
+    const auto now = s_.chronicle.evaluation(id);
+    if (!now || !now->measured()) return {};
+    std::vector<std::string> known;
+    const auto before =
+        member.parents.empty() ? std::nullopt : s_.chronicle.evaluation(member.parents.front());
+    if (before && before->measured()) {
+      for (const auto& [name, value] : now->resources.values) {
+        const auto was = before->resources.values.find(name);
+        if (name != "text_bytes" && was != before->resources.values.end() &&
+            std::abs(value - was->second) > 0.1 * std::max(value, was->second))
+          known.push_back(fmt::format("{} {:.0f} -> {:.0f}", name, was->second, value));
+      }
+      const WorkloadResult* worst = nullptr;
+      double least = 1e300, most = 0.0;
+      for (const WorkloadResult& row : now->workloads)
+        for (const WorkloadResult& old : before->workloads)
+          if (old.workload == row.workload && old.value > 0.0) {
+            const double ratio = row.value / old.value;
+            if (ratio < least) least = ratio, worst = &row;
+            most = std::max(most, ratio);
+          }
+      if (worst && most > 1.05 * least)
+        known.push_back(fmt::format("least on {}: {:+.0f} %", worst->workload, 100.0 * (least - 1.0)));
+    }
+    double spread = 0.0;
+    for (const WorkloadResult& row : now->workloads)
+      if (row.median_us > 0.0) spread = std::max(spread, (row.q3_us - row.q1_us) / row.median_us);
+    if (spread > 0.1) known.push_back(fmt::format("its times scatter by {:.0f} %", 100.0 * spread));
+    if (const auto profile = s_.chronicle.profile(id); profile && id != brief_.parents.front())
+      if (const auto findings = explain(*profile).findings; !findings.empty())
+        known.push_back(shorter(findings.front().words, 100));
+    return known.empty() ? std::string() : fmt::format(" [{}]", fmt::join(known, "; "));
+  }
+
   std::string told(IndividualId id) const {
     const Member member = s_.archive.member(id);
     const Life life = s_.chronicle.life(id);
@@ -210,12 +222,54 @@ class Writer {
         const double before = s_.archive.fitness(member.parents.front());
         if (before > 0) words += fmt::format(" ({:+.1f} %)", 100.0 * (member.fitness / before - 1.0));
       }
+      words += causes(id, member);
     } else if (member.state == Member::State::rejected) {
       words += fmt::format(" -> refused at {}: {}", life.stage, shorter(life.reason, 120));
     } else {
       words += " -> not judged yet";
     }
     return words;
+  }
+
+  // What the best does otherwise, where the subject is another source: the first to go when room is short.
+  void add_best() {
+    const IndividualId subject = brief_.parents.front();
+    if (s_.incumbent == 0 || s_.incumbent == subject ||
+        s_.archive.source_id(s_.incumbent) == s_.archive.source_id(subject))
+      return;
+    constexpr int kLeastUseful = 20;
+    add("best", kernel_text(s_.incumbent), kLeastUseful,
+        fmt::format("source of the best, #{}", s_.incumbent));
+  }
+
+  // How large a change should be: what is far from what is possible asks for another kernel, what is near for
+  // care.
+  std::string reach(IndividualId subject, const std::optional<Evaluation>& evaluation) const {
+    constexpr double kFar = 0.25, kNear = 0.6, kFarBehind = 0.5, kBeside = 0.9;
+    double logs = 0.0;
+    int rows = 0;
+    if (evaluation && evaluation->measured() && floors_us_.size() == s_.workloads.size())
+      for (std::size_t i = 0; i < s_.workloads.size(); ++i)
+        for (const WorkloadResult& row : evaluation->workloads)
+          if (row.workload == s_.workloads[i].name && row.median_us > 0.0)
+            logs += std::log(floors_us_[i] / row.median_us), ++rows;
+    const double share = rows > 0 ? std::exp(logs / rows) : 0.0;  // of the roofline; 0: not known
+    const double best = s_.incumbent == 0 ? 0.0 : s_.archive.fitness(s_.incumbent);
+    const double beside = best > 0.0 ? s_.archive.fitness(subject) / best : 1.0;
+    std::string where;
+    if (share > 0.0)
+      where = fmt::format("It reaches {:.0f} % of what the device was seen to do", 100 * share);
+    if (beside < kBeside)
+      where += fmt::format("{} {:.0f} % of the best", where.empty() ? "It reaches" : " and", 100 * beside);
+    where += where.empty() ? "" : ". ";
+    if ((share > 0.0 && share < kFar) || beside < kFarBehind)
+      return where +
+             "That is far from what is possible: one change means one idea, however much of the code it "
+             "takes. Be "
+             "bold, and write the core anew if the idea asks for it.";
+    if (share >= kNear && beside >= kBeside)
+      return where + "That is near what is possible: change only what serves this.";
+    return where + "One change means one idea, carried through; what does not serve it stays as it is.";
   }
 
   // The way to the subject, and what else was made of it; knobs alone are told by the best of them only.
@@ -261,6 +315,8 @@ class Writer {
     add("partner", kernel_text(second), 0);
     const auto a = s_.chronicle.evaluation(first), b = s_.chronicle.evaluation(second);
     if (!a || !b) return;
+    constexpr double kSame = 1.02;
+    int rows = 0, alike = 0;
     std::string table = fmt::format("| workload | #{} | #{} | faster |\n|---|---|---|---|\n", first, second);
     for (const Workload& w : s_.workloads) {
       const auto row = [&](const Evaluation& e) -> const WorkloadResult* {
@@ -271,16 +327,21 @@ class Writer {
       const WorkloadResult *one = row(*a), *two = row(*b);
       if (!one || !two || !(one->median_us > 0) || !(two->median_us > 0)) continue;
       const double ratio = two->median_us / one->median_us;
-      table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, one->value, one->unit, two->value,
-                           two->unit,
-                           ratio > 1.02   ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
-                           : ratio < 0.98 ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
-                                          : std::string("neither"));
+      ++rows;
+      alike += ratio <= kSame && ratio >= 1.0 / kSame ? 1 : 0;
+      table += fmt::format(
+          "| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, one->value, one->unit, two->value, two->unit,
+          ratio > kSame         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
+          : ratio < 1.0 / kSame ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
+                                : std::string("neither"));
     }
     add("comparison", table, 0, "comparison");
+    if (rows > 0 && alike == rows) add("same", "yes", 0);
     if (const auto profile = s_.chronicle.profile(second))
-      add("comparison", fmt::format("What #{} runs into:\n\n", second) + compact_report(*profile, nullptr), 3,
-          "report of the second");
+      add("comparison",
+          fmt::format("What #{} runs into:\n\n{}", second,
+                      fmt::join(compact_report(*profile, nullptr), "\n")),
+          3, "report of the second");
   }
 
   // Between marks, so that what a critique quotes can be looked for here and nowhere else.
@@ -290,7 +351,8 @@ class Writer {
       text += describe_rejection(*evaluation, 6000);
     else if (evaluation)
       text += table_of(*evaluation);
-    if (profile) text += "\n" + report_of(brief_.parents.front(), *profile);
+    if (profile)
+      for (const std::string& part : report_of(brief_.parents.front(), *profile)) text += "\n" + part;
     text += "</evidence>";
     add("evidence", text, 0, "evidence");
     const IndividualId subject = brief_.parents.front();
@@ -352,14 +414,19 @@ std::string system_text(const Scene& s, const PromptKit& kit, bool whole) {
 ChatRequest opening(const Brief& brief, const Scene& scene, const PromptKit& kit,
                     std::vector<std::string>* left_out) {
   const PromptTemplate& page = kit.named(brief.op == "critique_repair" ? "critique" : brief.op);
-  const std::vector<Piece> pieces = Writer(brief, scene, kit).pieces();
+  std::vector<Piece> pieces = Writer(brief, scene, kit).pieces();
   const std::int64_t budget = kit.options().prompt_tokens;
   // Without what helps a little, the whole system text must leave room for what the question is about.
   std::vector<Piece> needed;
   std::ranges::copy_if(pieces, std::back_inserter(needed), [](const Piece& p) { return p.rank <= 4; });
   std::string system = system_text(scene, kit, true);
-  if (page.render(needed, budget).tokens + estimated_tokens(system) > budget)
+  if (page.render(needed, budget).tokens + estimated_tokens(system) > budget) {
     system = system_text(scene, kit, false);
+    // The rules that no manifest shows, where there is room for them: before failures and notes.
+    constexpr int kAfterLineage = 5;
+    pieces.push_back({"notes", "## The format of a kernel, in full\n\n" + kit.piece("format_" + scene.target),
+                      kAfterLineage, "format in full"});
+  }
   const Prompt user = page.render(pieces, budget - estimated_tokens(system));
   if (left_out) *left_out = user.left_out;
   ChatRequest request;

@@ -1,13 +1,8 @@
 // kill -9 of a search that asks a language model, at any instant: no answer that arrived is asked again, no
 // question is lost, and the record still replays.
-#include <sys/wait.h>
-#include <unistd.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <csignal>
-#include <fstream>
-#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -15,6 +10,7 @@
 
 #include "engine/store/askings.hpp"
 #include "engine/store/tool_results.hpp"
+#include "support/child_process.hpp"
 #include "support/command.hpp"
 #include "support/scripted_search.hpp"
 
@@ -59,25 +55,6 @@ case $(printf '%s\n' "$prompt" | grep -c '^## You answered') in
 esac
 )sh";
 
-// In a fresh process, which has never had threads.
-pid_t in_child(const fs::path& told, const std::function<std::string()>& work) {
-  const pid_t pid = fork();
-  BOOST_REQUIRE(pid >= 0);
-  if (pid != 0) return pid;
-  std::string text;
-  try {
-    text = work();
-  } catch (const std::exception& e) {
-    text = std::string("exception: ") + e.what();
-  }
-  std::ofstream(told) << text;
-  _exit(0);
-}
-
-std::string told_by(const Expected<Outcome>& outcome) {
-  return outcome ? outcome->reason : "error: " + outcome.error().message;
-}
-
 // Kills it again and again, lets it end, and looks at what the record says.
 void killed_at_any_instant(const fs::path& folder, const char* model, const std::string& op) {
   const fs::path run = folder / "run", told = folder / "told";
@@ -100,31 +77,27 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   for (int i = 0; i < 12; ++i) {
     const pid_t pid = in_child(told, [&] { return session("100000"); });
     std::this_thread::sleep_for(std::chrono::milliseconds(150 + below(stream, 500)));
-    kill(pid, SIGKILL);
-    int status = 0;
-    waitpid(pid, &status, 0);
-    BOOST_REQUIRE_MESSAGE(WIFSIGNALED(status), read_text(told));
+    BOOST_REQUIRE_MESSAGE(killed(pid), read_text(told));
   }
   const auto count = Record::open(run)->count();
   BOOST_TEST(count > 10);
-  int status = 0;
   // What is open ends in individuals or is given up; nothing new is begun beyond that.
-  waitpid(in_child(told, [&] { return session(std::to_string(count + 12)); }), &status, 0);
+  wait_for(in_child(told, [&] { return session(std::to_string(count + 12)); }));
   BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
 
   const auto record = Record::open(run);
   BOOST_TEST(record->summary().in_flight == 0);
   BOOST_TEST(record->summary().questions.at("open").get<int>() == 0);
   std::map<std::string, int> arrived, sent;
-  int killed = 0;
+  int cut = 0;
   for (const ExchangeRow& row : exchanges_of(*record)) {
     ++sent[row.call];
     arrived[row.call] += row.state == ExchangeRow::State::arrived;
-    killed += row.state == ExchangeRow::State::sent;
+    cut += row.state == ExchangeRow::State::sent;
     if (row.used_by != 0) BOOST_TEST(record->individual(row.used_by)->individual.descent.op == op);
   }
   for (const auto& [call, times] : arrived) BOOST_TEST(times == 1, call);
-  BOOST_TEST(killed >= 1);  // some were out when it was killed
+  BOOST_TEST(cut >= 1);  // some were out when it was killed
   std::map<std::int64_t, int> ends;
   std::size_t asked = asked_questions(*record).size();
   record->each_decision([&](const DecisionRow& row) {
@@ -136,15 +109,9 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   });
   BOOST_TEST(ends.size() == asked);
   for (const auto& [number, times] : ends) BOOST_TEST(times == 1, number);
-  BOOST_TEST_MESSAGE(asked << " questions, " << sent.size() << " calls, " << killed << " cut by kills");
+  BOOST_TEST_MESSAGE(asked << " questions, " << sent.size() << " calls, " << cut << " cut by kills");
 
-  waitpid(in_child(told,
-                   [&] {
-                     const auto report = replay(run, simulated_surface({}));
-                     if (!report) return report.error().message;
-                     return report->differences.empty() ? std::string("agrees") : report->differences.front();
-                   }),
-          &status, 0);
+  wait_for(in_child(told, [&] { return told_by(replay(run, simulated_surface({}))); }));
   BOOST_TEST(read_text(told) == "agrees");
 }
 

@@ -2,13 +2,11 @@
 // that cannot be written, a second process.
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -17,6 +15,8 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record.hpp"
 #include "population/random.hpp"
+#include "support/child_process.hpp"
+#include "support/command.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -37,47 +37,6 @@ Surface surface(double evaluate_s = 0.002) {
     return std::make_unique<SimulatedEvaluator>(simulation);
   };
   return s;
-}
-
-// In a fresh process, which has never had threads: `work` returns what is to be told, which is written to
-// `told`.
-pid_t in_child(const fs::path& told, const std::function<std::string()>& work) {
-  const pid_t pid = fork();
-  BOOST_REQUIRE(pid >= 0);
-  if (pid != 0) return pid;
-  std::string text;
-  try {
-    text = work();
-  } catch (const std::exception& e) {
-    text = std::string("exception: ") + e.what();
-  }
-  std::ofstream(told) << text;
-  _exit(0);
-}
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-// Waits at most a minute.
-int wait_for(pid_t pid) {
-  int status = 0;
-  for (int i = 0; i < 6000; ++i) {
-    if (waitpid(pid, &status, WNOHANG) == pid) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  kill(pid, SIGKILL);
-  waitpid(pid, &status, 0);
-  BOOST_ERROR("the process did not end within a minute");
-  return status;
-}
-
-std::string told_by(const Expected<Outcome>& outcome) {
-  return outcome ? std::to_string(static_cast<int>(outcome->stop)) + " " + outcome->reason
-                 : "error: " + outcome.error().message;
 }
 
 std::string begin(const ScratchFolder& scratch, const std::string& evaluations) {
@@ -104,10 +63,7 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
                  : told_by(resume_search(run, {}, surface(), {}, kNever));
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + below(stream, 700)));
-    kill(pid, SIGKILL);
-    int status = 0;
-    waitpid(pid, &status, 0);
-    BOOST_REQUIRE_MESSAGE(WIFSIGNALED(status), text_of(told));
+    BOOST_REQUIRE_MESSAGE(killed(pid), read_text(told));
     ++kills;
     if (!fs::exists(run / "run.db")) continue;  // killed before there was a record
     BOOST_TEST(damage_of(run / "run.db", true).empty());
@@ -140,15 +96,11 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
 
   const std::string budget = "budget.evaluations=" + std::to_string(seen.size() + 10);
   wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, surface(), {}, kNever)); }));
-  BOOST_TEST(text_of(told).find("evaluations is spent") != std::string::npos, text_of(told));
+  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
   BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
-  wait_for(in_child(told, [&] {
-    const auto report = replay(run, surface());
-    if (!report) return report.error().message;
-    return report->differences.empty() ? std::string("agrees") : report->differences.front();
-  }));
-  BOOST_TEST(text_of(told) == "agrees");
+  wait_for(in_child(told, [&] { return told_by(replay(run, surface())); }));
+  BOOST_TEST(read_text(told) == "agrees");
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
@@ -159,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
     setrlimit(RLIMIT_FSIZE, &limit);
     return begin(*this, "100000");
   }));
-  const std::string text = text_of(told);
+  const std::string text = read_text(told);
   BOOST_TEST(text.find("all recorded steps are safe") != std::string::npos, text);
   BOOST_TEST(damage_of(run / "run.db", true).empty());
   const std::int64_t judged = Record::open(run)->summary().evaluations;
@@ -168,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
     return told_by(
         resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, surface(), {}, kNever));
   }));
-  BOOST_TEST(text_of(told).find("evaluations is spent") != std::string::npos, text_of(told));
+  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
   BOOST_TEST(Record::open(run)->summary().evaluations >= judged + 30);
 }
 
@@ -176,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   const fs::path told = path() / "told";
   fs::permissions(path(), fs::perms::others_all, fs::perm_options::add);
   wait_for(in_child(told, [&] { return begin(*this, "10"); }));
-  BOOST_REQUIRE(text_of(told).find("evaluations is spent") != std::string::npos);
+  BOOST_REQUIRE(read_text(told).find("evaluations is spent") != std::string::npos);
   // Root may write anywhere, so the child becomes nobody; a user's own child is denied by the permissions.
   for (const char* folder : {"run", "run/checkpoints", "run/submissions"})
     fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
@@ -198,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
       const Config config = load_config(path() / "config" / "search.yaml", {}, own.installation);
       return told_by(begin_search(config, path() / "run" / "inner", own, {}, kNever));
     }));
-    const std::string text = text_of(answer);
+    const std::string text = read_text(answer);
     BOOST_TEST(text.starts_with("error: "), text);
     BOOST_TEST(text.find("ermission") != std::string::npos, text);
   }
@@ -229,9 +181,7 @@ BOOST_AUTO_TEST_CASE(a_second_process_is_told_the_first_ones_number_and_may_stil
     });
   }
   BOOST_TEST(taken);
-  kill(pid, SIGKILL);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  BOOST_TEST(killed(pid));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

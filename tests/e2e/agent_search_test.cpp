@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "support/chat_server.hpp"
+#include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 namespace fs = std::filesystem;
@@ -20,11 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Twice as wide: half of the sums. The first forgets to move on by as much.
+// Wider: fewer norms. The first forgets to move on by as much.
 std::string widening(const std::string& step, const std::string& width) {
   return "<<<<<<< SEARCH\n    for (int first = 0; first < C; first += 128) {\n=======\n"
          "    for (int first = 0; first < C; first += " +
@@ -40,10 +37,7 @@ struct Place : TemporaryFolder {
   Place() {
     write_own_task(path(), "{evaluations: 2, wall: 8m}");
     write_text(path() / "slow.cpp", slow_rms_norm);
-    write_text(path() / "rms_norm/task.yaml",
-               replaced(read_text(path() / "rms_norm/task.yaml"),
-                        "      - {R: 16384, C: 1024}\n      - {R: 9001, C: 1777}\n",
-                        "      - {R: 4096, C: 1024}\n"));
+    set_own_workloads(path(), "      - {R: 5000, C: 400}\n");
   }
   static std::string replaced(std::string text, const std::string& from, const std::string& to) {
     return text.replace(text.find(from), from.size(), to);
@@ -89,7 +83,7 @@ BOOST_AUTO_TEST_CASE(over_a_protocol_an_agent_repairs_its_kernel_with_what_real_
       case 4:
         return call("profile", {{"variant", "d2"}});
       default:
-        return call("submit", {{"variant", "d2"}, {"note", "one sum a row"}});
+        return call("submit", {{"variant", "d2"}, {"note", "one norm a row"}});
     }
   });
   write_text(path() / "agent.yaml",
@@ -101,12 +95,12 @@ BOOST_AUTO_TEST_CASE(over_a_protocol_an_agent_repairs_its_kernel_with_what_real_
   BOOST_TEST(contains(told[1], "name: rms_norm_slow"), told[1]);
   BOOST_TEST(contains(told[2], "never written"), told[2]);
   BOOST_TEST(contains(told[3], "Right in every check: smoke, sweep, stress, determinism, edge"), told[3]);
-  BOOST_TEST(contains(told[4], "x the speed of 1, geometric mean"), told[4]);
+  BOOST_TEST(contains(told[4], "x the speed of 1 (95 % interval "), told[4]);
   BOOST_TEST(contains(told[5], "rms_norm_slow"), told[5]);
-  for (const std::string& words : told) BOOST_TEST(!contains(words, "R3333"));  // the unseen shape
+  for (const std::string& words : told) BOOST_TEST(!contains(words, "R12345"));  // the unseen shape
   const json best = shown("own", "best");
   BOOST_TEST(best["operator"] == "agent");
-  BOOST_TEST(best["note"] == "one sum a row");
+  BOOST_TEST(best["note"] == "one norm a row");
   const json end = facts(result);
   BOOST_TEST(end["best"]["ratio_to_seed"].get<double>() > 2.0);
   BOOST_TEST(end["tools"]["check"]["calls"] == 2);
@@ -126,7 +120,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
                 widening("1024", "1024") +
                 "```tool\n{\"tool\": \"benchmark\", \"arguments\": {\"variant\": \"d2\"}}\n```\n"},
       {"2",
-       "```tool\n{\"tool\": \"submit\", \"arguments\": {\"variant\": \"d2\", \"note\": \"one sum a "
+       "```tool\n{\"tool\": \"submit\", \"arguments\": {\"variant\": \"d2\", \"note\": \"one norm a "
        "row\"}}\n```\n"}};
   std::set<std::string> answered;
   bool refused = false;
@@ -181,7 +175,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
   BOOST_TEST(contains(letters["1"], "# Result of call 2, `check`"));
   BOOST_TEST(contains(letters["1"], "never written"));
   BOOST_TEST(contains(letters["2"], "Right in every check"));
-  BOOST_TEST(contains(letters["2"], "x the speed of 1, geometric mean"));
+  BOOST_TEST(contains(letters["2"], "x the speed of 1 (95 % interval "));
   const json end = facts(result), best = shown("own", "best");
   BOOST_TEST(best["operator"] == "agent");
   BOOST_TEST(end["tools"]["check"]["calls"] == 2);

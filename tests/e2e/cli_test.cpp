@@ -1,19 +1,20 @@
 // What every command answers to --help, to mistakes and to bad input.
 #include <sys/stat.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/store/journal.hpp"
+#include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 namespace fs = std::filesystem;
+using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Somewhere {
   TemporaryFolder folder;
@@ -30,8 +31,9 @@ BOOST_AUTO_TEST_CASE(help_lists_every_command_and_each_has_an_example) {
   const auto help = run({"--help"});
   BOOST_TEST(help.exit == 0);
   BOOST_TEST(contains(help.out, "\n  mcp "));
-  for (const std::string command : {"run", "resume", "status", "show", "lineage", "submit", "export",
-                                    "evaluate", "compare", "profile", "tasks", "replay", "doctor"}) {
+  for (const std::string command :
+       {"run", "resume", "status", "show", "lineage", "report", "submit", "export", "evaluate", "compare",
+        "profile", "tasks", "replay", "doctor"}) {
     BOOST_TEST(contains(help.out, "\n  " + command + " "));
     const auto own = run({command, "--help"});
     BOOST_TEST(own.exit == 0);
@@ -51,7 +53,44 @@ BOOST_AUTO_TEST_CASE(a_misspelt_command_or_option_gets_a_suggestion_and_2) {
   BOOST_TEST(run({}).exit == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_name_that_is_nearly_right_is_answered_with_what_was_meant) {
+  const auto target = run({"evaluate", "softmax", "naive", "--target", "gpu"});
+  BOOST_TEST(target.exit == 2);
+  BOOST_TEST(contains(target.err, "did you mean 'cuda'?"), target.err);
+  fs::create_directories(folder / "mine");
+  const auto directory = run({"evaluate", "softmax", "mine", "--stop-after", "lint"});
+  BOOST_TEST(directory.exit == 2);
+  BOOST_TEST(contains(directory.err, "mine is a folder"), directory.err);
+  const auto stage = run({"evaluate", "softmax", "naive", "--stop-after", "foo"});
+  BOOST_TEST(stage.exit == 2);
+  BOOST_TEST(contains(stage.err, "in their order: lint, compile, screen, smoke, sweep"), stage.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_lint_and_the_compiler_say_is_said_once) {
+  const auto rejected = [&](const std::string& lines, const std::string& code) {
+    std::ofstream(folder / "mine.cpp") << "/*--- cultivar\nname: mine\ntask: softmax\ntarget: cpu\n" + lines +
+                                              "launch:\n  - {kernel: f, args: [x, y]}\n---*/\n" + code;
+    return run({"evaluate", "softmax", "mine.cpp", "--workloads", "cpu_quick", "--stop-after", "screen"}).out;
+  };
+  const auto times = [](const std::string& text, const std::string& part) {
+    int n = 0;
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  const std::string compiled =
+      rejected("", "extern \"C\" void f(const float*, float*) {}\nint x = nothing;\n");
+  BOOST_TEST(times(compiled, "was not declared in this scope") == 1, compiled);
+  const std::string linted = rejected("about: [1]\n", "");
+  BOOST_TEST(times(linted, "rejected at lint: line") == 1, linted);
+  BOOST_TEST(times(linted, "mine.cpp") == 1, linted);
+  const std::string shape = rejected("requires: \"dtype == f32\"\nconstraints: [\"R > 16\"]\n",
+                                     "extern \"C\" void f(const float*, float*) {}\n");
+  BOOST_TEST(contains(shape, "a constraint fails on the check shape R16_C256_f32 (smoke)"), shape);
+}
+
 BOOST_AUTO_TEST_CASE(tasks_are_listed_and_explained) {
+  BOOST_TEST(contains(run({"tasks", "softmax"}).out, "\nSeeds\n  "));
+  BOOST_TEST(!contains(run({"tasks", "softmax"}).out, "Contenders"));
   const auto all = facts(run({"tasks", "--json"}));
   BOOST_TEST(all.size() >= 2u);
   const auto one = facts(run({"tasks", "attention_forward", "--json"}));
@@ -156,6 +195,47 @@ BOOST_AUTO_TEST_CASE(a_damaged_recording_is_told_by_check) {
   const auto result = run({"run", "replay.yaml", "--check"});
   BOOST_TEST(result.exit == 2, result.err);
   BOOST_TEST(contains(result.err, "answers.jsonl:1"), result.err);
+  const std::string text = read_text(folder / "replay.yaml");
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<long>(text.find("models:")), '\n');
+  BOOST_TEST(contains(result.err, "replay.yaml:" + std::to_string(line) + ": models.r.file: "), result.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_models_and_prompts_need_is_looked_at_by_check_and_named_with_its_line) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  const std::string base = read_text(folder / "search.yaml") + "operators: {mutate: 1}\n";
+  const auto lines = std::count(base.begin(), base.end(), '\n');
+  write_text(folder / "file", "x");
+  fs::create_directories(folder / "empty");
+  write_text(folder / "empty/mutate.md", " \n");
+  fs::create_directories(folder / "folders/crossover.md");
+  fs::create_directories(folder / "nothing");
+  write_text(folder / "nothing/agent.md", "");
+  const struct {
+    std::string models;
+    int line;
+    std::string words;
+  } cases[] = {
+      {"models:\n  m: {provider: mailbox, folder: file}\n", 2, "is no folder, and letters need one"},
+      {"models:\n  m: {provider: mailbox, folder: file/below}\n", 2, "is no folder, and letters need one"},
+      {"models:\n  m:\n    provider: command\n    command: [no-such-program]\n", 4,
+       "models.m.command: there is no program 'no-such-program' on this machine: install it"},
+      {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: empty}\n", 2,
+       "mutate.md: it is empty"},
+      {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: nothing}\n", 2,
+       "agent.md: it is empty"},
+      {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: folders}\n", 2,
+       "crossover.md: this is no file"},
+  };
+  for (const auto& each : cases) {
+    write_text(folder / "asks.yaml", base + each.models);
+    const auto result = run({"run", "asks.yaml", "--check"});
+    BOOST_TEST(result.exit == 2, each.models);
+    BOOST_TEST(contains(result.err, "asks.yaml:" + std::to_string(lines + each.line) + ": "), result.err);
+    BOOST_TEST(contains(result.err, each.words), result.err);
+  }
+  write_text(folder / "asks.yaml", base + "models: {m: {provider: mailbox, folder: not/yet/there}}\n");
+  BOOST_TEST(run({"run", "asks.yaml", "--check"}).exit == 0);
 }
 
 BOOST_AUTO_TEST_CASE(the_configurations_that_come_with_it_are_sound_and_nothing_is_written_to_check_them) {
@@ -190,11 +270,18 @@ BOOST_AUTO_TEST_CASE(code_for_another_card_is_compiled_but_never_run) {
   BOOST_TEST(elsewhere.exit == 2);
   BOOST_TEST(contains(elsewhere.err, "--arch is for"), elsewhere.err);
   const auto unknown = run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen",
-                            "--arch", "sm_11", "--workloads", "cpu_quick"});
+                            "--arch", "sm_119", "--workloads", "cpu_quick"});
   BOOST_TEST(unknown.exit == 3);
   BOOST_TEST(
-      (contains(unknown.err, "does not compile for 'sm_11'") || contains(unknown.err, "no NVRTC was found")),
+      (contains(unknown.err, "does not compile for 'sm_119'") || contains(unknown.err, "no NVRTC was found")),
       unknown.err);
+  for (const char* name : {"", "sm_90a;x", "sm_", "sm_75", "sm_86a", "90"}) {
+    const auto misspelt = run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen",
+                               "--arch", name, "--workloads", "cpu_quick"});
+    BOOST_TEST(misspelt.exit == 2, name << ": " << misspelt.err);
+    BOOST_TEST(contains(misspelt.err, "--arch: '" + std::string(name) + "' "), misspelt.err);
+    BOOST_TEST(contains(misspelt.err, "sm_"), misspelt.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what_to_install) {
@@ -219,11 +306,49 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   const auto illegal = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint",
                             "--workloads", "cpu_quick"});
   BOOST_TEST(illegal.exit == 1);
-  BOOST_TEST(contains(illegal.out, "k.cu: line "), illegal.out);
+  BOOST_TEST(contains(illegal.out, "rejected at lint: line "), illegal.out);
   BOOST_TEST(contains(illegal.out, ": launch[0].grid[1]"), illegal.out);
   const auto other = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
   BOOST_TEST(contains(other.out, "it claims none of the workloads of the set gpu"), other.out);
   BOOST_TEST(contains(other.out, "--workloads cpu_quick"), other.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that) {
+  {
+    RunFacts about;
+    about.name = "won", about.task_name = "softmax", about.target = "cpu";
+    about.task_files = {{"task.yaml", "name: softmax\n"}};
+    about.environment = {{"devices", nlohmann::json::array()}};
+    auto journal = Journal::create(RunFolder(folder / "won"), about);
+    BOOST_TEST_REQUIRE(journal.has_value());
+    for (const IndividualId id : {1, 2})
+      BOOST_TEST_REQUIRE(journal
+                             ->step(1.0,
+                                    [&](Step& step) {
+                                      Individual i;
+                                      i.id = id;
+                                      i.variant_id = i.source_id =
+                                          std::string(64, static_cast<char>('a' + id));
+                                      i.descent.op = "seed";
+                                      i.fitness = 10.0 * static_cast<double>(id);
+                                      Evaluation e;
+                                      e.verdict = Evaluation::Verdict::measured;
+                                      e.fitness = i.fitness;
+                                      e.unit = "GB/s";
+                                      step.propose(i, "text", "s");
+                                      step.judge(i, e);
+                                      if (id == 1) step.promote(1, 10.0);
+                                      if (id == 2) step.duel(2, 1, "better", 0.01, nlohmann::json::object());
+                                    })
+                             .has_value());
+  }
+  const auto status = run({"status", "won"});
+  BOOST_TEST(contains(status.out, "best        #1 at 10 GB/s"), status.out + status.err);
+  BOOST_TEST(contains(status.out, "#2 at 20 GB/s when searched, confirmation outstanding"), status.out);
+  BOOST_TEST(facts(run({"status", "won", "--json"}))["outstanding"]["id"] == 2);
+  const auto shown = run({"show", "won", "2"});
+  BOOST_TEST(contains(shown.out, "Its confirmation is outstanding"), shown.out + shown.err);
+  BOOST_TEST(!contains(run({"show", "won", "1"}).out, "outstanding"));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {

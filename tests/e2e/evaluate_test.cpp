@@ -1,6 +1,7 @@
 // runs alone
 // Judging outside a search: the shapes that scripts rely on, rejections in words, the gate between two
 // variants.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -178,8 +179,14 @@ BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
   else
     BOOST_TEST(report["cuda_compiler"].get<std::string>().starts_with("NVRTC "));
   if (!report["cuda"].get<bool>()) return;
+  if (report["cuda_device"].is_null())
+    BOOST_TEST(
+        std::any_of(report["missing"].begin(), report["missing"].end(), [](const nlohmann::json& each) {
+          return each["what"] == "the cuda target" ||
+                 each["what"].get<std::string>().find("GPU") != std::string::npos;
+        }));
   BOOST_TEST(report["cuda_devices"].size() >= 1u);
-  for (const char* name : {"cublas", "cudnn"})
+  for (const char* name : {"cublas", "cudnn", "flash_attention_3"})
     BOOST_TEST(
         (report["contenders"][name].contains("version") || report["contenders"][name].contains("trouble")));
 }

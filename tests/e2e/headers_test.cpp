@@ -4,16 +4,13 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 namespace fs = std::filesystem;
 using namespace cultivar::testing;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Headers {
   TemporaryFolder folder;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "support/command.hpp"
+#include "support/contains.hpp"
 
 namespace fs = std::filesystem;
 using namespace cultivar::testing;
@@ -68,10 +69,6 @@ struct Machine {
   }
   bool called(const std::string& words) const { return read_text(calls).find(words) != std::string::npos; }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

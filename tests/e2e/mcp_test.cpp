@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "support/contains.hpp"
 #include "support/mcp_client.hpp"
 #include "support/own_task.hpp"
 
@@ -15,15 +16,11 @@ using nlohmann::json;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string replacing(const std::string& search, const std::string& replace) {
   return "<<<<<<< SEARCH\n" + search + "\n=======\n" + replace + "\n>>>>>>> REPLACE\n";
 }
 
-const char* const kSum = "    for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);";
+const char* const kNorm = "    for (int c = 0; c < C; ++c) norm = std::hypot(norm, x[c]);";
 
 // Gone, or waiting for nobody but whoever inherited it.
 bool ends(pid_t process) {
@@ -84,31 +81,31 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
 
     // A kernel that does not compile, one that is wrong, and one that is right.
     const std::string broken =
-        client.call("compile", {{"variant", "1"}, {"edit", replacing(kSum, "    sum += nothing;")}});
+        client.call("compile", {{"variant", "1"}, {"edit", replacing(kNorm, "    norm += nothing;")}});
     SAYS(broken, "Refused at stage `compile`");
     SAYS(broken, "was not declared");
     const std::string wrong =
-        client.call("check", {{"variant", "1"}, {"edit", replacing(kSum, "    sum = C;")}});
+        client.call("check", {{"variant", "1"}, {"edit", replacing(kNorm, "    norm = C;")}});
     SAYS(wrong, "Refused at stage `smoke`");
     SAYS(wrong, "y[");  // the first wrong element
     const std::string right = client.call(
         "check",
         {{"variant", "1"},
-         {"edit", replacing(kSum,
+         {"edit", replacing(kNorm,
                             "    float part[8] = {};\n    int c = 0;\n    for (; c + 8 <= C; c += 8)\n"
-                            "      for (int l = 0; l < 8; ++l) part[l] += x[c + l] * x[c + l];\n"
-                            "    for (int l = 0; l < 8; ++l) sum += double(part[l]);\n"
-                            "    for (; c < C; ++c) sum += double(x[c]) * double(x[c]);")}});
+                            "      for (int l = 0; l < 8; ++l) part[l] = std::hypot(part[l], x[c + l]);\n"
+                            "    for (int l = 0; l < 8; ++l) norm = std::hypot(norm, part[l]);\n"
+                            "    for (; c < C; ++c) norm = std::hypot(norm, x[c]);")}});
     SAYS(right, "d3 (rms_norm_plain)");
     SAYS(right, "Right in every check: smoke, sweep, stress, determinism, edge.");
     const std::string timed = client.call("benchmark", {{"variant", "d3"}, {"against", "1"}});
-    SAYS(timed, "vs 1 |");
-    SAYS(timed, "the speed of 1, geometric mean");
+    SAYS(timed, "vs 1 (95 % interval) |");
+    SAYS(timed, "the speed of 1 (95 % interval ");
     SAYS(timed, "GB/s");
     SAYS(client.call("profile", {{"variant", "d3"}}), "of the most this device was seen to do");
     SAYS(client.call("list_lineage", json::object()), "d3  ");
 
-    SAYS(client.call("submit", {{"variant", "d3"}, {"note", "eight sums at once"}}),
+    SAYS(client.call("submit", {{"variant", "d3"}, {"note", "eight norms at once"}}),
          "takes it up when somebody resumes it");
     client.close_input();
     BOOST_TEST(client.wait(10.0) == 0);
@@ -121,7 +118,7 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
   client.begin("2024-11-05");
   const std::string newest = client.call("list_lineage", {{"order", "newest"}});
   SAYS(newest, "submit");
-  SAYS(newest, "eight sums at once");
+  SAYS(newest, "eight norms at once");
 }
 
 BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
@@ -138,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
   SAYS(client.call("check", {{"variant", "1"}, {"up_to", "smoke"}}),
        "the search is measuring on this device");
   SAYS(client.call("submit", {{"variant", "1"},
-                              {"edit", replacing("double sum = 0.0;", "double sum = 0.0;  // by hand")},
+                              {"edit", replacing("float norm = 0.0f;", "float norm = 0.0f;  // by hand")},
                               {"note", "submitted while it runs"}}),
        "takes it up within seconds");
   std::string newest;

@@ -6,16 +6,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 namespace fs = std::filesystem;
 using namespace cultivar::testing;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Search {
   TemporaryFolder folder;
@@ -71,11 +68,38 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   BOOST_TEST(
       contains(run({"lineage", "own", "best"}).out, "#" + std::to_string(end["best"]["id"].get<int>())));
 
+  const auto report = run({"report", "own", "--out", "story", "--json"});
+  BOOST_TEST(report.exit == 0);
+  BOOST_TEST(facts(report)["steps"].back()["id"] == end["best"]["id"]);
+  const std::string page = read_text(folder / "story/report.md");
+  for (const std::string part : {"](running_best.svg)", "How the best came to be", "| seed |", "rms_norm"})
+    BOOST_TEST(contains(page, part), part);
+  BOOST_TEST(contains(read_text(folder / "story/running_best.svg"), " best</text>"));
+  BOOST_TEST(run({"report", "own", "--out", "story"}).exit == 0);
+  write_text(folder / "mine/report.md", "of another");
+  BOOST_TEST(run({"report", "own", "--out", "mine"}).exit == 2);
+  BOOST_TEST(read_text(folder / "mine/report.md") == "of another");
+
   const auto again = run({"run", "search.yaml"});
   BOOST_TEST(again.exit == 2);
   BOOST_TEST(contains(again.err, "cultivar resume"));
 
   BOOST_TEST(fs::exists(folder / "runs/own/best/bundle.json"));
+  const auto answers = run({"export", "own", "--answers", "answers.jsonl"});
+  BOOST_TEST(answers.exit == 2);
+  BOOST_TEST(answers.err.find("no language model has answered in this run") != std::string::npos,
+             answers.err);
+  BOOST_TEST(!fs::exists(folder / "answers.jsonl"));
+  write_text(folder / "taken/notes", "mine");
+  const auto taken = run({"export", "own", "--out", "taken"});
+  BOOST_TEST(taken.exit == 1);
+  BOOST_TEST(taken.err.starts_with("cultivar export: " + (folder / "taken").string() + " is there already"),
+             taken.err);
+  const auto draft = run({"show", "own", "d1"});
+  BOOST_TEST(draft.exit == 2);
+  BOOST_TEST(draft.err.find("`cultivar lineage RUN`") != std::string::npos, draft.err);
+  BOOST_TEST(draft.err.find("Drafts like d1 are known only to the conversation") != std::string::npos,
+             draft.err);
   BOOST_TEST_REQUIRE(run({"export", "own", "--out", "bundle"}).exit == 0);
   const std::string bundle = (folder / "bundle").string();
   const auto build = run_command(
@@ -88,6 +112,31 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   BOOST_TEST_INFO(verified.out + verified.err);
   BOOST_TEST(verified.exit == 0);
   BOOST_TEST(contains(verified.out, "verified"));
+
+  // Called by hand: eps has its default (of a row of zeros 0 is left, and not a NaN), a null tensor is named.
+  write_text(folder / "caller/CMakeLists.txt",
+             "cmake_minimum_required(VERSION 3.20)\nproject(caller CXX)\nadd_subdirectory(" + bundle +
+                 " bundle)\nadd_executable(caller caller.cpp)\ntarget_link_libraries(caller rms_norm)\n");
+  write_text(folder / "caller/caller.cpp", R"(#include <cstdio>
+#include "rms_norm.hpp"
+int main() {
+  float x[4] = {0, 0, 3, 3}, y[4] = {9, 9, 9, 9};
+  cultivar_export::RmsNorm kernel;
+  kernel({.R = 2, .C = 2, .x = x, .y = y});
+  std::printf("%.3f %.3f\n", y[0], y[2]);
+  try {
+    kernel({.R = 2, .C = 2, .x = x});
+  } catch (const std::invalid_argument& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+)");
+  const auto called = run_command({"sh", "-c",
+                                   "cmake -S caller -B caller/build && cmake --build caller/build --target "
+                                   "caller && echo && caller/build/caller"},
+                                  {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+  BOOST_TEST(called.out.ends_with("\n0.000 1.000\nrms_norm: the tensor y is null\n"),
+             called.out + called.err);
 }
 
 BOOST_AUTO_TEST_CASE(an_exported_kernel_that_is_broken_fails_its_own_verification) {

@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_crossover_shows_both_kernels_and_what_each_does_better) {
   ChatServer server([&](const SeenRequest& seen) {
     const std::string said = first_said(seen);
     const std::lock_guard lock(mutex);
-    if (said.find("# The second kernel") != std::string::npos) prompt = said;
+    if (prompt.empty() && said.find("# The second kernel") != std::string::npos) prompt = said;
     return say(renaming(kernel_named_in(said), "softmax_fast_" + std::to_string(seen.number)));
   });
   begin(with_model(server.url(), "{tune: 1, crossover: 1}", {"budget.evaluations=20", "asking.in_flight=1"}),

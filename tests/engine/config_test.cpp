@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -26,10 +27,6 @@ const std::string kLeast = "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds:
 struct Folder : ScratchFolder {
   Folder() { softmax_config(path()); }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
@@ -94,6 +91,21 @@ BOOST_AUTO_TEST_CASE(contenders_are_sources_or_libraries_by_name_or_path) {
       contains(unknown, "my.yaml:5: contenders[0]: there is no contender 'cudn' (did you mean 'cudnn'?)"),
       unknown);
   BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [./none.cpp]\n"), "no such file: "));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_list_of_seeds_is_told_apart_from_a_folder_without_any) {
+  const std::string least = "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: []\n";
+  const std::string empty = complaint(*this, least);
+  BOOST_TEST(contains(empty, "my.yaml:4: seeds: the list is empty"), empty);
+  BOOST_TEST(contains(empty, "name some of naive, vectorised, or leave the key out"), empty);
+}
+
+BOOST_AUTO_TEST_CASE(a_target_says_which_kind_and_other_keys_how_many) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "target: gpu\n"), "did you mean 'cuda'?"));
+  const std::string device = complaint(*this, kLeast + "target: cuda:1\n");
+  BOOST_TEST(contains(device, "write `target: cuda`, and `evaluation.devices: [1]`"), device);
+  const std::string cores = complaint(*this, kLeast + "target: cpu:8\n");
+  BOOST_TEST(contains(cores, "write `target: cpu`, and `evaluation.cores: 8`"), cores);
 }
 
 BOOST_AUTO_TEST_CASE(unknown_keys_are_errors_with_line_and_nearest_name) {

@@ -4,6 +4,7 @@
 
 #include "engine/config.hpp"
 #include "support/command.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -20,9 +21,6 @@ std::string complaint(const std::string& text, bool limited = false) {
     return e.what();
   }
   return "no complaint";
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -249,6 +249,27 @@ BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_never_promoted) {
   BOOST_TEST(record.individual(1)->expelled);
 }
 
+// A kernel may compile for all that is searched on, and not for another shape that it claims.
+BOOST_AUTO_TEST_CASE(what_does_not_compile_for_its_confirmation_makes_room_for_the_next) {
+  ScratchFolder scratch;
+  Simulation simulation;
+  simulation.narrow = true;
+  const Outcome outcome = run_search(scratch, {"budget.evaluations=120"}, simulation);
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  const Record record = record_of(scratch);
+  BOOST_TEST(record.promotions().size() >= 2u);  // before such a one or after it
+  int refused = 0;
+  for (const EventRow& event : record.events(10'000)) {
+    BOOST_TEST(event.kind != "trouble", event.text);
+    if (event.kind != "refused") continue;
+    ++refused;
+    BOOST_TEST(event.text.find("failed its confirmation at screen: spills where D is 256") !=
+               std::string::npos);
+    for (const DuelRow& duel : record.duels()) BOOST_TEST(duel.challenger != event.individual);  // in vain
+  }
+  BOOST_TEST(refused >= 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_had_fails_the_search_after_three_tries) {
   ScratchFolder scratch;
   Simulation simulation;
@@ -317,50 +338,6 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
   BOOST_REQUIRE(again);
   BOOST_TEST((again->stop == Outcome::Stop::wall));
   BOOST_TEST(record_of(scratch).summary().elapsed_s < summary.elapsed_s + 4.0);
-}
-
-BOOST_AUTO_TEST_CASE(a_submission_to_a_stopped_search_is_taken_up_when_it_is_resumed) {
-  ScratchFolder scratch;
-  run_search(scratch, {"budget.evaluations=20"});
-  Configuration good{{"BLOCK", std::int64_t{64}},
-                     {"UNROLL", std::int64_t{4}},
-                     {"THREADS", std::int64_t{8}},
-                     {"LAYOUT", std::string("packed")}};
-  const auto file =
-      submit_variant(scratch.path() / "run", softmax_source("softmax_very_fast"), good, "by hand");
-  BOOST_REQUIRE(file);
-  BOOST_CHECK_THROW(submit_variant(scratch.path() / "run", "no manifest", {}, ""), InputError);
-  const auto again =
-      resume_search(scratch.path() / "run", {"budget.evaluations=24"}, surface({}), {}, kNever);
-  BOOST_REQUIRE(again);
-  BOOST_TEST(!std::filesystem::exists(*file));
-  const Record record = record_of(scratch);
-  bool found = false;
-  record.each_individual([&](const IndividualRow& row) {
-    if (row.individual.descent.op != "submit") return;
-    found = true;
-    BOOST_TEST(row.individual.descent.note == "by hand");
-    BOOST_TEST((row.state == IndividualState::measured));
-  });
-  BOOST_TEST(found);
-  require_replay_agrees(scratch);
-}
-
-BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_named) {
-  ScratchFolder scratch;
-  run_search(scratch, {"budget.evaluations=20"});
-  const RunFolder folder(scratch.path() / "run");
-  std::filesystem::create_directories(folder.submissions());
-  std::ofstream(folder.submissions() / "mine.json") << "{\"source\": ";
-  std::string said;
-  Faces faces;
-  faces.event = [&](const Event& event) {
-    if (event.kind == "trouble") said += event.text;
-  };
-  BOOST_REQUIRE(resume_search(folder.path(), {"budget.evaluations=24"}, surface({}), faces, kNever));
-  BOOST_TEST(said.find("mine.json is no submission") != std::string::npos, said);
-  BOOST_TEST(!std::filesystem::exists(folder.submissions() / "mine.json"));
-  BOOST_TEST(std::filesystem::exists(folder.damaged() / "mine.json"));
 }
 
 BOOST_AUTO_TEST_CASE(a_search_that_cannot_begin_leaves_no_folder) {

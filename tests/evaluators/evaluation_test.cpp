@@ -19,6 +19,7 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   e.input_seed = 77;
   e.compile_seconds = 1, e.check_seconds = 2, e.measure_seconds = 3;
   e.worker_lost = true;
+  e.late = true;
   e.workloads.push_back({"w",
                          {{1e-3, 2100, 50, 300, 4, ""}, {2e-3, 0, 0, 0, 0, ""}},
                          1500,

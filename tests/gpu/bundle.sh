@@ -2,19 +2,32 @@
 # bundle.sh BUILD_DIR OUT_DIR: programs, their libraries and the sources that tests read, in one folder of less than
 # 64 MiB that runs on any machine with a driver, a CUDA toolkit (NVRTC) and g++: OUT_DIR/run.sh. Its layout is that of a
 # house (bin/, configs/), so that the program `cultivar` in it works as it does in a source folder.
+# An OUT_DIR that is there must be empty, or an earlier bundle, which is replaced.
 set -eu
+if [ $# -ne 2 ] || [ -z "$1" ] || [ -z "$2" ]; then
+  echo "usage: bundle.sh BUILD_DIR OUT_DIR (as in: sh tests/gpu/bundle.sh build/release build/bundle)" >&2
+  exit 2
+fi
 build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
-rm -rf "$out"
-mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
+marker=.cultivar-bundle
 programs="cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements
   bench-gpu-gate tests-gpu"
 for name in $programs; do
   if [ ! -x "$build/bin/$name" ]; then
-    echo "bundle.sh: $build has no $name: build all of it" >&2
+    echo "bundle.sh: $build has no bin/$name; build all of it first: cmake --build $build" >&2
     exit 1
   fi
 done
+if [ -e "$out" ] || [ -L "$out" ]; then
+  if [ ! -d "$out" ] || { [ -n "$(ls -A "$out")" ] && [ ! -f "$out/$marker" ]; }; then
+    echo "bundle.sh: $out is there, and is no earlier bundle (it has no $marker): name a new or an empty folder" >&2
+    exit 2
+  fi
+  rm -rf "$out"
+fi
+mkdir -p "$out/bin" "$out/lib" "$out/source/tests"
+: >"$out/$marker"
 if [ -x "$build/bin/bench-cudnn-independent" ]; then programs="$programs bench-cudnn-independent"; fi
 for name in $programs; do
   program=$build/bin/$name

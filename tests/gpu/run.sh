@@ -3,14 +3,21 @@
 #   run.sh OUT_DIR [STEP...]
 # Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
 # CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
-# `views`, `export` and `verify` are about the run that `search` made, in this call or in one before (its record in OUT_DIR).
-every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify contenders cudnn_independent
-  profile"
-# Longer than eight minutes allow, by name only: gate_trials, every_shape.
+# `views`, `export`, `verify` and `pytorch` are about the run that `search` made, in this call or in one before (its record in
+# OUT_DIR). `pytorch` asks for a Python that has PyTorch: $PYTHON, or else python3.
+every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify pytorch contenders
+  cudnn_independent profile"
+# By name only; the first two take longer than eight minutes allow.
+by_name="gate_trials every_shape judgements_alone"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
-steps=${*:-$every}
+named=$* steps=${*:-$every}
+for step in $steps; do
+  for known in $every $by_name; do [ "$step" != "$known" ] || continue 2; done
+  echo "run.sh: no step is called $step; there are:" $every $by_name >&2
+  exit 2
+done
 if [ -n "${CULTIVAR_BUILD:-}" ]; then
   bin=$(cd "$CULTIVAR_BUILD" && pwd)/bin source=$(cd "$here/../.." && pwd)
 else
@@ -22,7 +29,9 @@ if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/
 fi
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/cultivar-gpu-XXXXXX")
+work=$(mktemp -d "${TMPDIR:-/tmp}/cultivar-gpu-XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 run=$work/run best=$work/best
 attention=$source/configs/tasks/attention_forward
 began=$(date +%s)
@@ -33,6 +42,10 @@ echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo abs
 
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
 failed=0
+cannot() {  # step, why: one that was asked for by name has failed
+  tell "$1" - - "$2"
+  [ -z "$named" ] || failed=1
+}
 # How busy the card is meanwhile: the share of time in which a kernel ran, as the driver counts it.
 watch_card() {
   watcher=
@@ -53,7 +66,7 @@ timed() {  # name, limit in seconds, command...: output to the log
   name=$1 limit=$2
   shift 2
   if [ $(($(date +%s) - began)) -gt ${CULTIVAR_GPU_SECONDS:-450} ]; then
-    tell "$name" - - "left out: the 8 minutes are over"
+    cannot "$name" "left out: the 8 minutes are over"
     return 0
   fi
   begin=$(date +%s)
@@ -61,10 +74,13 @@ timed() {  # name, limit in seconds, command...: output to the log
   watch_card "$work/$name.card"
   timeout -k 10 "$limit" "$@" >"$work/$name.log" 2>&1
   code=$?
+  # A suite that found nothing to run on ends well all the same, and says so.
+  if [ $code -eq 0 ] && grep -aq 'Test suite .* is skipped because precondition failed' "$work/$name.log"; then code=77; fi
+  words=$(last "$name" $code)  # of the step alone: what the card did meanwhile comes below it
   unwatch_card "$work/$name.card" >>"$work/$name.log"
   cat "$work/$name.log" >>"$out/logs.txt"
-  [ $code -eq 0 ] || failed=1
-  tell "$name" $code $(($(date +%s) - begin)) "$(last "$name" $code)"
+  if [ $code -ne 0 ] && { [ $code -ne 77 ] || [ -n "$named" ]; }; then failed=1; fi
+  tell "$name" $code $(($(date +%s) - begin)) "$words"
 }
 # What the table says of a step: a figure when it went well, else what went wrong.
 last() {
@@ -79,12 +95,14 @@ last() {
     search) pattern='^  best +#|failed:|without a kernel|cultivar run:' ;;
     show) pattern='FLOPS' ;;
     export) pattern='is exported|cultivar export:' ;;
-    verify_build) pattern='Built target verify|[Ee]rror' ;;
+    verify_build) pattern='Built target|[Ee]rror' ;;
     replay) pattern='agree|differ' ;;
     verify) pattern='verified|FAILED|verify:' ;;
+    pytorch) pattern='^(passed|FAILED|skipped):' ;;
   esac
+  if [ "$2" -eq 77 ]; then pattern='precondition failed|^skipped:'; fi
   found=$(grep -aE "$pattern" "$work/$1.log" | tail -n 1)
-  echo "${found:-$(tail -n 1 "$work/$1.log")}" | tr -s ' \t' ' ' | cut -c1-150
+  echo "${found:-$(tail -n 1 "$work/$1.log")}" | sed 's/.*precondition failed: /skipped: /' | tr -s ' \t' ' ' | cut -c1-150
 }
 
 # Contenders find their vendors' libraries by name; where those lie elsewhere than toolkits usually do, they are found so.
@@ -98,12 +116,24 @@ find_vendors() {
   done
 }
 suite() {  # step, limit, the suite of tests-gpu: where this build has it
-  if ! "$bin/tests-gpu" --list_content 2>&1 | grep -q "^$3"; then
-    tell "$1" - - "this build has no suite $3"
+  if [ ! -x "$bin/tests-gpu" ]; then
+    tell "$1" - - "there is no $bin/tests-gpu"
+    failed=1
     return 0
   fi
-  timed "$1" "$2" env "LD_LIBRARY_PATH=$vendors${LD_LIBRARY_PATH:-}" "$bin/tests-gpu" --run_test="$3" --log_level=message \
+  if ! "$bin/tests-gpu" --list_content 2>&1 | grep -q "^$3"; then
+    cannot "$1" "this build has no suite $3"
+    return 0
+  fi
+  timed "$1" "$2" env "LD_LIBRARY_PATH=$vendors${LD_LIBRARY_PATH:-}" "$bin/tests-gpu" --run_test="$3" --log_level=test_suite \
     --color_output=no
+}
+
+built() {  # the export's project, once
+  [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
+  [ ! -x "$best/build/verify" ] || return 0
+  command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
+  timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build' --parallel 8"
 }
 
 for step in $steps; do
@@ -123,7 +153,7 @@ for step in $steps; do
         timed cudnn_independent 90 env "LD_LIBRARY_PATH=$vendors${LD_LIBRARY_PATH:-}" \
           "$bin/bench-cudnn-independent" "$attention" avo_mha 50
       else
-        tell cudnn_independent - - "this build has no bench-cudnn-independent"
+        cannot cudnn_independent "this build has no bench-cudnn-independent"
       fi
       ;;
     judgements)
@@ -162,36 +192,34 @@ for step in $steps; do
       [ ! -d "$best" ] || (cd "$work" && tar czf "$out/best.tar.gz" best)
       ;;
     verify)
-      [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
-      command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
-      timed verify_build 100 sh -c "cmake -S '$best' -B '$best/build' && cmake --build '$best/build'"
+      built
       timed verify 60 "$best/build/verify" --quick
       ;;
-    *)
-      echo "run.sh: no step is called $step; there are: $every" >&2
-      exit 2
+    pytorch)
+      built
+      timed pytorch 120 "${PYTHON:-python3}" "$best"/pytorch/test_*.py
       ;;
   esac
 done
 
 for name in doctor session misbehaviour sanitizer judgements judgements_alone smoke_failures gate_trials every_avo_mha \
   every_avo_gqa8 every_fa_sweep evaluate search status show lineage replay export \
-  verify contenders cudnn_independent profile; do
+  verify pytorch contenders cudnn_independent profile; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
     session | misbehaviour | sanitizer | judgements*)
-      grep -aE "ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS|card: " "$work/$name.log" ;;
+      grep -aE "precondition failed|ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS|card: " "$work/$name.log" ;;
     gate_trials | every_*) cat "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
     cudnn_independent | profile) cat "$work/$name.log" ;;
     smoke_failures) tail -n 2 "$work/$name.log" ;;
     search) tail -n 40 "$work/$name.log" ;;
+    pytorch) grep -aE '^(FAILED|PyTorch|passed|skipped)|RMS|stream|graph|compile|refuses' "$work/$name.log" | tail -n 40 ;;
     show) head -n 30 "$work/$name.log" ;;
     *) tail -n 25 "$work/$name.log" ;;
   esac | cut -c1-220
 done
 echo "--- step, exit code, seconds, what it says"
 cat "$out/table.txt"
-rm -rf "$work"
 exit $failed

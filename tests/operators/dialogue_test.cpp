@@ -3,7 +3,10 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
+#include "support/contains.hpp"
+
 using namespace cultivar;
+using cultivar::testing::contains;
 
 namespace {
 
@@ -46,10 +49,6 @@ struct Talk {
 
 std::string block(const std::string& from, const std::string& to) {
   return "<<<<<<< SEARCH\n" + from + "\n=======\n" + to + "\n>>>>>>> REPLACE\n";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -136,7 +135,8 @@ BOOST_AUTO_TEST_CASE(a_space_beyond_all_measure_is_never_proposed) {
 BOOST_AUTO_TEST_CASE(a_repair_follows_only_a_critique_that_quotes_the_evidence) {
   brief.op = "critique_repair";
   (void)after("It is broken. EVIDENCE: trust me on this");
-  BOOST_TEST(contains(said(), "None of your EVIDENCE lines"), said());
+  BOOST_TEST(contains(said(), "does not stand in the evidence"), said());
+  BOOST_TEST(contains(said(), "\n- trust me on this\n"), said());
   (void)after("EVIDENCE: \"stage `compile`: error C2\"\nCAUSE: a missing semicolon");
   BOOST_TEST(contains(said(), "Now make the repair"), said());
   BOOST_TEST(contains(said(), "<<<<<<< SEARCH"), said());
@@ -151,6 +151,29 @@ BOOST_AUTO_TEST_CASE(a_quote_from_the_source_is_no_evidence) {
   BOOST_TEST(!unfounded("EVIDENCE: kernel text line", request).empty());
   BOOST_TEST(!unfounded("EVIDENCE: us", request).empty());
   BOOST_TEST(contains(unfounded("no quote", request), "cites no evidence"));
+}
+
+BOOST_AUTO_TEST_CASE(one_quotation_that_stands_does_not_carry_others_that_do_not) {
+  const std::string request =
+      "<evidence>\nRefused at stage `compile`\n| B1_S64 | 12 us | 40 % |\nline 7: wait\n</evidence>";
+  const std::string row = "EVIDENCE: | B1_S64 | 12 us | 40 % |\n";
+  BOOST_TEST(unfounded(row + "EVIDENCE: line 7: wait", request).empty());
+  const std::string refusal = unfounded(row + "EVIDENCE: line 8: 93 % of samples, barrier", request);
+  BOOST_TEST(contains(refusal, "\n- line 8: 93 % of samples, barrier\n"), refusal);
+  BOOST_TEST(!contains(refusal, "B1_S64"), refusal);
+}
+
+// As models quote that mean well.
+BOOST_AUTO_TEST_CASE(dots_within_a_quotation_and_words_around_one_are_fine) {
+  const std::string request =
+      "<evidence>\nRefused at stage `compile`\n| B1_S64 | 12 us | 40 % |\nline 7: wait\n</evidence>";
+  for (const char* quote :
+       {"| B1_S64 | ... | 40 % |", "the stage, `compile`, and `| B1_S64 | 12 us` at \"line 7\"",
+        "| B1_S64 |\xE2\x80\xA6", "Refused at stage \"compile\" (so nothing was timed)"})
+    BOOST_TEST(unfounded(std::string("EVIDENCE: ") + quote, request).empty(), quote);
+  for (const char* quote : {"| B1_S64 | ... | 90 % |", "`compile` and `line 9`", "...", "``", "` `",
+                            "| B1_S64 | is slow", "so nothing was timed (`64`)"})
+    BOOST_TEST(!unfounded(std::string("EVIDENCE: ") + quote, request).empty(), quote);
 }
 
 BOOST_AUTO_TEST_CASE(the_same_answers_lead_to_the_same_end) {

@@ -89,7 +89,27 @@ class MemoryLog : public ExchangeLog {
                                              rows[i].sent.model, *rows[i].answer, rows[i].usd}};
     return std::optional<ArrivedAnswer>();
   }
+  static Spent counted(const SentRequest& sent) {
+    Spent one;
+    one.calls = one.failed = 1;
+    one.usage = sent.reserved;
+    one.usd = one.uncertain_usd = sent.reserved_usd;
+    return one;
+  }
+  Expected<std::vector<UnendedExchange>> unended(const std::string& call, const std::string& hash,
+                                                 const std::string& model) override {
+    std::vector<UnendedExchange> found;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (!rows[i].answer && !rows[i].error && rows[i].sent.request.call == call &&
+          rows[i].sent.request_hash == hash && rows[i].sent.model == model)
+        found.push_back({static_cast<ExchangeId>(i + 1), counted(rows[i].sent)});
+    return found;
+  }
   Expected<ExchangeId> sent(const SentRequest& sent) override {
+    if (sent.goes_on != 0) {
+      rows[static_cast<std::size_t>(sent.goes_on - 1)].sent = sent;
+      return sent.goes_on;
+    }
     rows.push_back({sent, {}, {}, 0.0});
     return static_cast<ExchangeId>(rows.size());
   }
@@ -105,7 +125,10 @@ class MemoryLog : public ExchangeLog {
     return {};
   }
   Expected<std::map<std::pair<std::string, std::string>, Spent>> spent() override {
-    return std::map<std::pair<std::string, std::string>, Spent>();
+    std::map<std::pair<std::string, std::string>, Spent> sums;  // of those that have no end
+    for (const Row& row : rows)
+      if (!row.answer && !row.error) sums[{row.sent.op, row.sent.model}] += counted(row.sent);
+    return sums;
   }
 };
 

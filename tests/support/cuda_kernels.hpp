@@ -133,8 +133,4 @@ inline Cubin cubin_of(const Binary& binary, const std::vector<std::string>& orde
   return *std::move(cubin);
 }
 
-inline bool has(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
-}
-
 }  // namespace cultivar::cuda_test

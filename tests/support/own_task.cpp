@@ -34,16 +34,16 @@ checks:
     - {R: 2, C: 3}
 workload_sets:
   small:
-    about: "a few milliseconds"
+    about: "tens of milliseconds"
     dtype: f32
     workloads:
-      - {R: 16384, C: 1024}
-      - {R: 9001, C: 1777}
+      - {R: 6400, C: 1024}
+      - {R: 3701, C: 1777}
   unseen:
     about: "what the search never sees"
     dtype: f32
     workloads:
-      - {R: 3333, C: 1111}
+      - {R: 12345, C: 555}
 )yaml";
 
 constexpr const char* reference = R"(#include "cultivar_reference.hpp"
@@ -81,9 +81,9 @@ launch:
 
 extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
   for (int r = 0; r < R; ++r, x += C, y += C) {
-    double sum = 0.0;
-    for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
-    const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
+    float norm = 0.0f;
+    for (int c = 0; c < C; ++c) norm = std::hypot(norm, x[c]);
+    const float scale = float(1.0 / std::sqrt(double(norm) * norm / C + double(eps)));
     for (int c = 0; c < C; ++c) y[c] = x[c] * scale;
   }
 }
@@ -93,7 +93,7 @@ constexpr const char* blocked = R"(/*--- cultivar
 name: rms_norm_blocked
 task: rms_norm
 target: cpu
-about: "Several sums at once, rows dealt out to threads."
+about: "Several norms at once, rows dealt out to threads."
 requires: "dtype == f32"
 tunables:
   LANES: {values: [1, 2, 4, 8, 16, 32, 64], default: 2}
@@ -113,18 +113,29 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps, int 
     for (int r = first; r < R && r < first + ROWS; ++r) {
       const float* in = x + long(r) * C;
       float* out = y + long(r) * C;
-      float sums[LANES] = {};
+      float norms[LANES] = {};
       int c = 0;
       for (; c + LANES <= C; c += LANES)
-        for (int l = 0; l < LANES; ++l) sums[l] += in[c + l] * in[c + l];
+        for (int l = 0; l < LANES; ++l) norms[l] = std::hypot(norms[l], in[c + l]);
       double sum = 0.0;
-      for (int l = 0; l < LANES; ++l) sum += double(sums[l]);
+      for (int l = 0; l < LANES; ++l) sum += double(norms[l]) * double(norms[l]);
       for (; c < C; ++c) sum += double(in[c]) * double(in[c]);
       const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
       for (int i = 0; i < C; ++i) out[i] = in[i] * scale;
     }
 }
 )";
+
+void set_workloads(const std::filesystem::path& task, const std::string& set, const std::string& lines) {
+  std::string text = read_text(task);
+  const std::string head = "    workloads:\n", item = "      - ";
+  const std::size_t begin = text.find(head, text.find("\n  " + set + ":\n")) + head.size();
+  std::size_t end = begin;
+  while (text.compare(end, item.size(), item) == 0) end = text.find('\n', end) + 1;
+  if (begin < head.size() || end == begin)
+    throw std::runtime_error("no workloads '" + set + "' in " + task.string());
+  write_text(task, text.replace(begin, end - begin, lines));
+}
 
 }  // namespace
 
@@ -144,9 +155,9 @@ launch:
 extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps) {
   for (int r = 0; r < R; ++r, x += C, y += C)
     for (int first = 0; first < C; first += 128) {
-      double sum = first * 1e-300;
-      for (int c = 0; c < C; ++c) sum += double(x[c]) * double(x[c]);
-      const float scale = float(1.0 / std::sqrt(sum / C + double(eps)));
+      float norm = float(first) * 1e-30f;
+      for (int c = 0; c < C; ++c) norm = std::hypot(norm, x[c]);
+      const float scale = float(1.0 / std::sqrt(double(norm) * norm / C + double(eps)));
       for (int c = first; c < C && c < first + 128; ++c) y[c] = x[c] * scale;
     }
 }
@@ -164,6 +175,16 @@ void write_own_task(const std::filesystem::path& folder, const std::string& budg
                  "\n"
                  "evaluation: {screening_samples: 5, max_samples: 8, max_seconds: 1s}\n"
                  "gate: {max_device_seconds: 1s}\n");
+}
+
+void set_own_workloads(const std::filesystem::path& folder, const std::string& lines) {
+  set_workloads(folder / "rms_norm" / "task.yaml", "small", lines);
+}
+
+void copy_task(const std::string& name, const std::filesystem::path& folder, const std::string& lines) {
+  std::filesystem::copy(std::filesystem::path(CULTIVAR_SOURCE_DIR) / "configs/tasks" / name, folder,
+                        std::filesystem::copy_options::recursive);
+  set_workloads(folder / "task.yaml", "cpu_quick", lines);
 }
 
 std::vector<std::string> cultivar_command(std::vector<std::string> arguments) {

@@ -1,5 +1,8 @@
 // A user's own task, written as a user would write it: rms_norm, with a plain seed and one with knobs, small
-// enough to be searched in seconds. And the built program, called as a user calls it.
+// enough to be searched in seconds; and tasks of ours with other workloads. And the built program, called as
+// a user calls it. Kernels are given enough to do for machines whose handshakes are slow: what takes fewer
+// than shortest_in_handshakes is not timed. It is much to compute, by std::hypot, of little data, since most
+// of a test's time goes into the making of inputs.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +19,14 @@ namespace cultivar::testing {
 // wall: 2m}".
 void write_own_task(const std::filesystem::path& folder, const std::string& budget);
 
-// A seed for it that makes the sum anew for every 128 columns: so slow that no noise hides what is better.
+// Makes its workloads these, one a line as in "      - {R: 2048, C: 1024}\n".
+void set_own_workloads(const std::filesystem::path& folder, const std::string& lines);
+
+// A seed for it that makes the norm anew for every 128 columns: so slow that no noise hides what is better.
 extern const char* const slow_rms_norm;
+
+// Copies the task of this name from configs/tasks to `folder`, with these as the workloads of cpu_quick.
+void copy_task(const std::string& name, const std::filesystem::path& folder, const std::string& lines);
 
 // Runs the built program in `folder`.
 CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::string> arguments,

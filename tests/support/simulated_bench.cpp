@@ -99,6 +99,7 @@ tl::expected<Compiled, Evaluation> SimulatedBench::compile(const Variant& varian
 Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, const Watch& watch) {
   ++evaluations;
   most_samples = request.sampling.max_samples;
+  most_seconds = request.sampling.max_seconds;
   const std::string& source = request.variant.variant.source;
   work(source, watch);
   if (watch.over()) return failure("interrupted", "interrupted");
@@ -118,8 +119,11 @@ Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, co
     result.q3_us = result.median_us * 1.1;
     result.value = evaluation.fitness;
     result.unit = unit();
-    for (const auto& [name, contender] : request.contenders)
-      result.ratios[name] = evaluation.fitness / speed_of(contender.variant.source);
+    for (const auto& [name, contender] : request.contenders) {
+      const double ratio = evaluation.fitness / speed_of(contender.variant.source);
+      result.ratios[name] = ratio;
+      if (!says(source, "no intervals")) result.ratio_intervals[name] = {0.98 * ratio, 1.02 * ratio};
+    }
     evaluation.workloads.push_back(std::move(result));
   }
   return evaluation;

@@ -48,7 +48,8 @@ class SimulatedBench : public Bench {
   std::vector<Kernel> known;  // "1": a seed of SPEED 10; "2": the best, of SPEED 20
   std::vector<std::pair<std::string, std::string>> submitted;  // source, note
   std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
-  std::atomic<int> most_samples{0};  // that the last evaluation could take
+  std::atomic<int> most_samples{0};        // that the last evaluation could take
+  std::atomic<double> most_seconds = 0.0;  // of timing, in the last request
 
  private:
   void work(const std::string& source, const Watch&);

@@ -32,7 +32,8 @@ double true_fitness(const Variant& variant) {
   if (number(variant, "BLOCK") == 0) return 1.0;
   const double block = std::log2(static_cast<double>(number(variant, "BLOCK"))) - 6.5;
   const double unroll = std::log2(static_cast<double>(number(variant, "UNROLL"))) - 2.0;
-  const double scale = variant.manifest.name.find("fast") != std::string::npos ? 1.5 : 1.0;
+  const auto named = [&](const char* part) { return variant.manifest.name.find(part) != std::string::npos; };
+  const double scale = named("fastest") ? 1.6 : named("fast") ? 1.5 : 1.0;
   return scale * 10.0 * std::exp(-0.08 * block * block - 0.15 * unroll * unroll) *
          (word(variant, "LAYOUT") == "packed" ? 1.2 : 1.0) *
          (1.0 + 0.1 * std::log2(static_cast<double>(number(variant, "THREADS"))));
@@ -53,11 +54,14 @@ Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
 }
 
 tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& variant,
-                                                               const std::vector<Workload>&, Breadth) {
+                                                               const std::vector<Workload>&,
+                                                               Breadth breadth) {
   sleep(simulation_.compile_s);
   if (interrupted_) return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
   if (number(variant, "UNROLL") == 16)
     return tl::make_unexpected(rejection(Stage::compile, "error: too much unrolling", "line 3: error"));
+  if (simulation_.narrow && breadth == Breadth::everything && number(variant, "UNROLL") == 4)
+    return tl::make_unexpected(rejection(Stage::screen, "spills where D is 256", ""));
   Compiled compiled;
   compiled.variant = variant;
   Binary binary;
@@ -77,6 +81,11 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   const Variant& variant = request.variant.variant;
   if (simulation_.on_evaluate) simulation_.on_evaluate(variant);
   if (simulation_.evaluate_instead) return simulation_.evaluate_instead(variant);
+  if (simulation_.is_late && simulation_.is_late(variant, request.stop_after)) {
+    Evaluation late = rejection(Stage::smoke, "timed out on tiny", "");
+    late.late = true;
+    return late;
+  }
   note("measuring");
   sleep(simulation_.evaluate_s);
   if (interrupted_) return failure("interrupted", "interrupted");
@@ -93,7 +102,8 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   evaluation.verdict = Evaluation::Verdict::measured;
   evaluation.stage = request.stop_after;
   evaluation.unit = "GB/s";
-  evaluation.fitness = true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
+  evaluation.fitness =
+      simulation_.pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
   for (const Workload& workload : request.workloads) {
     WorkloadResult result;
     result.workload = workload.name;

@@ -195,7 +195,7 @@ tl::expected<void, Fault> CellProcess::await(std::uint32_t number, Clock::time_p
 Fault CellProcess::timed_out() {
   process_.kill();
   process_.wait(deadline_in(5.0));
-  if (!loaded_) return fault(Fault::Kind::launch_failed, "the cell did not start in time");
+  if (!loaded_) return fault(Fault::Kind::timed_out, "the cell did not start in time");
   return fault(Fault::Kind::timed_out, "it did not finish before the deadline and was killed");
 }
 

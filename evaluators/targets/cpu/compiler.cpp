@@ -86,8 +86,9 @@ std::string bytes_in_words(std::size_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics) {
-  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics)});
+tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
+                                    bool late = false) {
+  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics), late});
 }
 
 std::string cannot_write(const fs::path& cache, const Error& why) {
@@ -182,7 +183,8 @@ struct CpuCompiler::State {
       return fail(
           Stage::compile, fmt::format("the compiler did not finish within {:g} s", deadline_s),
           "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.\n" +
-              log);
+              log,
+          true);
     const ExitStatus status = *child->poll();
     if (status.success()) return {};
     if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||

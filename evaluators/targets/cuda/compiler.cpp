@@ -24,15 +24,16 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
 // What passed an older screen is looked at again: raise this whenever the screen refuses more.
-constexpr int screen_version = 5;
+constexpr int screen_version = 6;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
   return flags;
 }
 
-tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics) {
-  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics)});
+tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
+                                    bool late = false) {
+  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics), late});
 }
 
 // The program of this build that calls NVRTC.
@@ -150,7 +151,7 @@ struct CudaCompiler::State {
     if (!child->wait_or_kill(deadline_in(deadline_s)))
       return fail(
           Stage::compile, fmt::format("NVRTC did not finish within {:g} s", deadline_s),
-          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.");
+          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.", true);
     const ExitStatus status = *child->poll();
     Output output;
     output.log = read_file(folder.out() / "variant.log").value_or("");
@@ -164,6 +165,16 @@ struct CudaCompiler::State {
     if (status.code == 1) {
       if (auto verdict = screen_errors(output.log); !verdict.passed())
         return fail(Stage::screen, verdict.reason, cut(verdict.diagnostics, kept_log_bytes));
+      if (const std::string name = colliding_macro(output.log, macros); !name.empty())
+        return fail(
+            Stage::compile,
+            fmt::format("the macro {} collides with a name in NVRTC's headers: {}", name,
+                        first_error(output.log)),
+            fmt::format(
+                "Tunables and what `specialize` lists are macros, in the toolkit's headers as well. "
+                "Give the tunable {0} another name, or take the dimension {0} out of `specialize` and "
+                "pass it as an argument.\n{1}",
+                name, repair_words(output.log, output.ptx, kept_log_bytes)));
       return fail(Stage::compile, first_error(output.log),
                   repair_words(output.log, output.ptx, kept_log_bytes));
     }

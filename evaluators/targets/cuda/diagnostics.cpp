@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
-#include <vector>
 
 namespace cultivar {
 namespace {
@@ -58,6 +58,20 @@ std::string source_place(const std::vector<std::string_view>& ptx, std::size_t l
   return {};
 }
 
+// NVRTC's own header or one with a folder: a variant's files have plain names.
+bool of_toolkit(std::string_view file) {
+  return file.starts_with("__nv_") || contains(file, "/");
+}
+
+bool uses_name(std::string_view line, std::string_view name) {
+  const auto part = [&](std::size_t at) {
+    return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 || line[at] == '_');
+  };
+  for (std::size_t at = line.find(name); at != line.npos; at = line.find(name, at + 1))
+    if (!(at > 0 && part(at - 1)) && !part(at + name.size())) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string first_error(std::string_view log) {
@@ -67,6 +81,18 @@ std::string first_error(std::string_view log) {
         contains(line, "catastrophic"))
       return std::string(line);
   return lines.empty() ? "NVRTC gave no reason" : std::string(lines.front());
+}
+
+std::string colliding_macro(std::string_view log, const std::vector<std::string>& macros) {
+  const auto lines = lines_of(log);
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const std::size_t error = lines[i].find("error: ");
+    if (error == std::string_view::npos) continue;
+    if (!of_toolkit(lines[i].substr(0, std::min(lines[i].find('('), error)))) return {};
+    for (const std::string& macro : macros)
+      if (const auto name = macro.substr(0, macro.find('=')); uses_name(lines[i + 1], name)) return name;
+  }
+  return {};
 }
 
 std::string repair_words(std::string_view log, std::string_view ptx, std::size_t most_bytes) {

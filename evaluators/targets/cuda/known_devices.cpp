@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace cultivar {
 
@@ -35,6 +36,24 @@ const KnownDevice* known_device(std::string_view name) {
 
 std::string architecture_of(int compute_capability) {
   return fmt::format("sm_{}{}", compute_capability, compute_capability >= 90 ? "a" : "");
+}
+
+std::string trouble_with_architecture(std::string_view name) {
+  const std::string_view number = name.substr(std::min<std::size_t>(3, name.size()));
+  int capability = 0;
+  const auto [end, trouble] = std::from_chars(number.data(), number.data() + number.size(), capability);
+  const std::string_view suffix(end, static_cast<std::size_t>(name.data() + name.size() - end));
+  const bool written = name.starts_with("sm_") && trouble == std::errc() && capability > 0 &&
+                       capability < 1000 && number.front() != '0' &&
+                       (suffix.empty() || suffix == "a" || suffix == "f");
+  if (!written) return fmt::format("'{}' is no architecture: write it as in sm_90a", name);
+  if (capability < 80)
+    return fmt::format("'{}' is too old: cards of compute capability 8.0 (sm_80) and up are served", name);
+  const int least = suffix == "a" ? 90 : suffix == "f" ? 100 : 0;
+  if (capability < least)
+    return fmt::format("'{}' does not exist: the suffix {} begins with sm_{}; write sm_{}", name, suffix,
+                       least, capability);
+  return {};
 }
 
 }  // namespace cultivar

@@ -23,5 +23,8 @@ const KnownDevice* known_device(std::string_view name);
 // The architecture that compiles everything a card of this compute capability can do: 90 -> "sm_90a", 80 ->
 // "sm_80". From 9.0 on machine code of the family's own instructions (wgmma, tcgen05) needs the `a`.
 std::string architecture_of(int compute_capability);
+// Nothing when this is how an architecture that Cultivar serves (8.0 and up) is written, whether or not there
+// is one; else what is wrong, with an example.
+std::string trouble_with_architecture(std::string_view name);
 
 }  // namespace cultivar

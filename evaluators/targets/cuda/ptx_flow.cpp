@@ -1,7 +1,9 @@
 // Which variables the code may write, told from the PTX. The rule is narrow, so that nobody can launder an
 // address: it may be copied, moved by adding what is no such address, chosen between, and end as the address
 // of a load. Whatever else takes it - a store, an atomic, a call, a comparison, a shift, an unknown
-// instruction - counts as a write. Without regard to order, so control flow makes no difference.
+// instruction - counts as a write. Without regard to order, so control flow makes no difference. An address
+// in constant memory that is no variable's (cvta.const of a number) could be any variable's, and counts as
+// one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +18,8 @@ namespace {
 
 using Names = std::set<std::string_view>;
 using Kind = PtxToken::Kind;
+
+constexpr std::string_view constant_memory = "constant memory";
 
 // `name` or `name + 4`, the second within brackets when `address`; empty: anything else.
 std::string_view plain(PtxTokens operand, bool address) {
@@ -59,18 +63,7 @@ class Flow {
  public:
   Flow(const Ptx& ptx, const Names& variables) : ptx_(ptx) {
     for (const std::string_view v : variables) variables_[v] = {v};
-    std::vector<const PtxStatement*> body;
-    for (const PtxStatement& s : ptx.statements) {
-      if (!s.directive()) {
-        body.push_back(&s);
-      } else if (s.function_head()) {  // registers are a function's own
-        settle(body);
-        body.clear();
-      } else {
-        declare(s);
-      }
-    }
-    settle(body);
+    ptx.walk([this](const auto& body) { settle(body); }, [this](const PtxStatement& s) { declare(s); });
   }
 
   const std::map<std::string_view, std::string>& written() const { return written_; }
@@ -132,6 +125,14 @@ class Flow {
   }
 
   void judge(const Holds& holds, const PtxStatement& s) {
+    const PtxTokens modifiers = s.modifiers();
+    const auto is = [&](std::string_view what) {
+      return std::any_of(modifiers.begin(), modifiers.end(), [&](const PtxToken& m) { return m.is(what); });
+    };
+    if (s.opcode() == "cvta" && is(".const") && !is(".to"))
+      if (const auto operands = s.operands(); operands.size() < 2 || held(holds, operands[1]).empty())
+        written_.try_emplace(constant_memory, fmt::format("{}'{}' of what is no variable's address",
+                                                          ptx_.place_of(s), s.spelled_opcode()));
     if (const auto guard = holds.find(s.predicate); guard != holds.end()) escape(guard->second, s);
     if (held(holds, s.tokens).empty()) return;
     const auto operands = s.operands();
@@ -153,12 +154,9 @@ class Flow {
   }
 
   void escape(const Names& variables, const PtxStatement& s) {
-    const std::string_view file = ptx_.file_of(s);
-    const std::string line = s.line == 0 || file.empty() ? ""
-                             : file == "variant.cu"      ? fmt::format("line {}: ", s.line)
-                                                         : fmt::format("{}:{}: ", file, s.line);
     for (const std::string_view v : variables)
-      written_.try_emplace(v, fmt::format("{}its address goes into '{}'", line, s.spelled_opcode()));
+      written_.try_emplace(v,
+                           fmt::format("{}its address goes into '{}'", ptx_.place_of(s), s.spelled_opcode()));
   }
 
   const Ptx& ptx_;
@@ -174,7 +172,6 @@ std::vector<WritableVariable> writable_variables(const Cubin& cubin, std::string
   for (const CubinVariable& v : cubin.globals) variables.insert(v.name);
   for (const CubinVariable& v : cubin.constants) variables.insert(v.name);
   std::vector<WritableVariable> writable;
-  if (variables.empty()) return writable;
   const auto ptx = read_ptx(text);
   if (!ptx) {
     for (const std::string_view v : variables)
@@ -182,6 +179,8 @@ std::vector<WritableVariable> writable_variables(const Cubin& cubin, std::string
     return writable;
   }
   const Flow flow(*ptx, variables);
+  if (const auto why = flow.written().find(constant_memory); why != flow.written().end())
+    writable.push_back({std::string(why->first), why->second});
   for (const std::string_view v : variables) {
     const auto why = flow.written().find(v);
     if (why != flow.written().end())

@@ -293,6 +293,28 @@ std::vector<PtxTokens> PtxStatement::operands() const {
   return result;
 }
 
+std::string Ptx::place_of(const PtxStatement& s) const {
+  const std::string_view file = file_of(s);
+  if (s.line == 0 || file.empty()) return {};
+  return file == "variant.cu" ? fmt::format("line {}: ", s.line) : fmt::format("{}:{}: ", file, s.line);
+}
+
+void Ptx::walk(const std::function<void(const std::vector<const PtxStatement*>&)>& body,
+               const std::function<void(const PtxStatement&)>& directive) const {
+  std::vector<const PtxStatement*> instructions;
+  for (const PtxStatement& s : statements) {
+    if (!s.directive()) {
+      instructions.push_back(&s);
+    } else if (s.function_head()) {
+      body(instructions);
+      instructions.clear();
+    } else if (directive) {
+      directive(s);
+    }
+  }
+  body(instructions);
+}
+
 Expected<Ptx> read_ptx(std::string_view text) {
   Reader reader(text);
   Ptx result;

@@ -3,6 +3,7 @@
 // never passed over.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ struct Ptx {
     const auto found = files.find(s.file);
     return found == files.end() ? std::string_view() : found->second;
   }
+  // "line 4: ", "tile.cuh:4: "; empty: not known.
+  std::string place_of(const PtxStatement& s) const;
+  // In order: the instructions of one function after the other, because registers are a function's own, and
+  // what else is said between them.
+  void walk(const std::function<void(const std::vector<const PtxStatement*>&)>& body,
+            const std::function<void(const PtxStatement&)>& directive = {}) const;
 };
 
 // The result refers to `text`. Error: what ptxas might read otherwise than we do.

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "evaluators/targets/cuda/diagnostics.hpp"
+#include "evaluators/targets/cuda/grid_barrier.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -46,8 +47,9 @@ bool contains(std::string_view text, std::string_view what) {
   return text.find(what) != text.npos;
 }
 
-// "vtable for B" of _ZTV1B.
+// "vtable for B" of _ZTV1B. What is no mangled name may still read as a type's: `g` as __float128.
 std::string readable(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
@@ -80,10 +82,8 @@ bool is_clock(std::string_view name) {
          (name.starts_with("%pm") && name.size() > 3 && name[3] >= '0' && name[3] <= '9');
 }
 
-// What differs from launch to launch, or is the driver's and the debugger's own. Grid-wide synchronisation of
-// cooperative groups finds its barrier by the first two %envreg.
-bool tells_launches_apart(std::string_view name, bool cooperative) {
-  if (name == "%envreg1" || name == "%envreg2") return !cooperative;
+// What differs from launch to launch, or is the driver's and the debugger's own.
+bool tells_launches_apart(std::string_view name) {
   return name == "%gridid" || name == "%current_graph_exec" || name.starts_with("%envreg") ||
          name.starts_with("%devtool") || name.starts_with("%atexit");
 }
@@ -105,13 +105,36 @@ ScreenVerdict screen_registers(const Ptx& ptx, const Manifest& manifest) {
                 "mbarrier.try_wait in a loop, on an object of your own or on "
                 "cuda::device::barrier_native_handle(barrier); cp.async.wait_group for copies; "
                 "__syncthreads() for all threads of a block."};
-      if (tells_launches_apart(t.text, cooperative))
+      if (tells_launches_apart(t.text) && !(cooperative && leads_to_grid_barrier(t.text)))
         return {fmt::format("it reads what tells one launch from another ({})", t.text),
                 "A kernel computes the same in every run: remove what reads %gridid (a counter of launches), "
                 "%envreg and other registers of the driver in inline assembly. Grid-wide synchronisation by "
                 "cooperative groups needs `cooperative: true` in its launch."};
     }
+  if (const std::string where = beyond_grid_barrier(ptx); !where.empty())
+    return {
+        fmt::format("it does more with the driver's memory than to wait at the barrier of a grid ({})",
+                    where),
+        "%envreg1 and %envreg2 are for this_grid().sync() of cooperative groups alone, in the kernel or in "
+        "functions that are inlined: what lies behind them outlives the launch. State belongs into a "
+        "workspace of the manifest."};
   return {};
+}
+
+bool for_indirect_calls(const PtxStatement& s) {
+  return s.opcode() == ".callprototype" || s.opcode() == ".calltargets";
+}
+
+// `call (result), name, (arguments)`: an address in name's place needs one operand more, the possible targets
+// or their prototype.
+template <typename Known>
+bool names_its_function(const PtxStatement& call, Known known) {
+  const std::vector<PtxTokens> operands = call.operands();
+  const auto list = [&](std::size_t i) {
+    return i < operands.size() && !operands[i].empty() && operands[i].front().is("(");
+  };
+  const std::size_t target = list(0) ? 1 : 0, end = target + 1 + (list(target + 1) ? 1 : 0);
+  return operands.size() == end && operands[target].size() == 1 && known(operands[target].front());
 }
 
 // Code lies in the same memory as all else: who has a function's address could keep something there.
@@ -132,13 +155,24 @@ ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
     if (!functions.contains(launch.kernel))
       return {fmt::format("kernel '{}' is not in the compiler's assembly", launch.kernel),
               "What cannot be looked at does not run: compile it once more."};
-  for (const PtxStatement& s : ptx.statements)
-    if (!s.directive() && s.opcode() != "call")
-      for (const PtxToken& t : s.tokens)
-        if (t.kind == PtxToken::Kind::name && functions.contains(t.text))
-          return {
-              fmt::format("it takes the address of a function ({})", cut(readable(std::string(t.text)), 100)),
-              "Call functions by their names: a pointer to code could be written through."};
+  const auto known = [&](const PtxToken& t) {
+    return t.kind == PtxToken::Kind::name && functions.contains(t.text);
+  };
+  for (const PtxStatement& s : ptx.statements) {
+    const bool call = !s.directive() && s.opcode() == "call";
+    if (for_indirect_calls(s) || (call && !names_its_function(s, known)))
+      return {
+          fmt::format("it calls a function by its address ({}'{}')", ptx.place_of(s), s.spelled_opcode()),
+          "Nobody could look at the code that would run. Call functions by their names: the compiler must "
+          "be able to resolve or inline every call. Instead of a function pointer, a table of functions "
+          "or a virtual function use a template, a lambda or a switch."};
+    if (call || s.function_head()) continue;
+    for (const PtxToken& t : s.tokens)  // in initial values, too
+      if (known(t))
+        return {
+            fmt::format("it takes the address of a function ({})", cut(readable(std::string(t.text)), 100)),
+            "Call functions by their names: a pointer to code could be written through."};
+  }
   return {};
 }
 

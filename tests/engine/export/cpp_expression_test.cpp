@@ -20,17 +20,17 @@ std::string cpp(const std::string& text) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(numbers_become_doubles_and_precedence_is_kept) {
-  BOOST_TEST(cpp("2 * STAGES + 1") == "((2.0 * STAGES) + 1.0)");
-  BOOST_TEST(cpp("a - b - c") == "((a - b) - c)");
-  BOOST_TEST(cpp("(BLOCK_M + 2*N) * D * 2") == "(((BLOCK_M + (2.0 * N)) * D) * 2.0)");
+  BOOST_TEST(cpp("2 * STAGES + 1") == "((2.0 * n_STAGES) + 1.0)");
+  BOOST_TEST(cpp("a - b - c") == "((n_a - n_b) - n_c)");
+  BOOST_TEST(cpp("(BLOCK_M + 2*N) * D * 2") == "(((n_BLOCK_M + (2.0 * n_N)) * n_D) * 2.0)");
 }
 
 BOOST_AUTO_TEST_CASE(what_cpp_spells_differently_is_translated) {
   BOOST_TEST(cpp("-2^2") == "(-std::pow(2.0, 2.0))");
-  BOOST_TEST(cpp("S % 128") == "std::fmod(S, 128.0)");
-  BOOST_TEST(cpp("ceil_div(S_q, TILE)") == "expression::ceil_div(S_q, TILE)");
-  BOOST_TEST(cpp("D == 64 && causal") == "double((double(D == 64.0) != 0.0) && (causal != 0.0))");
-  BOOST_TEST(cpp("a ? b : c + 1") == "((a) != 0.0 ? b : (c + 1.0))");
+  BOOST_TEST(cpp("S % 128") == "std::fmod(n_S, 128.0)");
+  BOOST_TEST(cpp("ceil_div(S_q, TILE)") == "expression::ceil_div(n_S_q, n_TILE)");
+  BOOST_TEST(cpp("D == 64 && causal") == "double((double(n_D == 64.0) != 0.0) && (n_causal != 0.0))");
+  BOOST_TEST(cpp("a ? b : c + 1") == "((n_a) != 0.0 ? n_b : (n_c + 1.0))");
   BOOST_TEST(cpp("1e-3 * 2.5") == "(1e-3 * 2.5)");
 }
 

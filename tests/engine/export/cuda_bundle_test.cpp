@@ -3,9 +3,13 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
 
 #include "engine/export/bundle.hpp"
+#include "evaluators/targets/cuda/launch_rules.hpp"
 #include "support/command.hpp"
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -86,8 +90,104 @@ static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN == 97);
 void call(CUstream stream) { cultivar_export::AttentionForward()({}, stream); }
 )~";
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+// The first workload, by the launcher itself; and by the bundle's library through the C interface, as
+// Cultivar does it (in memory that there is: computed once in prepare) and as PyTorch does (where there is
+// none yet).
+constexpr const char* kThroughTheInterface = R"~(
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <cstdio>
+#include "attention_forward.hpp"
+#include "contender/cultivar_contender.h"
+#include "verify/data.hpp"
+int main(int, char** argv) {
+  const auto& workload = verify_data::workloads.at(0);
+  std::vector<void*> places, none;
+  for (std::size_t i = 0; i < verify_data::tensors.size(); ++i)
+    places.push_back(reinterpret_cast<void*>(0x70000000ULL * (i + 1)));
+  none.resize(places.size());
+  // Where both find it, so that both say the same.
+  void* const workspace = mmap(reinterpret_cast<void*>(0x500000000000), 1 << 20, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (argv[1] == std::string("itself")) {
+    cultivar_export::AttentionForward()(verify_data::bind(workload, places), nullptr, workspace);
+    return 0;
+  }
+  void* const library = dlopen(argv[2], RTLD_NOW);
+  if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 4;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+  };
+  decltype(&cultivar_contender_prepare) prepare;
+  decltype(&cultivar_contender_release) release;
+  decltype(&cultivar_contender_last_error) last_error;
+  decltype(&cultivar_contender_launch) launch;
+  int (*launch_in)(void*, void* const*, void*, void*);
+  find(prepare, "cultivar_contender_prepare");
+  find(release, "cultivar_contender_release");
+  find(last_error, "cultivar_contender_last_error");
+  find(launch, "cultivar_contender_launch");
+  find(launch_in, "cultivar_export_launch");
+  std::vector<cultivar_contender_value> values;
+  for (const auto& number : workload.numbers)
+    if (number.name != std::string("scale")) values.push_back({number.name, number.value});  // it has a default
+  std::vector<std::vector<std::int64_t>> extents, strides;
+  std::vector<cultivar_contender_tensor> tensors;
+  for (const auto& tensor : verify_data::tensors) {
+    auto& extent = extents.emplace_back();
+    for (const char* name : tensor.shape) extent.push_back(std::int64_t(workload.number(name)));
+    auto& stride = strides.emplace_back(extent.size(), 1);
+    for (std::size_t d = extent.size() - 1; d-- > 0;) stride[d] = stride[d + 1] * extent[d + 1];
+  }
+  const bool cultivars = argv[1] == std::string("cultivar");
+  for (std::size_t t = 0; t < extents.size(); ++t)
+    tensors.push_back({verify_data::tensors[t].name, verify_data::tensors[t].output, int(extents[t].size()),
+                       cultivar::name_of(verify_data::tensors[t].dtype).data(), extents[t].data(),
+                       strides[t].data(), cultivars ? places[t] : nullptr});
+  if (argv[1] == std::string("transposed")) std::swap(strides[0][0], strides[0][1]);
+  if (argv[1] == std::string("longer")) extents[1][1] += 1;
+  const cultivar_contender_workload asked{"one", argv[1] == std::string("f32") ? "f32" : "bf16", values.data(),
+                                          tensors.data(), std::uint32_t(values.size()),
+                                          std::uint32_t(tensors.size()), 0, 0};
+  void* handle = nullptr;
+  int code = prepare(&asked, &handle);
+  if (code == 0) {
+    code = cultivars ? launch(handle, places.data(), nullptr) : launch_in(handle, places.data(), workspace, nullptr);
+    if (code == 0) release(handle);
+  }
+  std::fprintf(stderr, "%s", last_error());
+  return code;
+}
+)~";
+
+// Bytes of each argument of each kernel of a seed's plan, for the driver that records.
+std::string argument_sizes(const fs::path& seed) {
+  const Task task = load_task(kSource / "configs/tasks/attention_forward");
+  const Variant variant = load_variant(seed, task);
+  const auto plan =
+      make_plan(variant, task, task.workloads("quick")->workloads.front(), known_device("h100")->facts);
+  BOOST_REQUIRE(plan);
+  std::string text;
+  for (const PlannedKernel& kernel : plan->kernels) {
+    text += kernel.kernel + "=";
+    for (const PlannedArgument& argument : kernel.args)
+      text += std::to_string(argument_bytes(argument)) + ",";
+    text.back() = ';';
+  }
+  return text;
+}
+
+// The launches of recorded calls without their arguments, which hold addresses.
+std::string launches(const std::string& calls) {
+  std::string found;
+  std::istringstream lines(calls);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("launch ")) continue;
+    std::istringstream words(line);
+    std::string word;
+    for (int w = 0; w < 10 && words >> word; ++w) found += word + " ";
+  }
+  return found;
 }
 
 }  // namespace
@@ -102,7 +202,8 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   const auto facts = nlohmann::json::parse(read_text(bundle / "bundle.json"));
   BOOST_TEST(facts["target"] == "cuda");
   BOOST_TEST(facts["architectures"] == nlohmann::json({"sm_90a"}));
-  BOOST_TEST(facts["specialisations"].size() == 2U);
+  BOOST_TEST(facts["specialisations"].size() ==
+             6U);  // of `quick` two; and D 64 and 256, where it was checked
   for (const std::string& name : facts["specialisations"].get<std::vector<std::string>>()) {
     const std::string code = read_text(bundle / "cubin" / (name + ".sm_90a.cubin"));
     const auto cubin = read_cubin(std::as_bytes(std::span(code)));
@@ -127,6 +228,60 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   BOOST_TEST(verified.exit == 1, verified.err);
   BOOST_TEST(contains(verified.out, "WRONG"), verified.out);
   BOOST_TEST(contains(verified.out, "B1_H16_Sq1024_D128_causal_bf16"), verified.out);
+
+  // The shared library asks the driver for what the launcher does.
+  const std::string root = bundle.string();
+  const std::string library =
+      bundle / "build" / ("librun_" + facts["id"].get<std::string>().substr(0, 8) + ".so");
+  BOOST_REQUIRE_MESSAGE(fs::exists(library), library);
+  write_text(run.folder / "through.cpp", kThroughTheInterface);
+  const auto compiled =
+      run_command({"g++", "-std=c++20", "-I" + root, "-I" + root + "/verify",
+                   (run.folder / "through.cpp").string(), root + "/verify/evaluators/task/dtype.cpp",
+                   root + "/build/libattention_forward.a", "-ldl", "-o", (run.folder / "through").string()},
+                  {.folder = run.folder.path(), .environment = {}, .deadline_s = 200.0});
+  BOOST_REQUIRE_MESSAGE(compiled.exit == 0, compiled.err);
+  const std::string sizes = argument_sizes(kSource / "configs/tasks/attention_forward/seeds/cuda_wgmma.cu");
+  std::string calls;
+  const auto through = [&](const std::string& how, std::map<std::string, std::string> environment = {}) {
+    fs::remove(run.folder / "calls");
+    environment["LD_LIBRARY_PATH"] = RECORDING_DRIVER;
+    environment["RECORDED_DRIVER_CALLS"] = run.folder / "calls";
+    environment["RECORDED_DRIVER_ARGUMENTS"] = sizes;
+    const auto result = run_command({(run.folder / "through").string(), how, library},
+                                    {.folder = run.folder.path(), .environment = environment});
+    calls = fs::exists(run.folder / "calls") ? read_text(run.folder / "calls") : "";
+    return result;
+  };
+  BOOST_TEST(through("itself").exit == 0);
+  const std::string itself = calls;
+  BOOST_TEST(contains(itself, "launch attention_forward"), itself);
+  const auto for_pytorch = through("pytorch");
+  BOOST_TEST(for_pytorch.exit == 0, for_pytorch.err);
+  BOOST_TEST(calls == itself);
+  const auto for_cultivar = through("cultivar");
+  BOOST_TEST(for_cultivar.exit == 0, for_cultivar.err);
+  BOOST_TEST(launches(calls) == launches(itself) + launches(itself));  // once in prepare
+
+  for (const auto& [how, code, words] : {std::tuple{"f32", 1, "built for bf16, and this is f32"},
+                                         {"transposed", 2, "q is not contiguous"},
+                                         {"longer", 2, "k has 1025 elements along S_kv, which is 1024"}}) {
+    const auto refused = through(how);
+    BOOST_TEST(refused.exit == code, how);
+    BOOST_TEST(contains(refused.err, words), refused.err);
+    BOOST_TEST(calls.empty());
+  }
+  const auto elsewhere = through("pytorch", {{"RECORDED_DRIVER_CAPABILITY", "8"}});
+  BOOST_TEST(elsewhere.exit == 2);
+  BOOST_TEST(contains(elsewhere.err, "built for sm_90a, and this GPU is sm_80"), elsewhere.err);
+
+  // Its test says why it has nothing to run on; a Python that has PyTorch has no GPU here.
+  const auto tested = run_command({"python3", root + "/pytorch/test_cultivar_attention_forward.py"},
+                                  {.folder = "/", .environment = {}, .deadline_s = 120.0});
+  if (!fs::exists("/dev/nvidiactl")) {
+    BOOST_TEST(tested.exit == 77);
+    BOOST_TEST(contains(tested.out, "skipped: "), tested.out + tested.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an_instruction_is_an_error) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "evaluators/targets/cuda/known_devices.hpp"
@@ -25,19 +26,47 @@ constexpr std::uint64_t tensor_place(std::size_t index) {
   return 0x7000'0000ULL * (index + 1);
 }
 
-// Calls the launcher with tensors at tensor_place().
+// Calls the launcher with tensors at tensor_place(). A second argument: "given", in a workspace of its own;
+// "defaults", without what attention has defaults for; "null", without a tensor; "misplaced", with one that
+// begins at an odd place; "forgotten" and "huge": its size B; "many": softmax's R.
 constexpr const char* kMain = R"(
 #include "launcher.hpp"
 #include "data.hpp"
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 int main(int, char** argv) {
   try {
     cultivar_export::CLASS kernel;
     std::vector<void*> places;
     for (std::size_t i = 0; i < verify_data::tensors.size(); ++i)
       places.push_back(reinterpret_cast<void*>(0x70000000ULL * (i + 1)));
-    kernel(verify_data::bind(verify_data::workloads.at(std::size_t(std::atoi(argv[1]))), places));
+    const std::string how = argv[2] == nullptr ? "" : argv[2];
+    if (how == "null") places.at(1) = nullptr;
+    if (how == "misplaced") places.at(0) = static_cast<char*>(places.at(0)) + 32;
+    auto arguments = verify_data::bind(verify_data::workloads.at(std::size_t(std::atoi(argv[1]))), places);
+    const auto leave_out = [](auto& all) {
+      if constexpr (requires { all.scale.reset(); all.H_kv.reset(); all.S_kv.reset(); })
+        all.scale.reset(), all.H_kv.reset(), all.S_kv.reset();
+    };
+    if (how == "defaults") leave_out(arguments);
+    const auto resize = [](auto& all, long long size) {
+      if constexpr (requires { all.B = 0; }) all.B = size;
+    };
+    const auto lengthen = [](auto& all) {
+      if constexpr (requires { all.R = 0; }) all.R = 20000;
+    };
+    if (how == "many") lengthen(arguments);
+    if (how == "forgotten") resize(arguments, 0);
+    if (how == "huge") resize(arguments, 1LL << 40);
+    if (how != "given") {
+      kernel(arguments);
+      return 0;
+    }
+    const std::size_t bytes = kernel.prepare(arguments);
+    void* const workspace = std::aligned_alloc(256, bytes);
+    std::printf("alloc %llu %zu", (unsigned long long)(workspace), bytes);
+    kernel(arguments, nullptr, workspace);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 3;
@@ -142,7 +171,9 @@ struct Launcher {
     BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
     write_text(folder / "launcher.hpp", *header);
     write_text(folder / "cubins.cpp", cuda_cubin_source(cubins));
-    write_text(folder / "data.hpp", verify_data(input));
+    const auto data = verify_data(input);
+    BOOST_REQUIRE_MESSAGE(data, (data ? "" : data.error().message));
+    write_text(folder / "data.hpp", *data);
     std::string main = kMain;
     main.replace(main.find("CLASS"), 5, pascal_case(task.name));
     write_text(folder / "main.cpp", main);
@@ -172,7 +203,8 @@ struct Launcher {
     std::vector<std::string> allocations, others;
     CommandResult result;
   };
-  Calls calls(std::size_t workload, std::map<std::string, std::string> environment = {}) {
+  Calls calls(std::size_t workload, std::map<std::string, std::string> environment = {},
+              const std::string& in_given_workspace = "") {
     std::map<std::string, std::string> bytes;
     for (const PlannedKernel& kernel : plan(workloads[workload]).kernels) {
       std::vector<std::size_t> each;
@@ -187,9 +219,10 @@ struct Launcher {
     environment["RECORDED_DRIVER_CALLS"] = file.string();
     environment["RECORDED_DRIVER_ARGUMENTS"] = told;
     Calls made_calls;
+    std::vector<std::string> command = {(folder / "main").string(), std::to_string(workload)};
+    if (!in_given_workspace.empty()) command.push_back(in_given_workspace);
     made_calls.result =
-        run_command({(folder / "main").string(), std::to_string(workload)},
-                    {.folder = folder.path(), .environment = environment, .deadline_s = 60.0});
+        run_command(command, {.folder = folder.path(), .environment = environment, .deadline_s = 60.0});
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);)
       (line.starts_with("alloc") ? made_calls.allocations : made_calls.others).push_back(line);
@@ -197,27 +230,28 @@ struct Launcher {
   }
 
   void check_every_workload() {
-    for (std::size_t w = 0; w < workloads.size(); ++w) {
-      BOOST_TEST_INFO_SCOPE(workloads[w].name);
-      const Calls asked = calls(w);
-      BOOST_REQUIRE_MESSAGE(asked.result.exit == 0, asked.result.err);
-      const Plan expected = plan(workloads[w]);
-      std::vector<std::uint64_t> places;
-      std::uint64_t at = 0, total = 0;
-      if (!asked.allocations.empty()) {
-        std::istringstream allocation(asked.allocations.front());
-        std::string word;
-        allocation >> word >> at >> total;
-      }
-      const std::uint64_t begin = at;
-      for (const PlannedBuffer& buffer : expected.buffers)
-        if (buffer.use == PlannedBuffer::Use::workspace) {
-          places.push_back(at);
-          at += (buffer.bytes + 255) / 256 * 256;
-        }
-      BOOST_TEST(at - begin <= total);
-      BOOST_TEST(asked.others == calls_of(expected, places), boost::test_tools::per_element());
+    for (std::size_t w = 0; w < workloads.size(); ++w) check(w, calls(w));
+  }
+
+  void check(std::size_t w, const Calls& asked) {
+    BOOST_TEST_INFO_SCOPE(workloads[w].name);
+    BOOST_REQUIRE_MESSAGE(asked.result.exit == 0, asked.result.err);
+    const Plan expected = plan(workloads[w]);
+    std::vector<std::uint64_t> places;
+    std::uint64_t at = 0, total = 0;
+    if (!asked.allocations.empty()) {
+      std::istringstream allocation(asked.allocations.front());
+      std::string word;
+      allocation >> word >> at >> total;
     }
+    const std::uint64_t begin = at;
+    for (const PlannedBuffer& buffer : expected.buffers)
+      if (buffer.use == PlannedBuffer::Use::workspace) {
+        places.push_back(at);
+        at += (buffer.bytes + 255) / 256 * 256;
+      }
+    BOOST_TEST(at - begin <= total);
+    BOOST_TEST(asked.others == calls_of(expected, places), boost::test_tools::per_element());
   }
 };
 
@@ -236,11 +270,15 @@ tunables:
   WIDE: {values: [16, 32], default: 32}
   DEAL: {values: [blocks, turns], default: turns}
 constraints: ["WIDE <= smem_max"]
-specialize: [dtype]
+specialize: [dtype, wide, columns]
 let:
-  rows: "DEAL == DEAL_turns ? num_sms : R"
+  columns: "C / WIDE"
+  wide: "columns > 128"
+  whole: "DEAL == DEAL_turns ? num_sms : R"  # names that the launcher has, too
+  sizes: "whole"
+  chosen: "R * 3 + 1"
 workspace:
-  odd: {bytes: "R * 3 + 1"}
+  odd: {bytes: chosen}
   ticket: {bytes: 4, zero: true}
   more: {bytes: "compute_capability * 100", zero: true}
 tensor_maps:
@@ -250,13 +288,14 @@ tensor_maps:
   three: {tensor: x, sizes: [4, "C / 4", R], strides: [4, C], box: [4, 2, 1], interleave: 16B}
 launch:
   - kernel: first
-    grid: [rows, 2, 3]
+    grid: [sizes, 2, 3]
     block: [WIDE, 4, 2]
     shared: "smem_max - 1024"
     cooperative: true
     programmatic_dependent: true
     args: [x, one, odd, R, {value: "0.5 / C", type: f64}, {value: "R * 1e6", type: i64}, {value: "-C", type: i16},
-           {value: 3.14159, type: bf16}, {value: "1 / 3", type: f16}, {value: 200, type: u8}, ticket, more]
+           {value: 3.14159, type: bf16}, {value: "1 / 3", type: f16}, {value: 200, type: u8}, ticket, more,
+           {value: "R * 3", type: i16}]
   - kernel: second
     grid: ["round_up(R, 16)", 1, 1]
     block: [128, 1, 1]
@@ -290,7 +329,61 @@ BOOST_AUTO_TEST_CASE(a_plain_kernel_one_with_clusters_and_one_of_two_kernels_ask
 
 BOOST_AUTO_TEST_CASE(every_field_of_a_plan_arrives) {
   Launcher launcher(kEverything, "softmax", {"cpu_quick"});
+  BOOST_TEST(launcher.served.size() == 3U);  // by the lets that are specialised
   launcher.check_every_workload();
+}
+
+BOOST_AUTO_TEST_CASE(in_a_workspace_that_is_given_it_allocates_none_and_asks_for_the_same) {
+  Launcher launcher(kEverything, "softmax", {"cpu_quick"});
+  for (std::size_t w = 0; w < launcher.workloads.size(); ++w) {
+    auto given = launcher.calls(w, {}, "given");
+    BOOST_TEST(given.allocations.empty());
+    given.allocations = {given.result.out};
+    launcher.check(w, given);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_given_has_the_tasks_default_and_a_tensor_that_is_null_is_named) {
+  Launcher launcher(text_of("configs/tasks/attention_forward/seeds/cuda_naive.cu"), "attention_forward",
+                    {"avo_mha"});
+  const std::string header = read_text(launcher.folder / "launcher.hpp");
+  for (const char* member : {"std::int64_t B = 0;", "std::optional<std::int64_t> H_kv = std::nullopt;",
+                             "default: S_q\n", "bool causal = false;",
+                             "std::optional<float> scale = std::nullopt;  // what the logits are multiplied "
+                             "by; default: 1 / sqrt(D)\n"})
+    BOOST_TEST(header.find(member) != std::string::npos, member);
+  for (std::size_t w = 0; w < launcher.workloads.size(); ++w)
+    launcher.check(w, launcher.calls(w, {}, "defaults"));
+  const auto null = launcher.calls(0, {}, "null");
+  BOOST_TEST(null.result.exit == 3);
+  BOOST_TEST(null.result.err == "attention_forward: the tensor k is null\n");
+  BOOST_TEST(null.others.empty());
+  for (const auto& [how, size] : {std::pair("forgotten", "0"), std::pair("huge", "1099511627776")}) {
+    const auto refused = launcher.calls(0, {}, how);
+    BOOST_TEST(refused.result.exit == 3);
+    BOOST_TEST(refused.result.err ==
+               "attention_forward: B is " + std::string(size) + ", and must be from 1 to 2147483647\n");
+    BOOST_TEST(refused.others.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_specialised_stays_apart_however_large_or_odd_its_numbers_are) {
+  for (const char* key : {"1000000 + C / 2048", "C / 3"}) {
+    BOOST_TEST_INFO_SCOPE(key);
+    const std::string source =
+        std::string(
+            "/*--- cultivar\nname: apart\ntask: softmax\ntarget: cuda\nabout: \"for show\"\n"
+            "requires: \"dtype == f32\"\nspecialize: [key]\nlet:\n  key: \"") +
+        key +
+        "\"\nlaunch:\n  - kernel: apart\n    grid: [1, 1, 1]\n    block: [32, 1, 1]\n"
+        "    args: [x, y, R, C]\n---*/\n"
+        "extern \"C\" __global__ void apart(const float*, float*, int, int) {}\n";
+    Launcher launcher(source, "softmax", {"cpu_quick"});
+    std::set<std::string> names;
+    for (const Specialisation& each : launcher.served) names.insert(each.suffix);
+    BOOST_TEST(names.size() == 3U);
+    launcher.check_every_workload();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_refused_in_words) {
@@ -300,6 +393,13 @@ BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_refused_in_words) {
   BOOST_TEST(elsewhere.result.exit == 3);
   BOOST_TEST(elsewhere.result.err.find("built for sm_90a, and this GPU is sm_80") != std::string::npos,
              elsewhere.result.err);
+  const auto many = launcher.calls(0, {}, "many");
+  BOOST_TEST(many.result.exit == 3);
+  BOOST_TEST(
+      many.result.err ==
+      "the argument 'R * 3' of a kernel would be 60000.000000 for these sizes, which its type cannot say\n");
+  const auto misplaced = launcher.calls(0, {}, "misplaced");
+  BOOST_TEST(misplaced.result.err == "softmax: the tensor x must begin at a multiple of 64 bytes\n");
   const auto no_driver = run_command({(launcher.folder / "main").string(), "0"});
   if (!fs::exists("/usr/local/nvidia/lib64/libcuda.so.1") && no_driver.exit != 0)
     BOOST_TEST(no_driver.err.find("libcuda.so.1") != std::string::npos, no_driver.err);

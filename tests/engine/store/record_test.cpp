@@ -10,6 +10,7 @@
 #include "engine/store/journal.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/samples.hpp"
+#include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -121,6 +122,54 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_TEST(record->list(Record::Order::fittest, 2).front().individual.id == 7);
   BOOST_TEST(record->facts().workloads.size() == 2);
   BOOST_TEST(record->facts().unit_of_fitness == "GFLOPS");
+}
+
+BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_ended) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 4);
+  auto journal = Journal::open(folder);
+  BOOST_REQUIRE(journal);
+  const Record& record = journal->record();
+  const auto then = [&](const std::function<void(Step&)>& write) {
+    BOOST_REQUIRE(journal->step(9.0, write));
+    return record.outstanding().value_or(0);
+  };
+  const auto duel = [](IndividualId id, const char* verdict) {
+    return [=](Step& step) { step.duel(id, 4, verdict, 0.01, {}); };
+  };
+  const auto challenge = [](IndividualId id) { return [=](Step& step) { step.challenge(id); }; };
+  BOOST_TEST(!record.outstanding());
+  BOOST_TEST(then(challenge(1)) == 0);
+  BOOST_TEST(then(duel(1, "undecided")) == 0);
+  BOOST_TEST(then(challenge(2)) == 0);
+  BOOST_TEST(then(duel(2, "better")) == 2);
+  BOOST_TEST(record.summary().outstanding->fitness == 2.0);
+  BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").at("id") == 2);
+  BOOST_TEST(then(challenge(2)) == 2);  // its confirmation,
+  BOOST_TEST(then(challenge(2)) == 2);  // and again after trouble
+  BOOST_TEST(then([](Step& step) { step.confirm(2, measured(2)), step.promote(2, 2.0); }) == 0);
+  BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").is_null());
+  BOOST_TEST(then(challenge(3)) == 0);
+  BOOST_TEST(then(duel(3, "better")) == 3);
+  BOOST_TEST(then([](Step& step) { step.expel(3); }) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_best_is_named_while_it_is_confirmed) {
+  const RunFolder folder(path() / "run");
+  auto journal = Journal::create(folder, some_facts());
+  BOOST_REQUIRE(journal);
+  BOOST_REQUIRE(journal->step(1.0, [&](Step& step) {
+    Individual i = proposal(1);
+    step.propose(i, "text", "s");
+    i.fitness = 1.0;
+    step.judge(i, measured(1.0));
+  }));
+  BOOST_TEST(!journal->record().outstanding());
+  BOOST_REQUIRE(journal->step(1.0, [](Step& step) { step.challenge(1); }));
+  BOOST_TEST(journal->record().outstanding().value() == 1);
+  BOOST_CHECK_EXCEPTION(find_individual(journal->record(), "best"), InputError, [](const InputError& error) {
+    return contains(error.what(), "#1 would be, its confirmation is outstanding");
+  });
 }
 
 BOOST_AUTO_TEST_CASE(profiles_are_kept_beside_evaluations_and_the_newest_counts) {

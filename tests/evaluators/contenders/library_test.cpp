@@ -4,10 +4,12 @@
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/targets/cpu/contender_session.hpp"
+#include "support/contains.hpp"
 #include "support/contenders.hpp"
 #include "support/words.hpp"
 
 using namespace cultivar;
+using cultivar::testing::contains;
 using cultivar::testing::TemporaryFolder;
 using cultivar::testing::words;
 
@@ -61,10 +63,6 @@ struct Libraries {
   }
 };
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(library, Libraries)
@@ -78,18 +76,19 @@ BOOST_AUTO_TEST_CASE(a_library_made_from_the_header_alone_says_what_it_is_and_co
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_contender_is_told_by_what_it_lacks) {
-  BOOST_TEST(
-      has(why_not(make("OLD_ABI")), "built with version 0 of cultivar_contender.h, and this is version 1"));
+  BOOST_TEST(contains(why_not(make("OLD_ABI")),
+                      "built with version 0 of cultivar_contender.h, and this is version 1"));
   const std::string without = why_not(make("NO_LAUNCH"));
-  BOOST_TEST(has(without, "does not export cultivar_contender_launch (see"), without);
-  BOOST_TEST(has(why_not(make("OTHER_TASK")), "plain computes the task 'matmul', and this is 'softmax'"));
-  BOOST_TEST(has(why_not(make("OTHER_TARGET")), "plain is for the target 'cuda', and this is 'cpu'"));
+  BOOST_TEST(contains(without, "does not export cultivar_contender_launch (see"), without);
+  BOOST_TEST(
+      contains(why_not(make("OTHER_TASK")), "plain computes the task 'matmul', and this is 'softmax'"));
+  BOOST_TEST(contains(why_not(make("OTHER_TARGET")), "plain is for the target 'cuda', and this is 'cpu'"));
   const std::string libc = why_not("/usr/lib/x86_64-linux-gnu/libm.so.6");
-  BOOST_TEST(has(libc, "it is no contender: it does not export cultivar_contender_describe, "), libc);
+  BOOST_TEST(contains(libc, "it is no contender: it does not export cultivar_contender_describe, "), libc);
   const auto text = folder / "text.so";
   testing::write_text(text, "not a library");
-  BOOST_TEST(has(why_not(text), "text.so: it does not load: "), why_not(text));
-  BOOST_TEST(has(why_not(folder / "none.so"), "none.so: it does not load: "));
+  BOOST_TEST(contains(why_not(text), "text.so: it does not load: "), why_not(text));
+  BOOST_TEST(contains(why_not(folder / "none.so"), "none.so: it does not load: "));
 }
 
 BOOST_AUTO_TEST_CASE(a_workload_that_it_does_not_take_is_no_failure_of_it) {
@@ -105,8 +104,8 @@ BOOST_AUTO_TEST_CASE(its_own_words_tell_why_a_launch_failed) {
 BOOST_AUTO_TEST_CASE(its_outputs_and_buffers_are_looked_at_like_a_variants) {
   BOOST_TEST(run("WRONG") == "wrong");
   BOOST_TEST(run("LEAVES_SOME") == "unwritten");
-  BOOST_TEST(has(run("WRITES_BEHIND"), "guard_overwritten: it wrote"), run("WRITES_BEHIND"));
-  BOOST_TEST(has(run("CHANGES_INPUT"), "input_changed: it changed the input 'x'"), run("CHANGES_INPUT"));
+  BOOST_TEST(contains(run("WRITES_BEHIND"), "guard_overwritten: it wrote"), run("WRITES_BEHIND"));
+  BOOST_TEST(contains(run("CHANGES_INPUT"), "input_changed: it changed the input 'x'"), run("CHANGES_INPUT"));
 }
 
 BOOST_AUTO_TEST_CASE(every_strided_tensor_of_a_task_is_described_to_it) {

@@ -5,10 +5,12 @@
 
 #include "evaluators/profile/profiling.hpp"
 #include "evaluators/targets/cuda/cupti.hpp"
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cuda_test;
+using cultivar::testing::contains;
 
 namespace {
 

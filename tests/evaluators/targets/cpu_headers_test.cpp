@@ -1,15 +1,13 @@
 // A variant with headers on the cpu: compiled, its messages, and what it still cannot reach.
 #include "evaluators/variant/source_files.hpp"
+#include "support/contains.hpp"
 #include "support/cpu_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cpu_test;
+using cultivar::testing::contains;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 Variant with(const std::string& main, const std::vector<HeaderFile>& headers) {
   return by_hand(fold_source(main, headers), {"k"});
@@ -51,8 +49,8 @@ BOOST_AUTO_TEST_CASE(an_error_in_a_header_names_the_header_and_its_own_line) {
       failure_of(with(main_file, {{"factor.hpp", "\n\ninline float factor() { return three; }\n", 0}}));
   BOOST_TEST((failure.stage == Stage::compile));
   BOOST_TEST(failure.reason.starts_with("factor.hpp:3:"), failure.reason);
-  BOOST_TEST(has(failure.diagnostics, "variant.cpp:1"), failure.diagnostics);
-  BOOST_TEST(!has(failure.diagnostics, cache_folder.string()), failure.diagnostics);
+  BOOST_TEST(contains(failure.diagnostics, "variant.cpp:1"), failure.diagnostics);
+  BOOST_TEST(!contains(failure.diagnostics, cache_folder.string()), failure.diagnostics);
   // Lines of the main file are counted as ever.
   const auto after =
       failure_of(with(main_file + "\nint x = y;\n", {{"factor.hpp", "inline float factor();\n", 0}}));
@@ -64,18 +62,18 @@ BOOST_AUTO_TEST_CASE(a_header_reaches_no_other_file_and_a_circle_of_them_is_an_e
                           "#include \"../variant.cpp\"\n", "#include \"missing.hpp\"\n"}) {
     const auto failure = failure_of(with(main_file, {{"factor.hpp", out, 0}}));
     BOOST_TEST(failure.reason.starts_with("factor.hpp:1:"), failure.reason);
-    BOOST_TEST(!has(failure.diagnostics, "root:"), failure.diagnostics);
+    BOOST_TEST(!contains(failure.diagnostics, "root:"), failure.diagnostics);
   }
   const auto circle = failure_of(with(
       main_file, {{"factor.hpp", "#include \"b.hpp\"\n", 0}, {"b.hpp", "#include \"factor.hpp\"\n", 0}}));
   BOOST_TEST((circle.stage == Stage::compile));
-  BOOST_TEST(has(circle.diagnostics, "nested"), circle.diagnostics);
+  BOOST_TEST(contains(circle.diagnostics, "nested"), circle.diagnostics);
   const auto probing =
       failure_of(with(main_file, {{"factor.hpp",
                                    "#if __has_include(\"/etc/passwd\") || __has_include(\"../out\")\n"
                                    "#error found\n#else\n#error hidden\n#endif\n",
                                    0}}));
-  BOOST_TEST(has(probing.reason, "hidden"), probing.reason);
+  BOOST_TEST(contains(probing.reason, "hidden"), probing.reason);
 }
 
 BOOST_AUTO_TEST_CASE(a_writable_static_in_a_header_is_refused_like_any_other) {

@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_workspace_larger_than_the_machine_is_refused) {
   BOOST_TEST(session.error().detail.find("'huge'") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_workload_shorter_than_fifty_handshakes_is_not_timed) {
+BOOST_AUTO_TEST_CASE(a_workload_that_is_short_beside_handshakes_is_not_timed) {
   Plan plan;
   plan.buffers = {{"out", 64, Use::output, false}};
   plan.kernels = {kernel("k", 1, {buffer(0)})};
@@ -176,6 +176,8 @@ BOOST_AUTO_TEST_CASE(a_workload_shorter_than_fifty_handshakes_is_not_timed) {
   const auto sample = session->run({}, outputs, {.timed = true, .poison_seed = 3, .deadline_s = 10.0});
   BOOST_REQUIRE(!sample);
   BOOST_TEST(name_of(sample.error().kind) == "too_short");
+  const std::string limit = std::to_string(static_cast<int>(shortest_in_handshakes)) + " handshakes";
+  BOOST_TEST(sample.error().detail.find(limit) != std::string::npos, sample.error().detail);
 }
 
 BOOST_AUTO_TEST_CASE(an_object_that_is_no_kernel_does_not_load) {

@@ -1,9 +1,11 @@
 #include <thread>
 
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cuda_test;
+using cultivar::testing::contains;
 
 namespace {
 
@@ -25,8 +27,8 @@ BOOST_AUTO_TEST_CASE(hopper_kernels_compile_to_machine_code_and_say_what_they_ne
   BOOST_TEST(wgmma.resources.values.at("shared_bytes") == 64);
   BOOST_TEST(wgmma.resources.values.at("barriers") == 1);
   BOOST_TEST(wgmma.resources.values.at("text_bytes") > 1000);
-  BOOST_TEST(has(wgmma.log, "Used 240 registers"));
-  BOOST_TEST(!has(wgmma.log, "Compile time"));
+  BOOST_TEST(contains(wgmma.log, "Used 240 registers"));
+  BOOST_TEST(!contains(wgmma.log, "Compile time"));
   BOOST_TEST(cubin_of(wgmma).architecture == 90);
 
   const Binary mma = compiled(kernel("mma_sync.cu"));
@@ -141,15 +143,43 @@ BOOST_AUTO_TEST_CASE(errors_name_the_line_of_the_variant_and_no_folder) {
       failure_of(two_arguments("\n\nextern \"C\" __global__ void k(float* y, int n) { y[n] = z; }\n"));
   BOOST_TEST((failure.stage == Stage::compile));
   BOOST_TEST(failure.reason.starts_with("variant.cu(3): error:"), failure.reason);
-  BOOST_TEST(!has(failure.diagnostics, cache_folder.string()));
+  BOOST_TEST(!contains(failure.diagnostics, cache_folder.string()));
+}
+
+BOOST_AUTO_TEST_CASE(a_macro_that_breaks_the_toolkits_headers_is_named_with_the_remedy) {
+  const auto reason = [](const std::string& source, const std::string& macro) {
+    const auto binary = compiler().compile(two_arguments(source), {"BLOCK=64", macro}, 60.0);
+    BOOST_REQUIRE(!binary);
+    BOOST_TEST((binary.error().stage == Stage::compile));
+    const bool remedy =
+        contains(binary.error().diagnostics, "out of `specialize` and pass it as an argument");
+    BOOST_TEST(remedy == binary.error().reason.starts_with("the macro "), binary.error().diagnostics);
+    return binary.error().reason;
+  };
+  for (const std::string name : {"T", "a", "x", "v"})
+    BOOST_TEST(contains(reason(scale, name + "=64"),
+                        "the macro " + name + " collides with a name in NVRTC's headers"),
+               name);
+  BOOST_TEST(contains(reason("#include <cuda_fp8.h>\n" + scale, "hi=3"), "the macro hi collides"));
+  // A macro in a line of the variant's own is no such thing, nor is another error.
+  BOOST_TEST(contains(reason("int OWN = 1;\n" + scale, "OWN=3"), "variant.cu(1): error"));
+  BOOST_TEST(contains(reason("int y = OWN\n" + scale, "OWN=3"), "variant.cu("));
+}
+
+BOOST_AUTO_TEST_CASE(a_byte_order_mark_before_a_source_is_no_part_of_it) {
+  const std::string text = text_of(kernel_folder / "honest_softmax.cu");
+  const Variant plain = variant_of(text), marked = variant_of("\xef\xbb\xbf" + text);
+  BOOST_TEST(plain.id == marked.id);
+  BOOST_TEST(marked.source == plain.source);
+  BOOST_TEST(compiled(marked).machine_code == compiled(plain).machine_code);
 }
 
 BOOST_AUTO_TEST_CASE(what_ptxas_refuses_comes_with_its_line_and_the_line_of_the_source) {
   const auto failure = failure_of(kernel("refused/bad_instruction.cu"));
   BOOST_TEST((failure.stage == Stage::compile));
-  BOOST_TEST(has(failure.reason, "Not a name of any known instruction: 'madd'"), failure.reason);
-  BOOST_TEST(has(failure.diagnostics, "madd.f32 %f"), failure.diagnostics);
-  BOOST_TEST(has(failure.diagnostics, "// variant.cu(15)"), failure.diagnostics);
+  BOOST_TEST(contains(failure.reason, "Not a name of any known instruction: 'madd'"), failure.reason);
+  BOOST_TEST(contains(failure.diagnostics, "madd.f32 %f"), failure.diagnostics);
+  BOOST_TEST(contains(failure.diagnostics, "// variant.cu(15)"), failure.diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
@@ -157,8 +187,9 @@ BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
   const auto failure = failure_of(kernel("refused/compile_bomb.cu"), 2.0);
   BOOST_TEST((std::chrono::steady_clock::now() - start < std::chrono::seconds(20)));
   BOOST_TEST((failure.stage == Stage::compile));
-  BOOST_TEST((has(failure.reason, "did not finish within 2 s") || has(failure.reason, "broke down")),
-             failure.reason);
+  BOOST_TEST(
+      (contains(failure.reason, "did not finish within 2 s") || contains(failure.reason, "broke down")),
+      failure.reason);
 }
 
 BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user_whatever_walls_there_are) {
@@ -168,15 +199,15 @@ BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user_whatever_walls_there_are
     CudaCompilerOptions behind = options(cache.folder);
     behind.best_walls = walls;
     CudaCompiler walled(behind);
-    const bool by_text = has(walled.isolation(), "no Landlock");
-    BOOST_TEST(by_text == has(walled.isolation(), "can read this user's files"), walled.isolation());
+    const bool by_text = contains(walled.isolation(), "no Landlock");
+    BOOST_TEST(by_text == contains(walled.isolation(), "can read this user's files"), walled.isolation());
     const Variant thief = kernel("refused/reads_a_secret_while_compiling.cu");
     const auto binary = walled.compile(thief, macros_for(thief), 60.0);
     BOOST_REQUIRE(!binary);
     BOOST_TEST((binary.error().stage == (by_text ? Stage::screen : Stage::compile)), binary.error().reason);
-    BOOST_TEST(has(binary.error().reason, by_text ? "may not be read here" : "cannot open source file"),
+    BOOST_TEST(contains(binary.error().reason, by_text ? "may not be read here" : "cannot open source file"),
                binary.error().reason);
-    BOOST_TEST(!has(binary.error().diagnostics, "root:"));
+    BOOST_TEST(!contains(binary.error().diagnostics, "root:"));
     const Variant honest = kernel("mma_sync.cu");
     const auto good = walled.compile(honest, macros_for(honest), 60.0);
     BOOST_TEST(good.has_value(), (good ? "" : good.error().reason + "\n" + good.error().diagnostics));
@@ -188,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_flood_of_messages_is_cut) {
   for (int i = 0; i < 3000; ++i) source += "int a" + std::to_string(i) + " = nonsense_with_a_long_name;\n";
   const auto diagnostics = failure_of(two_arguments(source)).diagnostics;
   BOOST_TEST(diagnostics.size() < 40000u);
-  BOOST_TEST(has(diagnostics, "variant.cu(1): error"));  // the first errors are the ones that help
+  BOOST_TEST(contains(diagnostics, "variant.cu(1): error"));  // the first errors are the ones that help
 }
 
 BOOST_AUTO_TEST_CASE(other_architectures_compile_and_are_other_compilers) {
@@ -198,14 +229,14 @@ BOOST_AUTO_TEST_CASE(other_architectures_compile_and_are_other_compilers) {
   CudaCompiler ampere(old);
   BOOST_TEST(cubin_of(compiled(two_arguments(scale), ampere)).architecture == 80);
   BOOST_TEST(ampere.identity() != compiler().identity());
-  BOOST_TEST(has(compiler().identity(), "NVRTC " + toolkit()->version()));
-  BOOST_TEST(has(compiler().identity(), "sm_90a"));
+  BOOST_TEST(contains(compiler().identity(), "NVRTC " + toolkit()->version()));
+  BOOST_TEST(contains(compiler().identity(), "sm_90a"));
   const auto failure = ampere.compile(kernel("wgmma_tma.cu"), macros_for(kernel("wgmma_tma.cu")), 60.0);
   BOOST_TEST(!failure.has_value());
 
   old.architecture = "sm_12345";
   BOOST_CHECK_EXCEPTION(CudaCompiler{old}, MissingError, [](const MissingError& e) {
-    return has(e.what(), "does not compile for 'sm_12345'");
+    return contains(e.what(), "does not compile for 'sm_12345'");
   });
 }
 

@@ -1,10 +1,12 @@
 #include "evaluators/targets/cuda/cubin.hpp"
 
 #include "evaluators/targets/cuda/screen.hpp"
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cuda_test;
+using cultivar::testing::contains;
 
 BOOST_AUTO_TEST_SUITE(cuda_cubin, *needs_nvrtc())
 
@@ -58,8 +60,8 @@ BOOST_AUTO_TEST_CASE(variables_and_tables_are_listed) {
     for (const CubinVariable& v : list) all += v.name + ":" + std::to_string(v.bytes) + " ";
     return all;
   };
-  BOOST_TEST(has(names(cubin.constants), "steps:20"), names(cubin.constants));
-  BOOST_TEST(has(names(cubin.globals), "halves:16"), names(cubin.globals));
+  BOOST_TEST(contains(names(cubin.constants), "steps:20"), names(cubin.constants));
+  BOOST_TEST(contains(names(cubin.globals), "halves:16"), names(cubin.globals));
   BOOST_TEST(cubin.kernels.size() == 2u);
   BOOST_TEST(cubin.externals.empty());
 }

@@ -5,10 +5,12 @@
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/variant/source_files.hpp"
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cuda_test;
+using cultivar::testing::contains;
 
 namespace {
 
@@ -58,7 +60,7 @@ BOOST_AUTO_TEST_CASE(what_ptxas_refuses_is_told_with_the_headers_line) {
       failure_of(with("#pragma once\n__device__ __noinline__ float twice(float v, int n) {\n  asm "
                       "volatile(\"nonsense.f32 %0;\" : \"+f\"(v));\n"
                       "  return v + n;\n}\n"));
-  BOOST_TEST(has(failure.diagnostics, "// tile.cuh(3)"), failure.diagnostics);
+  BOOST_TEST(contains(failure.diagnostics, "// tile.cuh(3)"), failure.diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(instructions_and_samples_belong_to_the_line_of_the_file_they_were_written_in) {
@@ -88,26 +90,26 @@ BOOST_AUTO_TEST_CASE(the_screen_sees_what_stands_in_headers) {
       failure_of(with("__device__ float last;\n__device__ __forceinline__ float twice(float v, int n) {\n  "
                       "last = v;\n  return v;\n}\n"));
   BOOST_TEST((kept.stage == Stage::screen));
-  BOOST_TEST(has(kept.reason, "last (tile.cuh:3: "), kept.reason);
+  BOOST_TEST(contains(kept.reason, "last (tile.cuh:3: "), kept.reason);
   const CompileFailure clock =
       failure_of(with("__device__ float twice(float v, int n) { return v + float(clock64()); }\n"));
-  BOOST_TEST(has(clock.reason, "reads a clock"), clock.reason);
+  BOOST_TEST(contains(clock.reason, "reads a clock"), clock.reason);
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_in_a_header_is_not_taken_for_the_toolkits) {
   const CompileFailure failure = failure_of(with(timer));
   BOOST_TEST((failure.stage == Stage::screen), failure.reason);
-  BOOST_TEST(has(failure.reason, "reads a clock (%globaltimer)"), failure.reason);
+  BOOST_TEST(contains(failure.reason, "reads a clock (%globaltimer)"), failure.reason);
   // Nor by another name for its lines, in the main file or in the header.
   for (const char* renamed :
        {"#line 7 \"cuda/barrier.h\"\n", "# 7 \"/usr/local/cuda/include/cuda/barrier.h\"\n",
         "#  line 7 \"barrier.h\"\n", "#/**/line 7 \"barrier.h\"\n", "#li\\\nne 7 \"barrier.h\"\n",
         "/* # */ # 7 \"barrier.h\"\n", "/*\n*/\t# line 7 \"barrier.h\"\n", "%: 7 \"barrier.h\"\n"}) {
     const CompileFailure here = failure_of(with(renamed + timer));
-    BOOST_TEST(has(here.reason, "reads a clock"), renamed << here.reason);
+    BOOST_TEST(contains(here.reason, "reads a clock"), renamed << here.reason);
     const CompileFailure alone =
         failure_of(with({}, renamed + timer + main_file.substr(main_file.find("\nextern"))));
-    BOOST_TEST(has(alone.reason, "reads a clock"), renamed << alone.reason);
+    BOOST_TEST(contains(alone.reason, "reads a clock"), renamed << alone.reason);
   }
 }
 
@@ -120,8 +122,8 @@ BOOST_AUTO_TEST_CASE(the_toolkits_own_waiting_is_a_clock_in_a_header_as_in_the_m
   for (const CompileFailure& failure :
        {failure_of(with(waiting)),
         failure_of(with({}, waiting + main_file.substr(main_file.find("\nextern"))))}) {
-    BOOST_TEST(has(failure.reason, "reads a clock (%globaltimer)"), failure.reason);
-    BOOST_TEST(has(failure.diagnostics, "wait() of cuda::barrier"), failure.diagnostics);
+    BOOST_TEST(contains(failure.reason, "reads a clock (%globaltimer)"), failure.reason);
+    BOOST_TEST(contains(failure.diagnostics, "wait() of cuda::barrier"), failure.diagnostics);
   }
 }
 
@@ -132,27 +134,28 @@ BOOST_AUTO_TEST_CASE(a_header_reaches_no_other_file_and_a_circle_of_them_is_an_e
     CudaCompilerOptions behind = options(cache.folder);
     behind.best_walls = walls;
     CudaCompiler walled(behind);
-    const bool by_text = has(walled.isolation(), "no Landlock");
+    const bool by_text = contains(walled.isolation(), "no Landlock");
     for (const char* out :
          {"#include \"/etc/passwd\"\n", "#include \"../out/variant.log\"\n", "#include \"missing.cuh\"\n"}) {
       const auto binary = walled.compile(with(out + tile), {}, 60.0);
       BOOST_REQUIRE(!binary);
-      BOOST_TEST(has(binary.error().reason, by_text ? "may not be read here" : "cannot open source file"),
-                 out << binary.error().reason);
-      BOOST_TEST(!has(binary.error().diagnostics, "root:"));
+      BOOST_TEST(
+          contains(binary.error().reason, by_text ? "may not be read here" : "cannot open source file"),
+          out << binary.error().reason);
+      BOOST_TEST(!contains(binary.error().diagnostics, "root:"));
     }
     const auto probing = walled.compile(
         with("#if __has_include(\"/etc/passwd\")\n#error found\n#else\n#error hidden\n#endif\n"), {}, 60.0);
     BOOST_REQUIRE(!probing);
-    BOOST_TEST(has(probing.error().reason, by_text ? "may not be read here" : "hidden"),
+    BOOST_TEST(contains(probing.error().reason, by_text ? "may not be read here" : "hidden"),
                probing.error().reason);
     const auto good = walled.compile(with(tile), {}, 60.0);
     BOOST_TEST(good.has_value(), (good ? "" : good.error().reason + "\n" + good.error().diagnostics));
     const auto circle = walled.compile(
         with({{"tile.cuh", "#include \"b.cuh\"\n", 0}, {"b.cuh", "#include \"tile.cuh\"\n", 0}}), {}, 60.0);
     BOOST_REQUIRE(!circle);
-    BOOST_TEST(has(circle.error().reason, "b.cuh(1): "), circle.error().reason);
-    BOOST_TEST(has(circle.error().reason, "includes itself"), circle.error().reason);
+    BOOST_TEST(contains(circle.error().reason, "b.cuh(1): "), circle.error().reason);
+    BOOST_TEST(contains(circle.error().reason, "includes itself"), circle.error().reason);
   }
 }
 
@@ -161,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_header_may_not_take_the_place_of_the_toolkits) {
   const CompileFailure failure =
       failure_of(with({{"device_types.h", tile, 0}}, main_file + "#include \"device_types.h\"\n"));
   BOOST_TEST((failure.stage == Stage::screen));
-  BOOST_TEST(has(failure.reason, "device_types.h has the name of one of the toolkit's"), failure.reason);
+  BOOST_TEST(contains(failure.reason, "device_types.h has the name of one of the toolkit's"), failure.reason);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

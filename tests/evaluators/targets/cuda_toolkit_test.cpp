@@ -1,8 +1,10 @@
 // Runs everywhere: what is said where there is no NVRTC, and what is found where there is one.
+#include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::cuda_test;
+using cultivar::testing::contains;
 
 BOOST_AUTO_TEST_SUITE(cuda_toolkit)
 
@@ -11,7 +13,7 @@ BOOST_AUTO_TEST_CASE(a_missing_nvrtc_is_said_at_once_with_what_to_install) {
   CudaCompilerOptions none = options(cache.folder);
   none.library = "/nowhere/libnvrtc.so.13";
   BOOST_CHECK_EXCEPTION(CudaCompiler{none}, MissingError,
-                        [](const MissingError& e) { return has(e.what(), "/nowhere/libnvrtc.so.13"); });
+                        [](const MissingError& e) { return contains(e.what(), "/nowhere/libnvrtc.so.13"); });
   fs::create_directories(cache.folder);
   const fs::path not_one = cache.folder / "libnvrtc.so.99";
   std::ofstream(not_one) << "not a library";
@@ -19,7 +21,7 @@ BOOST_AUTO_TEST_CASE(a_missing_nvrtc_is_said_at_once_with_what_to_install) {
   BOOST_CHECK_THROW(CudaCompiler{none}, MissingError);
   none.program = cache.folder / "cultivar-nvrtc";
   BOOST_CHECK_EXCEPTION(CudaCompiler{none}, MissingError,
-                        [](const MissingError& e) { return has(e.what(), "build all of Cultivar"); });
+                        [](const MissingError& e) { return contains(e.what(), "build all of Cultivar"); });
 }
 
 BOOST_AUTO_TEST_CASE(a_toolkit_that_is_found_has_a_version_architectures_and_headers, *needs_nvrtc()) {

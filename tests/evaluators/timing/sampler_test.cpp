@@ -183,6 +183,8 @@ BOOST_AUTO_TEST_CASE(contenders_are_timed_as_often_and_a_failing_one_drops_out) 
   BOOST_TEST(!bench.sides[2].trouble.empty());
   const WorkloadResult result = summarise(softmax(), bench.workload, TargetKind::cpu, bench.sides);
   BOOST_TEST(result.ratios.at("slower") == 3.0, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(result.ratio_intervals.at("slower").lower == 3.0, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(result.ratio_intervals.at("slower").upper == 3.0, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(result.ratios.count("broken") == 0U);
 }
 

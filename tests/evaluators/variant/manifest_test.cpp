@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(errors_of_form_name_line_and_nearest_name) {
   const std::string& cpu = example::cpu;
   check_error(cpu, "launch:", "launhc:", "15: 'launch' is missing; is 'launhc' meant to be it?");
   check_error(cpu, "tunables:", "tunable:", "6: unknown key 'tunable' (did you mean 'tunables'?");
-  check_error(cpu, "target: cpu", "target: gpu", "4: target: 'gpu' is not allowed here (did you mean 'cpu'?");
+  check_error(cpu, "target: cpu", "target: gpu",
+              "4: target: 'gpu' is not allowed here (did you mean 'cuda'?");
   check_error(cpu, "name: tiny", "name: tiny\nname: x", "3: the key 'name' is given twice, first on line 2");
   check_error(cpu, "default: 64", "default: 48", "7: tunables.TILE.default: 48 is not among its values");
   check_error(cpu, "[32, 64]", "[32, 64, 32]", "7: tunables.TILE.values[2]: 32 is listed twice");
@@ -157,6 +158,8 @@ BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
               "workspace.scratch.bytes: '4 * team * TILES' uses the unknown "
               "name 'TILES' (did you mean 'TILE'?");
   check_error(cpu, "specialize: [D,", "specialize: [TILE,", "specialize[0]: 'TILE' is not a dimension");
+  check_error(cpu, "specialize: [D,", "specialize: [team,",
+              "specialize[0]: the let 'team' depends on the device ('num_cores'), and a macro must not");
   check_error(cpu, "\"dtype == f32\"", "\"TILE == 64\"",
               "requires: 'TILE == 64' uses the unknown name 'TILE'");
   check_error(cpu, "\"dtype == f32\"", "\"num_cores > 1\"", "only dimensions, parameters and dtype");

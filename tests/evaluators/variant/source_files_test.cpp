@@ -6,8 +6,10 @@
 
 #include "evaluators/variant/example.hpp"
 #include "support/command.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
+using cultivar::testing::contains;
 using example::attention;
 using example::replaced;
 using testing::TemporaryFolder;
@@ -15,10 +17,6 @@ using testing::write_text;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string listing(const std::string& headers) {
   return replaced(example::cpu, "launch:\n", "headers: " + headers + "\nlaunch:\n");
@@ -91,9 +89,9 @@ BOOST_AUTO_TEST_CASE(a_marker_is_a_line_of_its_own_and_nothing_like_it_passes_fo
   for (const char* near : {"  //// file: tile.hpp ////\n", "//// file tile.hpp ////\n",
                            "//// file: tile.hpp\n", "//// file: a b ////\n"}) {
     const std::string trouble = trouble_with(example::cpu + "int x;\n" + near);
-    BOOST_TEST(has(trouble, "opens a header"), near << trouble);
+    BOOST_TEST(contains(trouble, "opens a header"), near << trouble);
     const auto lines = std::count(example::cpu.begin(), example::cpu.end(), '\n');
-    BOOST_TEST(has(trouble, "line " + std::to_string(lines + 2)), trouble);
+    BOOST_TEST(contains(trouble, "line " + std::to_string(lines + 2)), trouble);
   }
   BOOST_TEST(trouble_with(example::cpu + "int x; //// file: as a remark ////\n") == "");
 }
@@ -113,20 +111,20 @@ BOOST_AUTO_TEST_CASE(line_ends_and_blanks_do_not_change_the_identity_and_a_heade
 BOOST_AUTO_TEST_CASE(the_manifest_and_the_sections_agree_or_the_refusal_names_line_and_remedy) {
   BOOST_TEST(trouble_with(both) == "");
   const auto missing = trouble_with(main_file + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(has(missing, "lists the header more.inl, and the source has no such section"), missing);
-  BOOST_TEST(has(missing, "'//// file: more.inl ////'"), missing);
+  BOOST_TEST(contains(missing, "lists the header more.inl, and the source has no such section"), missing);
+  BOOST_TEST(contains(missing, "'//// file: more.inl ////'"), missing);
   const auto unlisted = trouble_with(both + "//// file: third.h ////\n");
-  BOOST_TEST(has(unlisted, "third.h is not in the manifest"), unlisted);
+  BOOST_TEST(contains(unlisted, "third.h is not in the manifest"), unlisted);
   const auto turned =
       trouble_with(main_file + "//// file: more.inl ////\n" + more + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(has(turned, "another order"), turned);
+  BOOST_TEST(contains(turned, "another order"), turned);
   const auto twice = trouble_with(both + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(has(twice, "stands twice"), twice);
+  BOOST_TEST(contains(twice, "stands twice"), twice);
   const auto unused = trouble_with(replaced(both, "#include \"more.inl\"\n", ""));
-  BOOST_TEST(has(unused, "more.inl is included by nothing"), unused);
+  BOOST_TEST(contains(unused, "more.inl is included by nothing"), unused);
   const auto itself =
       trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), more, "#include \"more.inl\"\n"));
-  BOOST_TEST(has(itself, "included by nothing"), itself);
+  BOOST_TEST(contains(itself, "included by nothing"), itself);
   BOOST_TEST(trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), tile,
                                    tile + " # include  \"more.inl\"\n")) == "");
 }
@@ -137,23 +135,23 @@ BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_that_nobody_else_has)
   for (const char* bad : {"", ".h", "tile", "tile.cu", "tile.cpp", "../x.h", "a/b.h", "/etc/passwd", "..",
                           "a..h", "-x.h", "a b.h", "a.h.gch", "a.h\n", "é.h", "a$.h", "a\\b.h",
                           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.h"})
-    BOOST_TEST(has(header_name_trouble(bad), "is not a header's name"), bad);
+    BOOST_TEST(contains(header_name_trouble(bad), "is not a header's name"), bad);
   for (const char* taken : {"cuda_fp16.h", "cuda.hpp", "CUDA_bf16.h", "cultivar_reference.hpp", "math.h",
                             "nvrtc.h", "mma.h", "immintrin.h", "cooperative_groups.h", "stdint.h"})
-    BOOST_TEST(has(header_name_trouble(taken), "system's or toolkit's"), taken);
+    BOOST_TEST(contains(header_name_trouble(taken), "system's or toolkit's"), taken);
   for (const char* list : {"[../x.h]", "[cuda_fp16.h]", "[a.h, a.h]", "[a.cu]"}) {
     const std::string trouble = trouble_with(listing(list));
-    BOOST_TEST(has(trouble, "line 1"), list << ": " << trouble);
-    BOOST_TEST(has(trouble, "headers"), list << ": " << trouble);
+    BOOST_TEST(contains(trouble, "line 1"), list << ": " << trouble);
+    BOOST_TEST(contains(trouble, "headers"), list << ": " << trouble);
   }
   std::string many = "[";
   for (int i = 0; i < 17; ++i) many += (i == 0 ? "h" : ", h") + std::to_string(i) + ".h";
-  BOOST_TEST(has(trouble_with(listing(many + "]")), "more than 16"));
+  BOOST_TEST(contains(trouble_with(listing(many + "]")), "more than 16"));
   const auto exported =
       trouble_with(replaced(replaced(both, "headers: [tile.hpp", "headers: [attention_forward.hpp"),
                             "file: tile.hpp", "file: attention_forward.hpp") +
                    "#include \"attention_forward.hpp\"\n");
-  BOOST_TEST(has(exported, "exported"), exported);
+  BOOST_TEST(contains(exported, "exported"), exported);
 }
 
 BOOST_AUTO_TEST_CASE(the_manifest_with_headers_survives_its_own_yaml) {
@@ -193,41 +191,41 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
   {
     const Folder there;
     fs::remove(there.folder / "more.inl");
-    BOOST_TEST(has(there.trouble(), "lists the header more.inl"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "lists the header more.inl"), there.trouble());
   }
   {
     const Folder there;
     fs::remove(there.folder / "more.inl");
     fs::create_symlink(elsewhere / "secret.hpp", there.folder / "more.inl");
-    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("/dev/zero", there.folder / "more.inl");
-    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("tile.hpp", there.folder / "more.inl");
     BOOST_TEST(there.trouble() == "");
     fs::remove(there.folder / "more.inl");
     fs::create_directory(there.folder / "more.inl");
-    BOOST_TEST(has(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
   }
   {
     const Folder there;
     write_text(there.folder / "more.inl", "int a;\n//// file: tile.hpp ////\n");
-    BOOST_TEST(has(there.trouble(), "more.inl:2: opens another file"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "more.inl:2: opens another file"), there.trouble());
     write_text(there.folder / "more.inl", "int a;\n//// file tile.hpp\n");
-    BOOST_TEST(has(there.trouble(), "more.inl:2: a line that begins"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "more.inl:2: a line that begins"), there.trouble());
     write_text(there.folder / "more.inl", "int a;\nint \xff;\n");
-    BOOST_TEST(has(there.trouble(), "more.inl:2: a character is not UTF-8"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "more.inl:2: a character is not UTF-8"), there.trouble());
     write_text(there.folder / "more.inl", std::string(most_source_bytes + 1, ' '));
-    BOOST_TEST(has(there.trouble(), "is longer"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "is longer"), there.trouble());
     write_text(there.folder / "more.inl", std::string(most_source_bytes - 10, ' '));
-    BOOST_TEST(has(there.trouble(), "longer than"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "longer than"), there.trouble());
   }
   {
     const Folder there;
     write_text(there.file, replaced(main_file, "#include \"more.inl\"\n", ""));
     BOOST_CHECK_EXCEPTION(read_source(there.file), InputError, [](const InputError& error) {
-      return has(error.what(), "more.inl:1: the header more.inl is included by nothing");
+      return contains(error.what(), "more.inl:1: the header more.inl is included by nothing");
     });
   }
   {
@@ -235,9 +233,9 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
     write_text(there.folder / "third.hpp", "int third;\n");
     write_text(there.file, main_file + "#include \"third.hpp\"\n");
     const auto lines = std::count(main_file.begin(), main_file.end(), '\n');
-    BOOST_TEST(has(there.trouble(), "kernel.cpp:" + std::to_string(lines + 1) + ": includes third.hpp"),
+    BOOST_TEST(contains(there.trouble(), "kernel.cpp:" + std::to_string(lines + 1) + ": includes third.hpp"),
                there.trouble());
-    BOOST_TEST(has(there.trouble(), "add it to `headers"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "add it to `headers"), there.trouble());
   }
 }
 

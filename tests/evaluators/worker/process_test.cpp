@@ -8,7 +8,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -46,6 +48,32 @@ bool gone_within(pid_t pid, std::chrono::milliseconds limit) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(process)
+
+// Whoever ends a search with `pkill -f "cultivar run x.yaml"` must not end the guardians of its programs too.
+BOOST_AUTO_TEST_CASE(a_guardian_has_a_command_line_of_its_own_and_the_program_keeps_its_arguments) {
+  const auto words_of = [](pid_t pid, const std::string& what) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/" + what);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  ProcessOptions options;
+  options.guarded = true;
+  auto child = shell("echo $$; read word; exit 3", options);
+  char buffer[32] = {};
+  BOOST_TEST_REQUIRE(::read(child.output(), buffer, sizeof buffer - 1) > 0);
+  const pid_t program = std::atoi(buffer), guardian = child.pid();
+  BOOST_TEST_REQUIRE(program != guardian);
+  const std::string line = words_of(guardian, "cmdline"), ours = words_of(::getpid(), "cmdline");
+  BOOST_TEST(line.substr(0, line.find('\0')) == "cultivar-guard");
+  BOOST_TEST(line.find_first_not_of('\0', line.find('\0')) ==
+             std::string::npos);                                   // nothing of ours behind it
+  BOOST_TEST(ours.find("tests-evaluators") != std::string::npos);  // which stays as it was
+  BOOST_TEST(words_of(guardian, "comm") == "cultivar-guard\n");
+  BOOST_TEST(words_of(program, "cmdline").find("read word") != std::string::npos);
+  child.close_input();
+  const auto* status = child.wait(deadline_in(5));
+  BOOST_REQUIRE(status);
+  BOOST_TEST(status->code == 3);
+}
 
 BOOST_AUTO_TEST_CASE(input_output_errors_and_the_exit_code_come_through) {
   auto child = shell("read word; echo got $word; echo bad >&2; exit 3");

@@ -75,6 +75,7 @@ Workload rows_and_columns(double rows, double columns) {
   return softmax().workload({{"R", rows}, {"C", columns}});
 }
 const fs::path kHonest = kSource / "tests/kernels/honest_softmax.cpp";
+const fs::path kSlow = kSource / "tests/kernels/slow_softmax.cpp";  // long enough on small inputs
 
 // A folder that holds a program called cultivar-worker-cpu which is a script.
 class ScriptedWorker {
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
 }
 
 BOOST_AUTO_TEST_CASE(a_far_slower_variant_stops_early_with_its_true_count) {
-  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  EvaluateRequest request = softmax().request(kSlow, rows_and_columns(2048, 1024));
   request.sampling.screening_samples = 20;
   request.incumbent_us["w"] = 1.0;
   const Evaluation e = softmax().evaluate(request);
@@ -160,10 +161,10 @@ BOOST_AUTO_TEST_CASE(a_far_slower_variant_stops_early_with_its_true_count) {
 }
 
 BOOST_AUTO_TEST_CASE(a_contender_is_timed_in_turn_and_gives_a_ratio) {
-  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  EvaluateRequest request = softmax().request(kSlow, rows_and_columns(2048, 1024));
   request.sampling.max_samples = 6;
   const auto contender =
-      softmax().compiler.compile_contender(load_variant(kHonest, softmax().task), request.workloads);
+      softmax().compiler.compile_contender(load_variant(kSlow, softmax().task), request.workloads);
   BOOST_REQUIRE_MESSAGE(contender, words(contender));
   request.contenders.emplace_back("itself", *contender);
   const Evaluation e = softmax().evaluate(request);
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_contender_is_timed_in_turn_and_gives_a_ratio) {
 }
 
 BOOST_AUTO_TEST_CASE(confirmation_runs_in_a_fresh_process_and_checks_the_holdout_shapes) {
-  EvaluateRequest request = softmax().request(kHonest, rows_and_columns(4096, 1024));
+  EvaluateRequest request = softmax().request(kSlow, rows_and_columns(2048, 1024));
   request.stop_after = Stage::confirm;
   std::vector<std::string> seen;
   const auto before = children();
@@ -189,8 +190,8 @@ BOOST_AUTO_TEST_CASE(confirmation_runs_in_a_fresh_process_and_checks_the_holdout
 BOOST_AUTO_TEST_CASE(the_gate_runs_its_blocks_and_every_side_of_them) {
   GateRequest request;
   request.challenger = request.incumbent = request.control =
-      softmax().request(kHonest, rows_and_columns(4096, 1024)).variant;
-  request.workloads = {rows_and_columns(4096, 1024)};
+      softmax().request(kSlow, rows_and_columns(2048, 1024)).variant;
+  request.workloads = {rows_and_columns(2048, 1024)};
   request.options.max_device_seconds = 1.0;
   request.seed = 7;
   const auto report = softmax().device.gate(request);
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(the_gate_runs_its_blocks_and_every_side_of_them) {
 
 BOOST_AUTO_TEST_CASE(a_challenger_that_cheats_in_the_duel_is_worse) {
   GateRequest request;
-  const Workload w = rows_and_columns(4096, 1024);
+  const Workload w = rows_and_columns(8192, 1024);
   request.incumbent = request.control = softmax().request(kHonest, w).variant;
   request.challenger =
       softmax().request(kSource / "tests/kernels/cheats/skips_work_on_large_inputs.cpp", w).variant;
@@ -228,6 +229,28 @@ BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_befor
   BOOST_TEST((compiled.error().stage == Stage::lint));
 }
 
+BOOST_AUTO_TEST_CASE(what_compiles_for_some_shapes_alone_is_refused_with_what_the_others_have_of_their_own) {
+  House house("attention_forward");
+  std::ifstream seed(kSource / "configs/tasks/attention_forward/seeds/tiled.cpp");
+  std::ostringstream text;
+  text << seed.rdbuf();
+  std::string source = text.str();
+  source.insert(source.find("---*/") + 6, "#if D == 96\n#error \"too wide\"\n#endif\n");
+  auto variant = make_variant(source, house.task, {});
+  BOOST_REQUIRE(variant.has_value());
+  const std::map<std::string, double> least = {{"B", 1}, {"H", 1}, {"H_kv", 1}, {"S_q", 8}, {"S_kv", 8}};
+  const auto of_width = [&](double width) {
+    auto values = least;
+    values["D"] = width;
+    values["causal"] = 0;
+    values["scale"] = 0.125;
+    return house.workload(values);
+  };
+  const auto compiled = house.compiler.compile(*variant, {of_width(64), of_width(96)});
+  BOOST_REQUIRE(!compiled);
+  BOOST_TEST(compiled.error().reason.ends_with(", with D=96"), compiled.error().reason);
+}
+
 BOOST_AUTO_TEST_CASE(a_variant_of_another_target_is_refused_even_where_its_source_would_compile) {
   Variant variant = load_variant(kHonest, softmax().task);
   variant.manifest.target = TargetKind::cuda;
@@ -240,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_variant_of_another_target_is_refused_even_where_its_sourc
 
 BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   House house("softmax");
-  EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  EvaluateRequest request = house.request(kSlow, rows_and_columns(2048, 1024));
   request.sampling.screening_samples = 100000;  // so that it is at work for a while
   request.sampling.screening_seconds = 2.0;
   const std::vector<int> before = children();
@@ -249,6 +272,11 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   std::erase_if(workers,
                 [&](int pid) { return std::find(before.begin(), before.end(), pid) != before.end(); });
   BOOST_REQUIRE(!workers.empty());
+  for (const int pid : workers) {  // so that nothing below a worker outlives it
+    std::string name;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+    BOOST_TEST(name == "cultivar-guard");
+  }
   std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     for (const int pid : workers) kill(pid, SIGKILL);
@@ -262,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
 
 BOOST_AUTO_TEST_CASE(interrupt_ends_the_call_in_flight_and_every_later_one) {
   House house("softmax");
-  const EvaluateRequest request = house.request(kHonest, rows_and_columns(4096, 1024));
+  const EvaluateRequest request = house.request(kHonest, rows_and_columns(8192, 1024));
   BOOST_REQUIRE(house.device.info());
   std::thread interrupter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

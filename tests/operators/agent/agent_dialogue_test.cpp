@@ -4,7 +4,10 @@
 #include <boost/test/unit_test.hpp>
 #include <utility>
 
+#include "support/contains.hpp"
+
 using namespace cultivar;
+using cultivar::testing::contains;
 
 namespace {
 
@@ -57,10 +60,6 @@ std::string reason(const Move& move) {
   return given_up ? given_up->reason : "went on";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(agent_dialogue, Talk)
@@ -85,14 +84,45 @@ BOOST_AUTO_TEST_CASE(calls_are_run_one_by_one_and_go_back_with_what_is_left) {
   BOOST_TEST(request.tools.size() == agent_tool_specs().size());
 }
 
-BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_are_run_and_each_gets_a_result) {
+BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_are_run_and_the_others_are_left_out_and_counted) {
   std::vector<std::string> many(kCallsAnAnswer + 2, "list_lineage");
   called(many);
   for (std::size_t i = 0; i < kCallsAnAnswer; ++i) gave(i, "known");
   const ChatRequest& request = goes_on();
-  BOOST_REQUIRE(request.messages.size() == 2 + many.size());  // every call of a protocol needs an answer
-  BOOST_TEST(contains(request.messages.back().text, "Not run: at most 8 calls"));
-  BOOST_TEST(request.messages.back().tool_failed);
+  BOOST_REQUIRE(request.messages.size() == 2 + kCallsAnAnswer);  // every call of a protocol needs an answer
+  BOOST_TEST(request.messages[1].tool_calls.size() == kCallsAnAnswer);
+  BOOST_TEST(contains(request.messages.back().text,
+                      "known\n\n(Not run: 2 more calls. At most 8 of one answer are.)"));
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_calls_in_text_is_not_told_again) {
+  std::string flood;
+  for (int i = 0; i < 60'000; ++i) flood += "```tool\n{\"tool\":\"diff\"}\n```\n";
+  said("Eight and more:\n" + flood);
+  for (std::size_t i = 0; i < kCallsAnAnswer; ++i) gave(i, "known");
+  const std::size_t before = bytes_of(turns.back().request);
+  const ChatRequest& request = goes_on();
+  BOOST_TEST(bytes_of(request) < before + 1500);
+  BOOST_TEST(request.messages[1].text.starts_with("Eight and more:\n```tool\n"));
+  BOOST_TEST(request.messages[1].text.ends_with("```\n"));
+  BOOST_TEST(contains(request.messages.back().text, "(Not run: 59992 more calls."));
+}
+
+BOOST_AUTO_TEST_CASE(a_question_that_cannot_fit_is_not_asked) {
+  budget.tokens = 50'000;
+  called({"list_lineage"});
+  turns.back().answer.usage.input = 1000;
+  gave(0, std::string(300'000, 'x'));
+  BOOST_TEST(contains(reason(next()), "the agent's next question was not asked: it has about"));
+}
+
+BOOST_AUTO_TEST_CASE(the_device_time_that_is_used_up_is_said_once_and_the_next_answer_is_the_last) {
+  budget.device_seconds = 3;
+  called({"benchmark"});
+  gave(0, "timed", 2.99);
+  BOOST_TEST(contains(goes_on().messages.back().text,
+                      "Your budget ends here: 3.0 of 3 s of the device are used. This is your last answer"));
+  BOOST_TEST(contains(reason(called({"benchmark"})), "3.0 of 3 s of the device are used"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called) {
@@ -142,11 +172,12 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_announced_and_runs_nothing_but_submit) {
   BOOST_REQUIRE(std::holds_alternative<ToolDue>(move));
   BOOST_TEST(std::get<ToolDue>(move).index == 1U);
   gave(1, "there is no d9");
-  BOOST_TEST(contains(reason(next()), "the agent's budget is spent (1 of 2 steps are used)"));
+  BOOST_TEST(contains(reason(next()), "the agent's budget is spent (2 of 2 steps are used)"));
 }
 
 BOOST_AUTO_TEST_CASE(tokens_from_a_cache_do_not_count_and_others_end_it) {
   budget.tokens = 5000;
+  turns.back().request.tools.clear();  // they are long, beside such a budget
   called({"list_lineage"});
   gave(0, "known");
   turns.back().answer.usage.cached = 100'000;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "operators/agent/agent_dialogue.hpp"
+#include "support/contains.hpp"
 #include "support/simulated_bench.hpp"
 
 using namespace cultivar;
@@ -13,10 +15,6 @@ using namespace cultivar::testing;
 using nlohmann::json;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Fails with the whole text.
 #define SAYS(result, part)                  \
@@ -115,11 +113,44 @@ BOOST_AUTO_TEST_CASE(an_edit_makes_a_draft_that_later_calls_name) {
   SAYS(again, "d1 (");  // the same kernel is the same draft
   const ToolResult next = call("compile", {{"variant", "d1"}, {"tunables", {{"TILE", 1}}}});
   SAYS(next, "d2 (simulated, TILE=1)");
+  const ToolResult missing = call("check", {{"variant", "d7"}});
+  SAYS(missing, "no individual 'd7'. Drafts of this session: d1, d2. `list_lineage` lists kernels");
   const ToolResult difference = call("diff", {{"a", "2"}, {"b", "d1"}});
   SAYS(difference, "-// SPEED 20\n+// SPEED 25");
   const ToolResult lineage = call("list_lineage", json::object());
   SAYS(lineage, "Drafts of this session:\nd1");
   SAYS(lineage, "2  20 GB/s, the best; from 1; tune; TILE=4");
+}
+
+// One answer, its calls run as the search runs them: each when the one before has given its result.
+BOOST_AUTO_TEST_CASE(a_later_call_of_an_answer_may_name_the_draft_that_an_earlier_one_makes) {
+  Brief brief;
+  brief.op = "agent";
+  brief.parents = {1};
+  Turn turn;
+  turn.request.tools = agent_tool_specs();
+  const json edit = {{"variant", "2"}, {"edit", replacing("// SPEED 20", "// SPEED 25")}};
+  turn.answer.tool_calls = {{"a", "compile", edit.dump()},
+                            {"b", "benchmark", R"({"variant": "d1"})"},
+                            {"c", "check", R"({"variant": "d2"})"}};
+  std::vector<Turn> turns{turn};
+  const PromptKit kit;
+  Move move = agent_move(brief, kit, turns);
+  for (; std::holds_alternative<ToolDue>(move); move = agent_move(brief, kit, turns)) {
+    const auto& due = std::get<ToolDue>(move);
+    const ToolResult result = call(due.call.name, json::parse(due.call.arguments));
+    ToolOutcome outcome;
+    outcome.index = due.index;
+    outcome.text = result.text;
+    outcome.failed = result.failed;
+    turns.back().results.push_back(outcome);
+  }
+  BOOST_TEST_REQUIRE(turns.back().results.size() == 3U);
+  BOOST_TEST(!turns.back().results[1].failed, turns.back().results[1].text);
+  BOOST_TEST(contains(turns.back().results[1].text, "1.250x the speed of 2"), turns.back().results[1].text);
+  BOOST_TEST(turns.back().results[2].failed);  // no call has made it
+  const std::string page = kit.piece("agent");
+  BOOST_TEST(contains(page, "a later one may name the draft that an earlier one makes"), page);
 }
 
 BOOST_AUTO_TEST_CASE(an_edit_that_does_not_fit_is_refused_and_never_guessed) {
@@ -164,9 +195,11 @@ BOOST_AUTO_TEST_CASE(a_check_says_the_stage_and_the_first_wrong_element) {
 BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
   const ToolResult result = call("benchmark", {{"source", softmax_kernel("SPEED 30")}});
   SAYS(result, "Fitness 30 GB/s");
-  SAYS(result, "vs 2 |");
-  SAYS(result, "| 1.500x |");
-  SAYS(result, "1.500x the speed of 2, geometric mean");
+  SAYS(result, "vs 2 (95 % interval) |");
+  SAYS(result, "| 1.500x (1.470 - 1.530) |");
+  SAYS(result, "1.500x the speed of 2 (95 % interval 1.48");
+  const ToolResult old = call("benchmark", {{"source", softmax_kernel("SPEED 31, no intervals")}});
+  SAYS(old, "1.550x the speed of 2, geometric mean");  // none is made up where none was measured
   const ToolResult alone = call("benchmark", {{"variant", "d1"}, {"against", "none"}});
   BOOST_TEST(!contains(alone.text, "vs "));
   const int usual = bench.most_samples;
@@ -282,6 +315,13 @@ BOOST_AUTO_TEST_CASE(a_call_that_waits_for_the_device_can_be_cancelled_and_does_
   first.request_stop();
   BOOST_TEST(one.get().failed);
   BOOST_TEST(!call("check", {{"variant", "1"}}).failed);
+}
+
+BOOST_AUTO_TEST_CASE(timing_takes_no_more_than_is_left_of_the_devices_time) {
+  limits.device_seconds = 3.0;
+  BOOST_TEST(!call("benchmark", {{"variant", "1"}}).failed);
+  BOOST_TEST(bench.most_seconds > 0.0);
+  BOOST_TEST(bench.most_seconds <= 3.0);
 }
 
 BOOST_AUTO_TEST_CASE(the_device_time_of_a_session_is_counted_and_ends) {

@@ -5,91 +5,13 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cmath>
 #include <future>
-#include <mutex>
-#include <thread>
 
-#include "support/chat_models.hpp"
+#include "support/chat_services.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 using Kind = ChatError::Kind;
-
-namespace {
-
-const SaidUsage kUsage{100, 40, 0, 25, 0};
-// 60 of input, 40 cached, 25 of output at 2, 0.2 and 10 USD per million
-constexpr double kUsd = 1e-6 * (60 * 2.0 + 40 * 0.2 + 25 * 10.0);
-
-Reply good(const std::string& text = "fine") {
-  return event_stream(openai_events(text, kUsage));
-}
-
-struct Service {
-  std::shared_ptr<HttpClient> http = std::make_shared<HttpClient>();
-  MemoryLog log;
-  std::vector<ModelConfig> configs;
-  Caps caps;
-  std::mutex mutex;
-  std::vector<std::string> events;
-  std::unique_ptr<ChatService> service;
-
-  ModelConfig& add(const std::string& name, const std::string& url) {
-    configs.push_back(model_at(url, "openai", name));
-    RetryRule& retry = configs.back().retry;
-    retry.first_wait_s = 0.05;
-    retry.longest_wait_s = 0.2;
-    retry.fallback_after_s = 0.5;
-    retry.breaker_rest_s = 0.3;
-    return configs.back();
-  }
-  ChatService& start() {
-    ChatServiceOptions options;
-    options.models = configs;
-    options.caps = caps;
-    options.event = [this](const std::string& text) {
-      const std::lock_guard lock(mutex);
-      events.push_back(text);
-    };
-    std::map<std::string, std::unique_ptr<ChatModel>> models;
-    for (const ModelConfig& config : configs) models[config.name] = made(config, http);
-    auto made_service = ChatService::make(std::move(options), std::move(models), log);
-    BOOST_TEST_REQUIRE(made_service.has_value());
-    service = std::move(*made_service);
-    return *service;
-  }
-  ServedResult ask(const std::string& text = "hello", const std::string& model = "a",
-                   std::stop_token stop = {}) {
-    return service->ask_and_wait({"mutate", model, question(text, "mutate/" + text)}, std::move(stop));
-  }
-  bool told(const std::string& part) {
-    const std::lock_guard lock(mutex);
-    for (const std::string& text : events)
-      if (text.find(part) != std::string::npos) return true;
-    return false;
-  }
-};
-
-std::string words_of(const ServedResult& result) {
-  return result ? "an answer" : std::string(name_of(result.error().kind)) + ": " + result.error().message;
-}
-
-bool near(double a, double b) {
-  return std::abs(a - b) < 1e-12;
-}
-
-template <class Condition>
-bool soon(Condition condition, double seconds = 5.0) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(chat_service, Service)
 
@@ -361,92 +283,6 @@ BOOST_AUTO_TEST_CASE(the_breaker_keeps_calls_from_a_dead_server_and_closes_by_it
   for (auto& result : results) BOOST_TEST(result.get().has_value());
   BOOST_TEST(told("model a rests after 3 failures"));
   BOOST_TEST(told("model a answers again"));
-}
-
-BOOST_AUTO_TEST_CASE(a_hard_cap_is_never_passed_by_calls_in_flight) {
-  ChatServer server([](const SeenRequest&) { return good().in_pieces(400, 0.02); });
-  add("a", server.url());
-  const double most = configs[0].prices.usd_of(most_of(question("0"))) * 1.5;  // with dearer cache writes
-  caps.run.usd = 2.5 * most;  // two at once, whatever they cost in the end
-  start();
-  std::vector<std::future<ServedResult>> results;
-  for (int i = 0; i < 12; ++i)
-    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
-  double seen_most = 0.0;
-  int answered = 0, refused = 0;
-  for (auto& result : results) {
-    while (result.wait_for(std::chrono::milliseconds(2)) != std::future_status::ready) {
-      const ChatServiceState state = service->state();
-      seen_most = std::max(seen_most, state.spent.usd + state.reserved_usd);
-    }
-    const ServedResult one = result.get();
-    if (one)
-      ++answered;
-    else if (one.error().kind == Kind::over_budget)
-      ++refused;
-  }
-  BOOST_TEST(answered + refused == 12);
-  BOOST_TEST(answered == 12);  // they cost far less than they reserve: all fit, two or three at a time
-  BOOST_TEST(seen_most <= *caps.run.usd * (1 + 1e-9));
-  service.reset();
-  caps.run.usd = 0.5 * kUsd;
-  start();
-  const ServedResult none = ask("another");
-  BOOST_TEST_REQUIRE(!none.has_value());
-  BOOST_TEST((none.error().kind == Kind::over_budget));
-}
-
-BOOST_AUTO_TEST_CASE(a_tokenizer_that_makes_more_of_a_prompt_than_expected_is_reckoned_with_from_then_on) {
-  // A token a byte is what tiny vocabularies come to.
-  ChatServer server([](const SeenRequest&) { return event_stream(openai_events("x", {1000, 0, 0, 1, 0})); });
-  add("a", server.url()).max_output_tokens = 10;
-  caps.run.tokens = 3700;
-  start();
-  const std::string text(970, 'p');
-  int answered = 0;
-  for (int i = 0; i < 6; ++i) answered += ask(text + std::to_string(i)).has_value();
-  BOOST_TEST(answered == 3);  // a fourth was expected to fit by its bytes, and would not
-  BOOST_TEST(soon([&] { return service->state().in_flight == 0; }));
-  BOOST_TEST(service->state().spent.usage.total() <= 3700);
-}
-
-BOOST_AUTO_TEST_CASE(a_model_over_its_cap_passes_the_call_to_its_fallback) {
-  ChatServer server([](const SeenRequest&) { return good(); });
-  ModelConfig& dear = add("a", server.url());
-  dear.cap.usd = 0.0;
-  dear.fallbacks = {"b"};
-  add("b", server.url());
-  start();
-  const ServedResult result = ask();
-  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
-  BOOST_TEST(result->model == "b");
-}
-
-BOOST_AUTO_TEST_CASE(limits_of_the_provider_are_kept) {
-  ChatServer server([](const SeenRequest&) { return good(); });
-  ModelConfig& config = add("a", server.url());
-  config.limits.requests = 40.0;  // the bucket holds a minute's worth, so it is emptied first
-  start();
-  std::vector<std::future<ServedResult>> results;
-  const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < 41; ++i)
-    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
-  for (auto& result : results) BOOST_TEST(result.get().has_value());
-  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > 1.4);
-}
-
-BOOST_AUTO_TEST_CASE(no_more_calls_are_in_flight_than_a_model_allows) {
-  std::atomic<int> now = 0, most = 0;
-  ChatServer server([](const SeenRequest&) { return good().in_pieces(500, 0.03); });
-  add("a", server.url()).limits.in_flight = 3;
-  start();
-  std::vector<std::future<ServedResult>> results;
-  for (int i = 0; i < 12; ++i)
-    results.push_back(std::async(std::launch::async, [this, i] { return ask(std::to_string(i)); }));
-  while (soon([&] { return service->state().in_flight + service->state().waiting > 0; }, 0.2))
-    most = std::max(most.load(), service->state().in_flight);
-  for (auto& result : results) BOOST_TEST(result.get().has_value());
-  BOOST_TEST(most.load() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_that_cannot_be_recorded_is_not_used) {

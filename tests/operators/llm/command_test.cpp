@@ -179,6 +179,20 @@ BOOST_AUTO_TEST_CASE(a_flood_is_stopped_at_the_bound) {
   BOOST_TEST(noisy->text == "fine\n");
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_ends_where_its_tokens_were_reserved_and_counts_no_more) {
+  const ChatResult flood = ask("yes");  // 1000 tokens were asked for
+  CHECK_KIND(flood, Kind::too_large);
+  BOOST_TEST(flood.error().message ==
+             "killed: more than 21384 bytes of output; an answer may have 1000 tokens "
+             "(max_output_tokens)");
+  BOOST_TEST(flood.error().usage.output == 1000);
+  const ChatResult file =
+      ask("yes | head -c 21385 > \"$1\"", {"{answer_file}"}, CommandModelOptions::Answer::file);
+  CHECK_KIND(file, Kind::too_large);
+  BOOST_TEST(file.error().usage.output == 1000);
+  BOOST_TEST(ask("yes | head -c 21384").has_value());
+}
+
 BOOST_AUTO_TEST_CASE(stopping_kills_it_at_once) {
   CommandModelOptions options;
   options.command = {script("echo begun; sleep 600")};

@@ -129,7 +129,8 @@ BOOST_AUTO_TEST_CASE(a_bad_answer_is_moved_aside_with_a_word_and_the_request_sta
   auto result = ask(model, request);
   BOOST_TEST_REQUIRE(appears(at("requests/" + id + ".md")));
   const std::vector<std::pair<std::string, std::string>> bad{
-      {"{\"text\": ", "not JSON"},
+      {"{\"text\": ", "not JSON: it ends too early"},
+      {"{\n \"text\": \"two\nlines\"}", "not JSON: line 2, byte 14"},
       {"[]", "one JSON object"},
       {"{\"txt\": \"x\"}", "no key \"txt\""},
       {"{\"text\": 7}", "must be a string"},
@@ -144,6 +145,7 @@ BOOST_AUTO_TEST_CASE(a_bad_answer_is_moved_aside_with_a_word_and_the_request_sta
     BOOST_TEST(read_text(at("answers/rejected/" + stem + ".json")) == bad[i].first);
     const std::string why = read_text(at("answers/rejected/" + stem + ".why.txt"));
     BOOST_TEST(why.find(bad[i].second) != std::string::npos, why);
+    BOOST_TEST(why.find("json.exception") == std::string::npos, why);
     BOOST_TEST(fs::exists(at("requests/" + id + ".md")));
   }
   write_text(at("answers/" + id + ".md"), "right at last");
@@ -158,6 +160,9 @@ BOOST_AUTO_TEST_CASE(links_pipes_folders_and_floods_are_no_answers) {
   const fs::path answer = at("answers/" + id + ".md");
   fs::create_symlink("/etc/passwd", answer);
   BOOST_TEST(appears(at("answers/rejected/" + id + ".why.txt")));
+  const std::string why = read_text(at("answers/rejected/" + id + ".why.txt"));
+  BOOST_TEST(why.find("This is a symbolic link, and links are not followed") == 0U, why);
+  BOOST_TEST(read_text(at("README.md")).find("a symbolic link is refused") != std::string::npos);
   ::mkfifo(answer.c_str(), 0600);
   BOOST_TEST(appears(at("answers/rejected/" + id + "-2.why.txt")));
   fs::create_directory(answer);
@@ -197,6 +202,28 @@ BOOST_AUTO_TEST_CASE(a_request_ends_with_its_time_or_its_caller) {
   auto stopped = ask(model, question("other", "x"), stop.get_token());
   stop.request_stop();
   BOOST_TEST((stopped.get().error().kind == Kind::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_is_cancelled_stays_open_until_it_is_withdrawn) {
+  MailboxModel model(options);
+  std::stop_source stop;
+  auto stopped = ask(model, request, stop.get_token());
+  BOOST_TEST_REQUIRE(appears(at("requests/" + id + ".md")));
+  BOOST_TEST(!model.has_answer(request));
+  stop.request_stop();
+  BOOST_TEST((stopped.get().error().kind == Kind::cancelled));
+  BOOST_TEST(fs::exists(at("requests/" + id + ".md")));
+  BOOST_TEST(fs::exists(at("requests/" + id + ".json")));
+  write_text(at("answers/" + id + ".json"), "{}");  // of no use
+  BOOST_TEST(!model.has_answer(request));
+  write_text(at("answers/" + id + ".md"), "meanwhile");
+  BOOST_TEST(model.has_answer(request));
+  fs::rename(at("answers/" + id + ".md"), at("answers/taken/" + id + ".md"));
+  BOOST_TEST(model.has_answer(request));
+  model.withdraw(request);
+  BOOST_TEST(!fs::exists(at("requests/" + id + ".md")));
+  BOOST_TEST(fs::exists(at("requests/closed/" + id + ".md")));
+  BOOST_TEST(fs::exists(at("requests/closed/" + id + ".json")));
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said) {

@@ -97,6 +97,9 @@ BOOST_AUTO_TEST_CASE(by_call_a_dialogue_goes_on_with_the_answers_of_the_one_that
   BOOST_TEST(said("agent/9/1") == "of agent/9/1");
   BOOST_TEST(said("agent/2/1") == "of agent/4/1");
   BOOST_TEST(said("agent/9/2") == "of agent/9/2");
+  const ChatResult none = ask_and_wait(model, question("x", "agent/11/0"));
+  BOOST_TEST_REQUIRE(!none.has_value());
+  BOOST_TEST(none.error().message.find("a longer recording is needed") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_request_is_a_clear_error) {
@@ -105,6 +108,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_request_is_a_clear_error) {
   BOOST_TEST_REQUIRE(!miss.has_value());
   BOOST_TEST((miss.error().kind == ChatError::Kind::no_recording));
   BOOST_TEST(miss.error().message.find("another request") != std::string::npos, miss.error().message);
+  BOOST_TEST(miss.error().message.find("`match: call`") != std::string::npos, miss.error().message);
   const ChatResult near = ask_and_wait(model, question("z", "mutate/1/1"));
   BOOST_TEST(near.error().message.find("mutate/1/0") != std::string::npos, near.error().message);
 }

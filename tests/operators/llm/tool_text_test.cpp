@@ -3,8 +3,10 @@
 
 #include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/tool_text.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
+using cultivar::testing::contains;
 
 namespace {
 
@@ -23,10 +25,6 @@ std::vector<ToolCall> calls(const std::string& text) {
 std::string refusal(const std::string& text) {
   const auto found = tool_calls_in_text(text, kTools);
   return found ? "none" : found.error();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 const std::string kEdit =
@@ -65,7 +63,9 @@ BOOST_AUTO_TEST_CASE(what_stands_inside_of_code_calls_nothing) {
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_with_its_line) {
   const auto block = [](const std::string& object) { return "One.\n\n```tool\n" + object + "\n```\n"; };
-  BOOST_TEST(contains(refusal(block("{\"tool\": \"check\"")), "on line 3: it is not JSON"));
+  const std::string broken = refusal(block("{\"tool\": \"check\""));
+  BOOST_TEST(contains(broken, "on line 3: it is not JSON"), broken);
+  BOOST_TEST(!contains(broken, "json.exception"), broken);
   BOOST_TEST(contains(refusal(block("[1]")), "it must be {\"tool\""));
   BOOST_TEST(
       contains(refusal(block("{\"tool\": \"chek\"}")), "there is no tool \"chek\" (did you mean 'check'?"));

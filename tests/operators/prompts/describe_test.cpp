@@ -1,19 +1,19 @@
 #include "operators/prompts/describe.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "operators/prompts/prompt.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
+using cultivar::testing::contains;
 
 namespace {
 
 const Task& attention() {
   static const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
   return task;
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -31,11 +31,39 @@ BOOST_AUTO_TEST_CASE(a_task_is_told_with_all_that_a_kernel_needs) {
   BOOST_TEST(contains(text, "struct Row"));  // the oracle itself,
   BOOST_TEST(contains(text, "r.attend(out, r.visible);\n}\n"));
   BOOST_TEST(!contains(text, "control_mean_of_v"));  // and nothing of what must be refused
-  BOOST_TEST(contains(text, "more shapes"), text);
+  const std::size_t at = text.find("It is checked on 25 more shapes: ");
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, text);
+  const std::string shapes = text.substr(at, text.find(".\n", at) - at);
+  BOOST_TEST(std::ranges::count(shapes, ',') == 24, shapes);
   BOOST_TEST(contains(text, "let pairs = "));
   // 4 * 16 heads * 4096^2 * 128 * 8
   BOOST_TEST(contains(text, "1100 Gop"), text);
   BOOST_TEST(estimated_tokens(text) < 5000);
+}
+
+// Where there is room for little, what decides right from wrong is still told, whatever the task.
+BOOST_AUTO_TEST_CASE(the_short_task_keeps_every_rule_that_the_task_states_in_words) {
+  for (const char* name : {"attention_forward", "matmul", "softmax"}) {
+    const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
+    const std::string text = describe_task_briefly(task);
+    BOOST_TEST(contains(text, task.summary), name);
+    for (const Dimension& d : task.dimensions) BOOST_TEST(contains(text, d.name + ": " + d.about), text);
+    for (const Parameter& p : task.parameters) BOOST_TEST(contains(text, p.about), text);
+    for (const Expression& relation : task.where) BOOST_TEST(contains(text, relation.text()), text);
+  }
+  const std::string text = describe_task_briefly(attention());
+  BOOST_TEST(contains(text, "query head h reads head h / (H / H_kv)"), text);
+  BOOST_TEST(contains(text, "a row that sees no key gives O = 0 and LSE = -inf"), text);
+  BOOST_TEST(estimated_tokens(text) < 400, text);
+}
+
+BOOST_AUTO_TEST_CASE(the_ceiling_of_a_processor_comes_with_its_meaning) {
+  const std::string text = describe_device("Epyc", {{"num_cores", 2.0}, {"vector_bits", 512.0}},
+                                           {.flops = 231e9, .bytes_per_second = 2e10});
+  BOOST_TEST(contains(text, "231 GFLOPS"), text);
+  BOOST_TEST(contains(text, "(115.5 a core;"), text);
+  BOOST_TEST(!contains(describe_device("H100", {{"num_sms", 132.0}}, {.flops = 9e14}), "a core"));
+  BOOST_TEST(!contains(describe_device("Epyc", {{"num_cores", 2.0}}), "a core"));  // nothing was measured
 }
 
 BOOST_AUTO_TEST_CASE(measurements_are_a_table_with_ratios_and_the_share_of_the_roofline) {
@@ -59,6 +87,9 @@ BOOST_AUTO_TEST_CASE(measurements_are_a_table_with_ratios_and_the_share_of_the_r
   BOOST_TEST(
       contains(text, "| " + row.workload + " | 5 ms | 4.9 ms - 5.2 ms | 150 GFLOPS | 80 % | 1.250x | - |"),
       text);
+  const std::string bounded = describe_measurements(
+      evaluation, workloads, {}, {{"#3", {0.0, 120.0}, {std::nullopt, Interval{1.2, 1.3}}}});
+  BOOST_TEST(contains(bounded, "| 1.250x (1.200 - 1.300) |"), bounded);
   BOOST_TEST(contains(text, "registers 168"));
   BOOST_TEST(!contains(text, workloads[0].name));  // not measured, not invented
   BOOST_TEST(!contains(describe_measurements(evaluation, workloads, {}, {}), "roofline"));

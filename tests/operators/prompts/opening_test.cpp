@@ -1,18 +1,17 @@
 #include "operators/prompts/opening.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
+#include "evaluators/profile/bottleneck.hpp"
 #include "support/chronicle.hpp"
 #include "support/command.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // An attention search on an H100, as far as prompts see it.
 struct Attention {
@@ -123,7 +122,9 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
           seed("cuda_naive.cu") + "// " + std::to_string(i) + "\n", "mutate", {parent},
           i % 2 ? a.measured(600.0 + i) : rejection(Stage::compile, "error", std::string(9000, 'e')),
           "another way to hide the latency of the products");
-    const ChatRequest request = a.ask(mutate(parent));
+    std::vector<std::string> left_out;
+    const ChatRequest request = a.ask(mutate(parent), &left_out);
+    for (const std::string& each : left_out) BOOST_TEST_MESSAGE(name << " has no room for " << each);
     BOOST_TEST_MESSAGE(name << ": " << tokens_of(request) << " tokens, system "
                             << estimated_tokens(request.system.at(0).text));
     BOOST_TEST(tokens_of(request) <= 12'000, name);
@@ -132,6 +133,7 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
     BOOST_TEST(contains(user, seed(name)));                                            // to the letter
     BOOST_TEST(contains(user, "attention_wgmma on " + workloads.front().name), name);  // the report
     BOOST_TEST(contains(user, "the tensor pipe works in"), name);
+    BOOST_TEST(contains(user, "line 253: 6 % of samples, barrier: asm"), name);
     BOOST_TEST(contains(user, "<<<<<<< SEARCH"));
     BOOST_TEST(contains(user, "Make one change in this direction: attack what the measurements show"));
     const std::string& system = request.system.at(0).text;
@@ -203,6 +205,127 @@ BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
   BOOST_REQUIRE(!left_out.empty());
   BOOST_TEST(left_out.front().starts_with("note "), left_out.front());
   BOOST_TEST(contains(request.messages.at(0).text, "the tensor pipe works in"));
+}
+
+BOOST_AUTO_TEST_CASE(how_bold_a_change_should_be_follows_from_the_way_to_the_roofline) {
+  const IndividualId naive = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  incumbent = naive;
+  const std::string far = ask(mutate(naive)).messages.at(0).text;
+  BOOST_TEST(contains(far, "It reaches 1 % of what the device was seen to do. That is far"), far);
+  BOOST_TEST(contains(far, "write the core anew"), far);
+  BOOST_TEST(!contains(far, "change only what serves"), far);
+  const IndividualId good = chronicle.add(seed("cuda_wgmma.cu"), "mutate", {naive}, measured(700.0));
+  const IndividualId close =
+      chronicle.add(seed("cuda_wgmma.cu") + "// b\n", "mutate", {good}, measured(690.0));
+  const IndividualId behind = chronicle.add(seed("cuda_mma.cu"), "mutate", {naive}, measured(300.0));
+  const IndividualId between =
+      chronicle.add(seed("cuda_mma.cu") + "// c\n", "mutate", {naive}, measured(450.0));
+  incumbent = good;
+  const std::string near = ask(mutate(close)).messages.at(0).text;
+  BOOST_TEST(contains(near, "change only what serves this"), near);
+  BOOST_TEST(!contains(near, "bold"), near);
+  BOOST_TEST(contains(ask(mutate(behind)).messages.at(0).text, "43 % of the best. That is far"));
+  BOOST_TEST(
+      contains(ask(mutate(between)).messages.at(0).text, "One change means one idea, carried through"));
+}
+
+BOOST_AUTO_TEST_CASE(the_source_of_the_best_is_there_when_it_is_another_and_there_is_room) {
+  const IndividualId best = chronicle.add("best source\n", "seed", {}, measured(290.0));
+  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  incumbent = best;
+  const std::string user = ask(mutate(parent)).messages.at(0).text;
+  BOOST_TEST(contains(user, "## The best so far, for comparison"), user);
+  BOOST_TEST(contains(user, "best source\n"));
+  BOOST_TEST(!contains(ask(mutate(best)).messages.at(0).text, "## The best so far"));
+  // The first to go when there is none.
+  const IndividualId large = chronicle.add(std::string(40'000, 'x'), "mutate", {best}, measured(300.0));
+  incumbent = large;
+  std::vector<std::string> left_out;
+  BOOST_TEST(tokens_of(ask(mutate(parent), &left_out)) <= 12'000);
+  BOOST_REQUIRE(!left_out.empty());
+  BOOST_TEST(left_out.front() == "source of the best, #" + std::to_string(large));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_known_of_why_a_sibling_lost_stands_beside_it) {
+  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  incumbent = parent;
+  Evaluation spilt = measured(60.0);
+  spilt.resources.values["spill_bytes"] = 1312;
+  spilt.workloads[2].value = 30.0;
+  spilt.workloads[3].q3_us = 1.3 * spilt.workloads[3].median_us;
+  const IndividualId child =
+      chronicle.add(seed("cuda_naive.cu") + "// a\n", "mutate", {parent}, spilt, "wider");
+  chronicle.profiles[child] = profile_of(child);
+  const std::string user = ask(mutate(parent)).messages.at(0).text;
+  const std::size_t at = user.find("wider -> 60 (-40.0 %) [spill_bytes 0 -> 1312; least on " +
+                                   workloads[2].name + ": -70 %; its times scatter by 31 %; ");
+  BOOST_TEST(at != std::string::npos, user);
+  BOOST_TEST(
+      user.find(explain(profile_of(child)).findings.at(0).words.substr(0, 40), at) != std::string::npos,
+      user);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_measure_the_same_an_idea_is_asked_for_and_not_what_is_faster_where) {
+  const IndividualId one = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  const IndividualId same = chronicle.add(seed("cuda_naive.cu") + "// b\n", "mutate", {one}, measured(101.0));
+  const IndividualId other =
+      chronicle.add(seed("cuda_naive.cu") + "// c\n", "mutate", {one}, measured(110.0));
+  incumbent = one;
+  Brief brief = mutate(one);
+  brief.op = "crossover";
+  brief.direction = "one kernel with what each of the two does better";
+  brief.parents = {one, same};
+  const std::string alike = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(alike, "The two measure the same everywhere"), alike);
+  BOOST_TEST(!contains(alike, "makes each of the two faster where it is faster"));
+  brief.parents = {one, other};
+  const std::string unlike = ask(brief).messages.at(0).text;
+  BOOST_TEST(!contains(unlike, "The two measure the same everywhere"));
+  BOOST_TEST(contains(unlike, "makes each of the two faster where it is faster"));
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_question_of_two_large_kernels_still_says_which_key_head_is_read_and_what_an_unseeing_row_gives) {
+  const std::string large = seed("cuda_wgmma.cu");
+  const IndividualId one = chronicle.add(large, "seed", {}, measured(600.0));
+  const IndividualId two = chronicle.add(large + "// b\n", "mutate", {one}, measured(610.0));
+  incumbent = one;
+  Brief brief = mutate(one);
+  brief.op = "crossover";
+  brief.parents = {one, two};
+  const std::string system = ask(brief).system.at(0).text;
+  BOOST_TEST(!contains(system, "reference_row"));  // the short one
+  BOOST_TEST(contains(system, "query head h reads head h / (H / H_kv)"), system);
+  BOOST_TEST(contains(system, "O = 0 and LSE = -inf"), system);
+  BOOST_TEST(contains(system, "`requires` may be narrowed"), system);
+}
+
+BOOST_AUTO_TEST_CASE(beside_the_short_system_text_the_whole_format_is_told_where_there_is_room) {
+  const IndividualId one = chronicle.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
+  const IndividualId two = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  incumbent = one;
+  Brief brief = mutate(one);
+  brief.op = "crossover";
+  brief.parents = {one, two};
+  const std::string rule = "do not pass a specialised dimension as an argument";
+  int told = 0, left = 0;
+  for (int tokens = 3'000; tokens <= 14'000; tokens += 250) {
+    PromptOptions options;
+    options.prompt_tokens = tokens;
+    kit = PromptKit(options);
+    std::vector<std::string> left_out;
+    const ChatRequest request = ask(brief, &left_out);
+    const bool short_one = !contains(request.system.at(0).text, "reference_row");
+    const bool in_full = contains(request.messages.at(0).text, rule);
+    BOOST_TEST((in_full || contains(request.system.at(0).text, rule) ||
+                std::ranges::find(left_out, "format in full") != left_out.end()),
+               tokens);
+    BOOST_TEST((!in_full || short_one), tokens);  // never twice
+    if (in_full) BOOST_TEST(tokens_of(request) <= tokens);
+    told += in_full, left += short_one && !in_full;
+  }
+  BOOST_TEST(told > 0);
+  BOOST_TEST(left > 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_critique_gets_the_evidence_between_marks_and_the_kernel_that_worked) {

@@ -1,0 +1,177 @@
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/export/tables.hpp"
+#include "engine/report/chart.hpp"
+#include "engine/store/checkpoint.hpp"
+#include "engine/store/exchanges.hpp"
+#include "evaluators/plain_text.hpp"
+#include "evaluators/targets/binary_cache.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* picture = "running_best.svg";
+constexpr const char* mark = "Made by `cultivar report`";
+
+// What others wrote is not replaced.
+void require_ours(const fs::path& page) {
+  std::error_code none;
+  if (!fs::exists(page, none)) return;
+  if (!fs::is_regular_file(page, none) || read_file(page).value_or("").find(mark) == std::string::npos)
+    throw InputError(fmt::format(
+        "{} is there, and was not made by `cultivar report`: name another folder with --out", page.string()));
+}
+
+std::string in_short(const Story& story, const RunFacts& facts) {
+  const Summary& s = story.summary;
+  std::string text = fmt::format("`{}` on {}, {}{}.\n\n", in_a_cell(s.task), s.target, s.state,
+                                 s.stop_reason.empty() ? "" : " (" + in_a_cell(s.stop_reason) + ")");
+  text += "| | |\n|---|---|\n";
+  text += fmt::format("| best | {} |\n", s.best ? in_a_cell(text_of(*s.best)) : "none yet");
+  if (s.outstanding) text += fmt::format("| next | {} |\n", text_of(*s.outstanding));
+  text += fmt::format("| judged | {} |\n", judged_text(s));
+  text += fmt::format("| the gate | duels: {}, promotions: {} |\n", s.duels, s.promotions);
+  text += fmt::format("| search time | {} in {} session{} |\n", duration(s.elapsed_s), story.sessions,
+                      story.sessions == 1 ? "" : "s");
+  text +=
+      fmt::format("| checks and measurements | {}, of all workers together |\n", duration(story.device_s));
+  for (const std::string& device : s.devices) text += fmt::format("| device | {} |\n", in_a_cell(device));
+  text += fmt::format("| workloads | {} |\n", in_a_cell(fmt::format("{}", fmt::join(facts.workloads, ", "))));
+  return text;
+}
+
+// Each best kernel beside the one before it, which need not be its parent.
+std::string steps_text(const Story& story, const Record& record, const std::string& unit) {
+  if (story.steps.empty()) return "No kernel has become the best yet.\n";
+  std::string text = fmt::format(
+      "| kernel | after | judged | {} | gain on the best before | made by | child of | what it changed "
+      "|\n|---|---|---|---|---|---|---|---|\n",
+      unit);
+  double before = 0.0;
+  for (const BestStep& step : story.steps) {
+    const auto row = record.individual(step.id);
+    if (!row) continue;
+    const Individual& i = row->individual;
+    const auto parent =
+        i.descent.parents.empty() ? std::nullopt : record.individual(i.descent.parents.front());
+    text +=
+        fmt::format("| #{} | {} | {} | {:.4g} | {} | {} | {} | {} |\n", step.id, duration(step.elapsed_s),
+                    step.evaluations, step.fitness,
+                    before > 0.0 ? fmt::format("{:+.1f} %", 100.0 * (step.fitness / before - 1.0)) : "",
+                    in_a_cell(i.descent.op + (i.descent.model.empty() ? "" : " with " + i.descent.model)),
+                    i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
+                    in_a_cell(plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)));
+    before = step.fitness;
+  }
+  return text;
+}
+
+std::string yields_text(const Story& story, const std::string& unit) {
+  std::string text = fmt::format(
+      "| operator | model | proposed | measured | rejected | to the gate | became best | fittest, {} | "
+      "workers' time | calls | tokens | USD |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+      unit);
+  for (const auto& [who, y] : story.yields)
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", in_a_cell(who.first),
+                    in_a_cell(who.second), y.proposed, y.measured, y.rejected, y.challengers, y.promoted,
+                    y.best > 0.0 ? fmt::format("{:.4g}", y.best) : "", duration(y.device_s),
+                    y.calls ? fmt::format("{}", y.calls) : "", y.calls ? fmt::format("{}", y.tokens) : "",
+                    y.usd > 0.0 ? fmt::format("{:.2f}", y.usd) : "");
+  return text;
+}
+
+std::string refusals_text(const Story& story) {
+  constexpr std::size_t most = 12;
+  std::string text = "| how often | at, and why |\n|---|---|\n";
+  std::int64_t others = 0;
+  for (std::size_t i = 0; i < story.refusals.size(); ++i) {
+    if (i < most)
+      text += fmt::format("| {} | {} |\n", story.refusals[i].second,
+                          in_a_cell(plain_line(story.refusals[i].first, 300)));
+    else
+      others += story.refusals[i].second;
+  }
+  if (others > 0)
+    text += fmt::format("| {} | for {} other reasons |\n", others, story.refusals.size() - most);
+  return text;
+}
+
+std::string page(const Story& story, const Record& record, const RunFacts& facts) {
+  const std::string& unit = facts.unit_of_fitness;
+  std::string text =
+      fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
+                  in_a_cell(story.summary.run), picture);
+  text += in_short(story, facts);
+  text += "\n## How the best came to be\n\n" + steps_text(story, record, unit);
+  text += "\n## What each operator gave\n\n" + yields_text(story, unit);
+  if (story.summary.best) {
+    const IndividualId best = story.summary.best->id;
+    if (const auto confirmed = record.confirmation(best))
+      text += fmt::format("\n## #{} at its confirmation, in a fresh process\n\n", best) +
+              workload_table(*confirmed);
+    else if (const auto searched = record.evaluation(best))
+      text += fmt::format("\n## #{} when searched\n\n", best) + workload_table(*searched);
+    text += fmt::format("\n## How #{} descends\n\n", best) + lineage_text(record.lineage(best), unit);
+  }
+  if (!story.refusals.empty()) text += "\n## What was rejected\n\n" + refusals_text(story);
+  text += std::string("\n") + mark + ".";
+  if (story.paced)
+    text +=
+        " In the picture, in \"How the best came to be\" and in \"What each operator gave\" fitness is at "
+        "the pace of "
+        "the search's beginning, so that sessions on a warmer or another device compare.";
+  return text + "\n";
+}
+
+}  // namespace
+
+int report_command(const Arguments& arguments) {
+  std::string run, out;
+  bool as_json = false;
+  Options options(
+      "report",
+      "A run as a page (Markdown, with a picture of its course): how its best kernel came to be, what each "
+      "operator gave, what was rejected and why.",
+      "cultivar report runs/quickstart --out story");
+  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.option("--out", out, "the folder to write report.md and running_best.svg to (default: RUN/report)");
+  options.flag("--json", as_json, "facts as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const fs::path run_folder = find_run(find_house(), run);
+  const Record record = must(Record::open(run_folder));
+  const fs::path folder = out.empty() ? run_folder / "report" : fs::path(out);
+  std::error_code trouble;
+  fs::create_directories(folder, trouble);
+  if (trouble) throw InputError(fmt::format("{} cannot be made: {}", folder.string(), trouble.message()));
+  require_ours(folder / "report.md");
+  const Story story = tell(record);
+  const RunFacts facts = record.facts();
+  must(write_atomically(fs::absolute(folder / picture), running_best_chart(story, facts.unit_of_fitness)));
+  must(write_atomically(fs::absolute(folder / "report.md"), page(story, record, facts)));
+
+  nlohmann::json steps = nlohmann::json::array();
+  for (const BestStep& step : story.steps)
+    steps.push_back({{"id", step.id},
+                     {"evaluations", step.evaluations},
+                     {"elapsed_s", step.elapsed_s},
+                     {"fitness", step.fitness}});
+  output.facts({{"folder", folder.string()},
+                {"files", {"report.md", picture}},
+                {"steps", steps},
+                {"device_s", story.device_s}});
+  output.line(fmt::format("{} and {} are in {}", "report.md", picture, fs::proximate(folder).string()));
+  return 0;
+}
+
+}  // namespace cultivar

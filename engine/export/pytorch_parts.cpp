@@ -1,0 +1,201 @@
+#include "engine/export/pytorch_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace cultivar {
+namespace {
+
+constexpr double kMostElements = 1 << 24;  // of a test's tensors together: a second of the oracle's time
+constexpr std::size_t kMostRefused = 3;
+
+// A dimension that no input's shape tells, or a parameter: an argument of the Python function.
+struct Number {
+  std::string name, type, about;
+  bool dimension = false, optional = false;
+};
+
+std::vector<Number> numbers_of(const Task& task) {
+  std::vector<Number> numbers;
+  for (const Dimension& dimension : task.dimensions) {
+    const auto tells = [&](const TensorSpec& tensor) {
+      return tensor.role == Role::input &&
+             std::find(tensor.shape.begin(), tensor.shape.end(), dimension.name) != tensor.shape.end();
+    };
+    if (std::none_of(task.tensors.begin(), task.tensors.end(), tells))
+      numbers.push_back({dimension.name, "int", dimension.about, true, false});
+  }
+  for (const Parameter& parameter : task.parameters)
+    numbers.push_back(
+        {parameter.name,
+         parameter.flag                ? "bool"
+         : is_floating(parameter.type) ? "float"
+                                       : "int",
+         parameter.about + (parameter.fallback ? " (default: " + parameter.fallback->text() + ")" : ""),
+         false, parameter.fallback.has_value()});
+  // Python wants those that must be given first; among keywords the order is free otherwise.
+  std::stable_partition(numbers.begin(), numbers.end(), [](const Number& n) { return !n.optional; });
+  return numbers;
+}
+
+// The inside of a docstring.
+std::string prose(std::string text) {
+  std::replace(text.begin(), text.end(), '\\', '/');
+  std::replace(text.begin(), text.end(), '"', '\'');
+  return text;
+}
+
+std::string tuple(const std::vector<std::string>& quoted) {
+  return quoted.empty() ? "()" : fmt::format("(\"{}\",)", fmt::join(quoted, "\", \""));
+}
+
+std::string shape_row(const Task& task, const Workload& workload) {
+  std::vector<std::string> items;
+  for (const Dimension& d : task.dimensions)
+    items.push_back(fmt::format("\"{}\": {:.0f}", d.name, workload.values.at(d.name)));
+  for (const Parameter& p : task.parameters) {
+    const double value = workload.values.at(p.name);
+    items.push_back(fmt::format("\"{}\": {}", p.name,
+                                p.flag                ? (value != 0.0 ? "True" : "False")
+                                : is_floating(p.type) ? literal(value)
+                                                      : fmt::format("{:.0f}", value)));
+  }
+  return fmt::format("    {{{}}},\n", fmt::join(items, ", "));
+}
+
+double elements(const Task& task, const Workload& workload) {
+  double all = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    double one = 1;
+    for (const std::int64_t extent : task.shape(tensor, workload)) one *= static_cast<double>(extent);
+    all += one;
+  }
+  return all;
+}
+
+bool serves(const LauncherInput& input, const std::vector<Specialisation>& served, const Workload& workload) {
+  if (!claims(input.variant, input.task, workload)) return false;
+  if (!check_constraints(input.variant, input.task, workload, input.facts)) return false;
+  const Bindings values = device_free_numbers(input.variant, input.task, workload);
+  return std::any_of(served.begin(), served.end(), [&](const Specialisation& s) {
+    return std::all_of(s.condition.begin(), s.condition.end(),
+                       [&](const auto& one) { return values.at(one.first) == one.second; });
+  });
+}
+
+struct Shapes {
+  std::string served, refused;
+};
+
+// The checks' shapes, and the smallest workload: checks may all be of other specialisations.
+Shapes shapes_of(const LauncherInput& input, const std::vector<Specialisation>& served) {
+  const Task& task = input.task;
+  Shapes shapes;
+  std::size_t refused = 0;
+  std::set<std::string> seen;
+  const auto add = [&](Workload workload) {
+    workload.dtype = input.workloads.front().dtype;
+    const std::string row = shape_row(task, workload);
+    if (!seen.insert(row).second) return;
+    if (serves(input, served, workload))
+      shapes.served += row;
+    else if (refused++ < kMostRefused)
+      shapes.refused += row;
+  };
+  for (const auto* checks : {&task.smoke, &task.sweep, &task.edge})
+    for (const Workload& workload : *checks)
+      if (elements(task, workload) <= kMostElements) add(workload);
+  const auto smallest = std::min_element(
+      input.workloads.begin(), input.workloads.end(),
+      [&](const Workload& a, const Workload& b) { return elements(task, a) < elements(task, b); });
+  if (shapes.served.empty() || elements(task, *smallest) <= kMostElements) add(*smallest);
+  return shapes;
+}
+
+}  // namespace
+
+std::string python_name(const std::string& name) {
+  static const std::set<std::string> words{
+      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+  return words.contains(name) || name.starts_with("_") ? name + "_" : name;  // names with _ are the module's
+}
+
+std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput& input,
+                                                               const std::vector<Specialisation>& served) {
+  const Task& task = input.task;
+  const Workload& first = input.workloads.front();
+  const std::vector<Number> numbers = numbers_of(task);
+  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, renamed, fills;
+  std::string tensors, about;
+  for (const TensorSpec& tensor : task.tensors) {
+    const bool output = tensor.role == Role::output;
+    const std::string_view dtype = name_of(task.dtype(tensor, first));
+    tensors += fmt::format("    (\"{}\", {}, \"{}\", {}),\n", tensor.name, output ? "True" : "False", dtype,
+                           tuple(tensor.shape));
+    if (output) {
+      results.push_back(python_name(tensor.name));
+      returned.emplace_back("Tensor");
+      about += fmt::format("    Returns {}: [{}], {}\n", tensor.name, fmt::join(tensor.shape, ", "), dtype);
+      continue;
+    }
+    about += fmt::format("    {}: [{}], {}\n", tensor.name, fmt::join(tensor.shape, ", "), dtype);
+    inputs.push_back(python_name(tensor.name));
+    schema.push_back("Tensor " + inputs.back());
+    fills.push_back(fmt::format("\"{}\": ({}, {}, {})", tensor.name,
+                                tensor.fill.kind == Fill::Kind::uniform ? "True" : "False",
+                                literal(tensor.fill.a), literal(tensor.fill.b)));
+  }
+  std::string example;  // of its flags, which are what one turns on first
+  for (const Number& number : numbers) {
+    const std::string name = python_name(number.name);
+    keywords.push_back(name + (number.optional ? "=None" : ""));
+    schema.push_back(fmt::format("{}{}{} {}{}", names.empty() ? "*, " : "", number.type,
+                                 number.optional ? "?" : "", name, number.optional ? "=None" : ""));
+    given.push_back(fmt::format("\"{0}\": {0}", name));
+    if (number.type == "bool" || !number.optional)
+      example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "...");
+    names.push_back(name);
+    rows.push_back(fmt::format("(\"{}\", {})", number.name, number.dimension ? "True" : "False"));
+    if (name != number.name) renamed.push_back(fmt::format("\"{}\": \"{}\"", number.name, name));
+    about += fmt::format("    {}: {}\n", name, prose(number.about));
+  }
+  const auto list = [](const std::vector<std::string>& all) {
+    return fmt::format("{}", fmt::join(all, ", "));
+  };
+  const std::string function = python_name(task.name);
+  const auto trailing = [&](const std::vector<std::string>& all) {
+    return list(all) + (all.empty() ? "" : ",");
+  };
+  const Shapes shapes = shapes_of(input, served);
+  return {{"function", function},
+          {"prose_summary", prose(task.summary)},
+          {"module", "cultivar_" + task.name},
+          {"namespace", "cultivar_" + input.variant.id.substr(0, 12)},
+          {"inputs", list(inputs)},
+          {"results", list(results)},
+          {"example", list(inputs) + example},
+          {"signature", list(inputs) + (keywords.empty() ? "" : ", *, " + list(keywords))},
+          {"numbers_given", fmt::format("{{{}}}", fmt::join(given, ", "))},
+          {"numbers", trailing(names)},
+          {"number_rows", trailing(rows)},
+          {"tensor_rows", tensors},
+          {"argument_lines", about},
+          {"schema", fmt::format("{}({}) -> {}", function, list(schema),
+                                 returned.size() == 1 ? "Tensor" : fmt::format("({})", list(returned)))},
+          {"shapes", shapes.served},
+          {"refused", shapes.refused},
+          {"fills", list(fills)},
+          {"python_names", list(renamed)},
+          {"all_have_defaults", std::all_of(numbers.begin(), numbers.end(),
+                                            [](const Number& n) { return n.optional || n.dimension; })
+                                    ? "True"
+                                    : "False"}};
+}
+
+}  // namespace cultivar

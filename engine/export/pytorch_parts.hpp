@@ -1,0 +1,18 @@
+// What the templates of a bundle's Python files need to know of the task and the kernel.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "engine/export/launcher_parts.hpp"
+
+namespace cultivar {
+
+// For pytorch_module.py and pytorch_test.py, by the templates' names. The test's shapes are those of the
+// task's checks that the kernel claims, and a few that it does not.
+std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput&,
+                                                               const std::vector<Specialisation>&);
+// A name as Python takes it: its own words get an underscore.
+std::string python_name(const std::string&);
+
+}  // namespace cultivar

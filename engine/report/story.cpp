@@ -1,0 +1,87 @@
+#include "engine/report/story.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/store/exchanges.hpp"
+
+namespace cultivar {
+
+namespace {
+
+struct Person {
+  std::string op, model;
+  double fitness = 0.0;  // as measured, from its judgement on at the beginning's pace; 0: rejected
+  bool refused = false, challenged = false;
+};
+
+void count_calls(const Record& record, Story& story) {
+  for (const ExchangeRow& row : exchanges_of(record)) {
+    Yield& yield = story.yields[{row.op, row.model}];
+    ++yield.calls;
+    yield.tokens += row.usage.total();
+    yield.usd += row.usd;
+  }
+}
+
+}  // namespace
+
+Story tell(const Record& record) {
+  Story story;
+  story.summary = record.summary();
+  std::map<IndividualId, Person> people;
+  std::map<std::string, std::int64_t> refusals;
+  record.each_individual([&](const IndividualRow& row) {
+    const Individual& i = row.individual;
+    people[i.id] = {i.descent.op, i.descent.model, row.state == IndividualState::measured ? i.fitness : 0.0,
+                    row.expelled};
+    if (const auto confirmation = row.expelled ? record.confirmation(i.id) : std::nullopt)
+      ++refusals[fmt::format("{}, at its confirmation: {}", name_of(confirmation->stage),
+                             confirmation->reason)];
+    ++story.yields[{i.descent.op, i.descent.model}].proposed;
+    if (row.state == IndividualState::rejected)
+      ++refusals[row.stage + (i.duplicate_of != 0  ? ": the same kernel as an earlier one"
+                              : row.reason.empty() ? ""
+                                                   : ": " + row.reason)];
+  });
+  story.refusals.assign(refusals.begin(), refusals.end());
+  std::ranges::stable_sort(story.refusals, std::greater<>(), &std::pair<std::string, std::int64_t>::second);
+
+  double pace = 1.0;
+  record.each_decision([&](const DecisionRow& decision) {
+    const IndividualId id = decision.individual;
+    const auto found = people.find(id);
+    if (decision.kind == "session") ++story.sessions;
+    story.paced |= decision.kind == "pace";
+    if (decision.kind == "pace") pace = nlohmann::json::parse(decision.body).at("pace").get<double>();
+    if (found == people.end()) return;
+    Person& person = found->second;
+    Yield& yield = story.yields[{person.op, person.model}];
+    if (decision.kind == "judge") {
+      const double device_s =
+          decision.body.empty() ? 0.0 : nlohmann::json::parse(decision.body).at("device_s").get<double>();
+      yield.device_s += device_s;
+      story.device_s += device_s;
+      person.fitness /= pace;
+      ++(person.fitness > 0.0 ? yield.measured : yield.rejected);
+      yield.best = std::max(yield.best, person.fitness);
+      story.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});
+    } else if (decision.kind == "challenge") {
+      yield.challengers += !person.challenged;
+      person.challenged = true;
+    } else if (decision.kind == "promote") {
+      ++yield.promoted;
+      story.steps.push_back(
+          {id, static_cast<std::int64_t>(story.judged.size()), decision.elapsed_s, person.fitness});
+    }
+  });
+  count_calls(record, story);
+  if (const auto& best = story.summary.best; best)
+    for (const auto& [name, ratio] : best->ratios)
+      if (ratio > 0.0) story.contenders[name] = people[best->id].fitness / ratio;
+  return story;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,51 @@
+#include "operators/prompts/compact_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "evaluators/profile/bottleneck.hpp"
+#include "operators/dialogue.hpp"
+#include "operators/prompts/describe.hpp"
+
+namespace cultivar {
+
+std::vector<std::string> compact_report(const Profile& profile, const Profile* before) {
+  constexpr std::size_t kFindings = 4, kLines = 6, kLinesAPart = 2, kChanges = 6;
+  const Report report = explain(profile);
+  std::string text = report.headline + "\n";
+  for (std::size_t i = 0; i < std::min(kFindings, report.findings.size()); ++i)
+    text += fmt::format("{}. {} [{}]\n", i + 1, report.findings[i].words, report.findings[i].kind);
+  const KernelProfile* const kernel = main_kernel(profile);
+  if (kernel && kernel->registers > 0)
+    text += fmt::format(
+        "{}: {} registers, {} bytes of shared memory, {} blocks a multiprocessor, {:.2f} waves\n",
+        kernel->name, kernel->registers, kernel->static_shared_bytes + kernel->dynamic_shared_bytes,
+        kernel->occupancy.blocks, kernel->waves);
+  if (before) {
+    const auto changes = differences(*before, profile);
+    text += "Against " + before->kernel_name + ", which it came from: ";
+    for (std::size_t i = 0; i < std::min(kChanges, changes.size()); ++i)
+      text += (i ? "; " : "") + changes[i].words;
+    text += changes.empty() ? "nothing differs\n" : "\n";
+  }
+  std::vector<std::string> parts{fenced(text)};
+  if (!kernel) return parts;
+  std::string lines;
+  const std::size_t shown = std::min(kLines, kernel->lines.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const LineStalls& line = kernel->lines[i];
+    std::string most;
+    std::uint64_t samples = 0;
+    for (const auto& [reason, count] : line.stalls)
+      if (reason != "selected" && count.samples > samples) most = reason, samples = count.samples;
+    lines += fmt::format("line {}: {:.0f} % of samples, {}: {}\n", line.line,
+                         100.0 * static_cast<double>(line.samples) /
+                             static_cast<double>(std::max<std::uint64_t>(1, kernel->samples)),
+                         most, one_line_of(line.text, 60));
+    if ((i + 1) % kLinesAPart == 0 || i + 1 == shown) parts.push_back(fenced(std::exchange(lines, {})));
+  }
+  return parts;
+}
+
+}  // namespace cultivar

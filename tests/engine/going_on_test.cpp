@@ -1,0 +1,109 @@
+// A search that goes on: with what was submitted meanwhile, and where everything is measured slower.
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "engine/run_folder.hpp"
+#include "support/scripted_search.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+struct Stopped : ScratchFolder {
+  std::filesystem::path run = path() / "run";
+
+  void begin(const std::string& evaluations) {
+    const Config config = softmax_config(path() / "config", {"budget.evaluations=" + evaluations});
+    BOOST_REQUIRE(begin_search(config, run, simulated_surface({}), {}, kNever));
+  }
+  // What was told of events of this kind.
+  std::string go_on(const std::string& evaluations, const Simulation& simulation = {},
+                    const std::string& kind = "") {
+    std::string said;
+    Faces faces;
+    faces.event = [&](const Event& event) {
+      if (event.kind == kind) said += event.text + "\n";
+    };
+    BOOST_REQUIRE(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
+                                faces, kNever));
+    return said;
+  }
+  Record record() const {
+    auto opened = Record::open(run);
+    BOOST_REQUIRE(opened);
+    return std::move(*opened);
+  }
+  Individual best() const { return record().individual(*record().best())->individual; }
+  void require_replay_agrees() const {
+    const auto report = replay(run, simulated_surface({}));
+    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(going_on, Stopped)
+
+BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
+  begin("20");
+  const Configuration good{{"BLOCK", std::int64_t{64}},
+                           {"UNROLL", std::int64_t{4}},
+                           {"THREADS", std::int64_t{8}},
+                           {"LAYOUT", std::string("packed")}};
+  const auto file = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand");
+  BOOST_REQUIRE(file);
+  BOOST_CHECK_THROW(submit_variant(run, "no manifest", {}, ""), InputError);
+  go_on("24");
+  BOOST_TEST(!std::filesystem::exists(*file));
+  bool found = false;
+  record().each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.op != "submit") return;
+    found = true;
+    BOOST_TEST(row.individual.descent.note == "by hand");
+    BOOST_TEST((row.state == IndividualState::measured));
+  });
+  BOOST_TEST(found);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_submission_has_its_duel_though_it_is_measured_slower_than_the_best_was) {
+  begin("60");
+  const Individual before = best();
+  BOOST_REQUIRE(submit_variant(run, softmax_source("softmax_fastest"), before.configuration, "by hand"));
+  Simulation hot;
+  hot.noise = 0.0;
+  hot.pace = 0.97 * 1.5 / 1.6;
+  go_on("64", hot);
+  BOOST_TEST(best().descent.note == "by hand");
+  BOOST_TEST(best().fitness < before.fitness);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(where_all_is_slower_better_ones_are_still_found) {
+  begin("20");
+  const Individual before = best();
+  Simulation hot;
+  hot.pace = 0.5;
+  const std::string said = go_on("90", hot, "pace");
+  BOOST_TEST(said.find("new ones are compared with what it makes now") != std::string::npos, said);
+  BOOST_TEST(best().id > 20);
+  BOOST_TEST(best().fitness > 0.5 * before.fitness);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_named) {
+  begin("20");
+  const RunFolder folder(run);
+  std::filesystem::create_directories(folder.submissions());
+  std::ofstream(folder.submissions() / "mine.json") << "{\"source\": ";
+  const std::string said = go_on("24", {}, "trouble");
+  BOOST_TEST(said.find("mine.json is no submission") != std::string::npos, said);
+  BOOST_TEST(!std::filesystem::exists(folder.submissions() / "mine.json"));
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "mine.json"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,53 @@
+#include "support/child_process.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+namespace cultivar::testing {
+
+pid_t in_child(const std::filesystem::path& told, const std::function<std::string()>& work) {
+  const pid_t pid = fork();
+  BOOST_REQUIRE(pid >= 0);
+  if (pid != 0) return pid;
+  std::string text;
+  try {
+    text = work();
+  } catch (const std::exception& e) {
+    text = std::string("exception: ") + e.what();
+  }
+  std::ofstream(told) << text;
+  _exit(0);
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 6000; ++i) {
+    if (waitpid(pid, &status, WNOHANG) == pid) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(pid, SIGKILL);
+  waitpid(pid, &status, 0);
+  BOOST_ERROR("the process did not end within a minute");
+  return status;
+}
+
+bool killed(pid_t pid) {
+  kill(pid, SIGKILL);
+  return WIFSIGNALED(wait_for(pid));
+}
+
+std::string told_by(const Expected<Outcome>& outcome) {
+  return outcome ? outcome->reason : "error: " + outcome.error().message;
+}
+
+std::string told_by(const Expected<ReplayReport>& report) {
+  if (!report) return "error: " + report.error().message;
+  return report->differences.empty() ? "agrees" : report->differences.front();
+}
+
+}  // namespace cultivar::testing
