@@ -1,0 +1,51 @@
+#!/bin/sh
+# Times the kernel of ideas/ with the values of knobs that wait for a card, each in turn with cuDNN and FlashAttention-3, every output checked.
+#   judge_ideas.sh BUNDLE OUT [NAME...]      BUNDLE: a folder that tests/gpu/bundle.sh made; NAME: rows below (default: all)
+# A row takes about 15 seconds. OUT gets NAME.txt, and ideas.txt: the ratios of all. Contenders that the bundle does not
+# have are left out; the vendors' libraries are looked for where toolkits usually are.
+set -u
+[ $# -ge 2 ] || { sed -n 2,5p "$0" >&2; exit 2; }
+bundle=$(cd "$1" && pwd) && mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
+shift 2
+ideas=$(cd "$(dirname "$0")" && pwd)/ideas
+for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
+  found=$(find /usr/local /opt /usr/lib -name "$library" -not -path '*/stubs/*' 2>/dev/null | head -n 1)
+  [ -z "$found" ] || LD_LIBRARY_PATH=$(dirname "$found"):${LD_LIBRARY_PATH:-}
+done
+export LD_LIBRARY_PATH
+contenders=
+for name in cudnn flash_attention_3; do
+  [ ! -f "$bundle/lib/libcultivar-contender-$name.so" ] || contenders="$contenders --contender $name"
+done
+
+# name, set, file, values of its knobs. Of an idea its own knob alone differs from the row that it is compared with.
+rows='
+full              full   one_pass
+full_no_turns     full   one_pass TURNS=0
+full_values       full   one_pass VALUE_STAGES=3
+full_early        full   one_pass EARLY=2
+full_both         full   one_pass WAIT=both
+full_pairs        full   one_pass PAIRS=1,KEY_STAGES=3,VALUE_STAGES=3,PLACES=1,WAIT=both
+full_unpaired     full   one_pass KEY_STAGES=3,VALUE_STAGES=3,PLACES=1,WAIT=both
+full_pairs_96     full   one_pass PAIRS=1,KEY_STAGES=3,VALUE_STAGES=3,BLOCK_N=96,WAIT=both
+causal            causal one_pass
+causal_values     causal one_pass KEY_STAGES_CAUSAL=2,VALUE_STAGES_CAUSAL=3
+causal_sections   causal one_pass SECTION_MB=64
+'
+for asked in "$@"; do
+  case "$rows" in *"
+$asked "*) ;; *) echo "judge_ideas.sh: no row is called $asked" >&2 && exit 2 ;; esac
+done
+command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,power.limit --format=csv,noheader
+: >>"$out/ideas.txt"
+echo "$rows" | while read -r name set file knobs; do
+  [ -n "$name" ] || continue
+  [ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+  # shellcheck disable=SC2086
+  timeout -k 5 90 "$bundle/bin/cultivar" evaluate attention_forward "$ideas/$file.cu${knobs:+@$knobs}" --target cuda \
+    --workloads "avo_mha_$set" $contenders >"$out/$name.txt" 2>&1 </dev/null || echo "exit $?" >>"$out/$name.txt"
+  {
+    echo "== $name: $file $knobs"
+    grep -aE 'TFLOPS|B[0-9]+_|rejected|contender|cultivar evaluate:|exit' "$out/$name.txt"
+  } | tee -a "$out/ideas.txt"
+done
