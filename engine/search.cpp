@@ -234,6 +234,13 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
           *variant, facts.target == name_of(TargetKind::cuda) ? TargetKind::cuda : TargetKind::cpu);
       !fits)
     throw InputError(fits.error().text());
+  if (const auto twin = record->with_variant(variant->id))
+    return failure("submit",
+                   fmt::format("#{} of this run is this very kernel, with these values of its tunables: "
+                               "`cultivar show {} {}`",
+                               *twin, run_folder.string(), *twin));
+  if (const auto waiting = waiting_like(folder, source, variant->configuration))
+    return failure("submit", fmt::format("this very kernel waits already, as {}", waiting->string()));
   return put_submission(folder, {{}, source, note, variant->configuration});
 }
 

@@ -261,10 +261,11 @@ void SearchLoop::call_failed(std::int64_t asking, const ChatError& error) {
   // A provider that is down comes back; meanwhile the service paces those who ask.
   if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
   // A recording may have no answers left for one operator and some for the others.
-  const bool of_operator = error.kind == ChatError::Kind::no_recording &&
-                           std::ranges::none_of(breeding_.arms(), [&](const Portfolio::Arm& arm) {
-                             return arm.op->name() == op && arm.model != model;
-                           });
+  const bool of_operator =
+      error.kind == ChatError::Kind::no_recording &&
+      std::ranges::none_of(breeding_.arms(), [&op = op, &model = model](const Portfolio::Arm& arm) {
+        return arm.op->name() == op && arm.model != model;
+      });
   const bool hopeless = error.kind == ChatError::Kind::over_budget || error.kind == ChatError::Kind::auth;
   if (!hopeless && ++failed_calls_[of_operator ? model + "/" + op : model] < kPatience) return;
   if (of_operator) return close(closed_operators_, op, words);

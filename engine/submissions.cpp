@@ -17,23 +17,35 @@ namespace cultivar {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-Inbox waiting_submissions(const RunFolder& folder) {
+namespace {
+
+std::vector<fs::path> files_in(const RunFolder& folder) {
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder.submissions(), none))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::ranges::sort(files);
+  return files;
+}
+
+Submission read_submission(const fs::path& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  const json body = foreign_json(text.str());
+  if (body.is_discarded()) throw InputError("no JSON: " + where_json_breaks(text.str()));
+  return {file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
+          configuration_from_json(body.at("configuration"))};
+}
+
+}  // namespace
+
+Inbox waiting_submissions(const RunFolder& folder) {
+  std::error_code none;
   Inbox inbox;
-  for (const fs::path& file : files) {
-    std::ifstream in(file);
-    std::stringstream text;
-    text << in.rdbuf();
+  for (const fs::path& file : files_in(folder)) {
     try {
-      const json body = foreign_json(text.str());
-      if (body.is_discarded()) throw InputError("no JSON: " + where_json_breaks(text.str()));
-      inbox.submissions.push_back({file, body.at("source").get<std::string>(),
-                                   body.at("note").get<std::string>(),
-                                   configuration_from_json(body.at("configuration"))});
+      inbox.submissions.push_back(read_submission(file));
     } catch (const std::exception& e) {
       const fs::path aside = folder.damaged() / file.filename();
       fs::create_directories(folder.damaged(), none);
@@ -45,6 +57,18 @@ Inbox waiting_submissions(const RunFolder& folder) {
     }
   }
   return inbox;
+}
+
+std::optional<fs::path> waiting_like(const RunFolder& folder, const std::string& source,
+                                     const Configuration& configuration) {
+  for (const fs::path& file : files_in(folder)) {
+    try {
+      const Submission waiting = read_submission(file);
+      if (waiting.source == source && waiting.configuration == configuration) return file;
+    } catch (const std::exception&) {  // the search says so when it takes up the others
+    }
+  }
+  return std::nullopt;
 }
 
 Expected<fs::path> put_submission(const RunFolder& folder, const Submission& submission) {

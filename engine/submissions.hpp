@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Inbox {
 };
 
 Inbox waiting_submissions(const RunFolder&);
+// The file of one that is the same kernel.
+std::optional<std::filesystem::path> waiting_like(const RunFolder&, const std::string& source,
+                                                  const Configuration&);
 Expected<std::filesystem::path> put_submission(const RunFolder&, const Submission&);
 
 }  // namespace cultivar

@@ -89,19 +89,17 @@ std::string yields_text(const Story& story, const std::string& unit) {
   return text;
 }
 
-std::string refusals_text(const Story& story) {
+std::string reasons_text(const Story::Reasons& reasons) {
   constexpr std::size_t most = 12;
   std::string text = "| how often | at, and why |\n|---|---|\n";
   std::int64_t others = 0;
-  for (std::size_t i = 0; i < story.refusals.size(); ++i) {
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (i < most)
-      text += fmt::format("| {} | {} |\n", story.refusals[i].second,
-                          in_a_cell(plain_line(story.refusals[i].first, 300)));
+      text += fmt::format("| {} | {} |\n", reasons[i].second, in_a_cell(plain_line(reasons[i].first, 300)));
     else
-      others += story.refusals[i].second;
+      others += reasons[i].second;
   }
-  if (others > 0)
-    text += fmt::format("| {} | for {} other reasons |\n", others, story.refusals.size() - most);
+  if (others > 0) text += fmt::format("| {} | for {} other reasons |\n", others, reasons.size() - most);
   return text;
 }
 
@@ -122,7 +120,9 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
       text += fmt::format("\n## #{} when searched\n\n", best) + workload_table(*searched);
     text += fmt::format("\n## How #{} descends\n\n", best) + lineage_text(record.lineage(best), unit);
   }
-  if (!story.refusals.empty()) text += "\n## What was rejected\n\n" + refusals_text(story);
+  if (!story.unconfirmed.empty())
+    text += "\n## What won its duel and failed its confirmation\n\n" + reasons_text(story.unconfirmed);
+  if (!story.rejections.empty()) text += "\n## What was rejected\n\n" + reasons_text(story.rejections);
   text += std::string("\n") + mark + ".";
   if (story.paced)
     text +=

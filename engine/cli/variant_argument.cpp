@@ -23,13 +23,15 @@ VariantArgument split_variant_argument(const std::string& text) {
     const std::size_t equals = pair.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size())
       throw InputError(fmt::format("'{}' in '{}' is not NAME=VALUE", pair, text));
-    const std::string value = pair.substr(equals + 1);
+    const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
+    if (result.configuration.contains(name))
+      throw InputError(fmt::format("'{}' is set twice in '{}'", name, text));
     std::int64_t number = 0;
     const auto [end, trouble] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (trouble == std::errc() && end == value.data() + value.size())
-      result.configuration[pair.substr(0, equals)] = number;
+      result.configuration[name] = number;
     else
-      result.configuration[pair.substr(0, equals)] = value;
+      result.configuration[name] = value;
   }
   return result;
 }

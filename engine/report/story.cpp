@@ -17,6 +17,12 @@ struct Person {
   bool refused = false, challenged = false;
 };
 
+Story::Reasons most_frequent_first(const std::map<std::string, std::int64_t>& counts) {
+  Story::Reasons reasons(counts.begin(), counts.end());
+  std::ranges::stable_sort(reasons, std::greater<>(), &std::pair<std::string, std::int64_t>::second);
+  return reasons;
+}
+
 void count_calls(const Record& record, Story& story) {
   for (const ExchangeRow& row : exchanges_of(record)) {
     Yield& yield = story.yields[{row.op, row.model}];
@@ -32,22 +38,21 @@ Story tell(const Record& record) {
   Story story;
   story.summary = record.summary();
   std::map<IndividualId, Person> people;
-  std::map<std::string, std::int64_t> refusals;
+  std::map<std::string, std::int64_t> rejections, unconfirmed;
   record.each_individual([&](const IndividualRow& row) {
     const Individual& i = row.individual;
     people[i.id] = {i.descent.op, i.descent.model, row.state == IndividualState::measured ? i.fitness : 0.0,
                     row.expelled};
     if (const auto confirmation = row.expelled ? record.confirmation(i.id) : std::nullopt)
-      ++refusals[fmt::format("{}, at its confirmation: {}", name_of(confirmation->stage),
-                             confirmation->reason)];
+      ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
     ++story.yields[{i.descent.op, i.descent.model}].proposed;
     if (row.state == IndividualState::rejected)
-      ++refusals[row.stage + (i.duplicate_of != 0  ? ": the same kernel as an earlier one"
-                              : row.reason.empty() ? ""
-                                                   : ": " + row.reason)];
+      ++rejections[row.stage + (i.duplicate_of != 0  ? ": the same kernel as an earlier one"
+                                : row.reason.empty() ? ""
+                                                     : ": " + row.reason)];
   });
-  story.refusals.assign(refusals.begin(), refusals.end());
-  std::ranges::stable_sort(story.refusals, std::greater<>(), &std::pair<std::string, std::int64_t>::second);
+  story.rejections = most_frequent_first(rejections);
+  story.unconfirmed = most_frequent_first(unconfirmed);
 
   double pace = 1.0;
   record.each_decision([&](const DecisionRow& decision) {

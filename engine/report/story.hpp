@@ -37,7 +37,10 @@ struct Story {
   std::vector<JudgedKernel> judged;                             // in order
   std::vector<BestStep> steps;                                  // in order
   std::map<std::pair<std::string, std::string>, Yield> yields;  // by operator and model
-  std::vector<std::pair<std::string, std::int64_t>> refusals;   // "stage: reason", the most frequent first
+  using Reasons =
+      std::vector<std::pair<std::string, std::int64_t>>;  // "stage: reason", the most frequent first
+  Reasons rejections;
+  Reasons unconfirmed;                       // of those that won their duel
   std::map<std::string, double> contenders;  // fitness that each would have had beside the best
   double device_s = 0.0;                     // checks and measurements, of all workers together
   bool paced = false;                        // fitness was adjusted to another pace

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -79,6 +80,29 @@ std::optional<Evaluation> evaluation_of(SQLite::Database& db, IndividualId id, c
   return evaluation;
 }
 
+// A reader, too, makes files beside a database that has a write-ahead log. Where it may not (somebody else's
+// run, a read-only disk), a database without one, which nobody writes to then, is read as it lies.
+std::pair<std::shared_ptr<SQLite::Database>, int> open_to_read(const std::filesystem::path& file) {
+  try {
+    auto db = std::make_shared<SQLite::Database>(file.string(), SQLite::OPEN_READONLY);
+    db->setBusyTimeout(5000);
+    const int version = schema_version(*db);
+    return {std::move(db), version};
+  } catch (const SQLite::Exception& e) {
+    std::error_code ignored;
+    if ((e.getErrorCode() != SQLITE_CANTOPEN && e.getErrorCode() != SQLITE_READONLY) ||
+        std::filesystem::exists(file.string() + "-wal", ignored))
+      throw;
+    std::string uri = "file:";
+    for (const char c : std::filesystem::absolute(file).string())
+      uri += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+    auto db =
+        std::make_shared<SQLite::Database>(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLITE_OPEN_URI);
+    const int version = schema_version(*db);
+    return {std::move(db), version};
+  }
+}
+
 }  // namespace
 
 Record::Record(std::shared_ptr<SQLite::Database> database, std::filesystem::path run_folder)
@@ -94,9 +118,7 @@ Expected<Record> Record::open(const std::filesystem::path& run_folder) {
     return failure("open run",
                    fmt::format("{} holds no run (there is no run.db in it)", run_folder.string()));
   try {
-    auto db = std::make_shared<SQLite::Database>(folder.database().string(), SQLite::OPEN_READONLY);
-    db->setBusyTimeout(5000);
-    const int version = schema_version(*db);
+    auto [db, version] = open_to_read(folder.database());
     if (version == 0)
       return failure(
           "open run",
@@ -277,6 +299,13 @@ std::optional<IndividualId> Record::find(const std::string& text) const {
   if (!q.executeStep()) return std::nullopt;
   const IndividualId id = q.getColumn(0).getInt64();
   return q.executeStep() ? std::nullopt : std::optional(id);
+}
+
+std::optional<IndividualId> Record::with_variant(const std::string& variant_id) const {
+  SQLite::Statement q(*database_, "SELECT min(id) FROM individuals WHERE variant_id = ?");
+  q.bind(1, variant_id);
+  if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
+  return q.getColumn(0).getInt64();
 }
 
 std::string Record::source(IndividualId id) const {

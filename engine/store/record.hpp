@@ -133,6 +133,7 @@ class Record {
   std::optional<IndividualRow> individual(IndividualId) const;
   // By number, or by the beginning of a variant id if only one individual has it.
   std::optional<IndividualId> find(const std::string& text) const;
+  std::optional<IndividualId> with_variant(const std::string& variant_id) const;  // the first
   std::string source(IndividualId) const;
   std::string source_named(const std::string& source_id) const;
   std::optional<Evaluation> evaluation(IndividualId) const;    // the search's own, with raw samples

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   BOOST_TEST(
       contains(run({"lineage", "own", "best"}).out, "#" + std::to_string(end["best"]["id"].get<int>())));
 
+  const std::string run_folder = (folder / "runs/own").string();
   const auto report = run({"report", "own", "--out", "story", "--json"});
   BOOST_TEST(report.exit == 0);
   BOOST_TEST(facts(report)["steps"].back()["id"] == end["best"]["id"]);
@@ -79,6 +80,15 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   write_text(folder / "mine/report.md", "of another");
   BOOST_TEST(run({"report", "own", "--out", "mine"}).exit == 2);
   BOOST_TEST(read_text(folder / "mine/report.md") == "of another");
+
+  // As somebody would who may read it, and not write.
+  std::vector<std::string> looking{"bwrap", "--bind",    "/",        "/",       "--dev",
+                                   "/dev",  "--ro-bind", run_folder, run_folder};
+  for (const std::string& word : cultivar_command({"show", "own", "best", "--json"})) looking.push_back(word);
+  const auto looked = run_command(looking, {.folder = folder.path(), .environment = {}, .deadline_s = 60.0});
+  BOOST_TEST_INFO(looked.err);
+  BOOST_TEST_REQUIRE(looked.exit == 0);
+  BOOST_TEST(facts(looked) == shown);
 
   const auto again = run({"run", "search.yaml"});
   BOOST_TEST(again.exit == 2);
@@ -116,7 +126,8 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   // Called by hand: eps has its default (of a row of zeros 0 is left, and not a NaN), a null tensor is named.
   write_text(folder / "caller/CMakeLists.txt",
              "cmake_minimum_required(VERSION 3.20)\nproject(caller CXX)\nadd_subdirectory(" + bundle +
-                 " bundle)\nadd_executable(caller caller.cpp)\ntarget_link_libraries(caller rms_norm)\n");
+                 " bundle)\nadd_executable(caller caller.cpp)\ntarget_link_libraries(caller rms_norm)\n"
+                 "add_executable(verify caller.cpp)  # a name that another project may use\n");
   write_text(folder / "caller/caller.cpp", R"(#include <cstdio>
 #include "rms_norm.hpp"
 int main() {

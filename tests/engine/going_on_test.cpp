@@ -57,8 +57,14 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   const auto file = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand");
   BOOST_REQUIRE(file);
   BOOST_CHECK_THROW(submit_variant(run, "no manifest", {}, ""), InputError);
+  const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
+  BOOST_REQUIRE(!again);
+  BOOST_TEST(again.error().message == "this very kernel waits already, as " + file->string());
   go_on("24");
   BOOST_TEST(!std::filesystem::exists(*file));
+  const auto known = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, thrice");
+  BOOST_REQUIRE(!known);
+  BOOST_TEST(known.error().message.find("of this run is this very kernel") != std::string::npos);
   bool found = false;
   record().each_individual([&](const IndividualRow& row) {
     if (row.individual.descent.op != "submit") return;

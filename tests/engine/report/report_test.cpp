@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_story_counts_what_the_record_counts_at_the_pace_of_the_be
   BOOST_TEST(all.challengers >= all.promoted);
   BOOST_TEST(all.challengers <= all.measured);
   std::int64_t refused = 0;
-  for (const auto& [reason, times] : story.refusals) refused += times;
+  for (const auto& [reason, times] : story.rejections) refused += times;
   BOOST_TEST(refused == all.rejected);
   BOOST_TEST(story.paced);
 
