@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -118,7 +119,7 @@ int evaluate_command(const Arguments& arguments) {
   const bool runs = last >= Stage::smoke;
   if (!architectures.empty() && (where.kind != TargetKind::cuda || runs))
     throw InputError(
-        "--arch is for --target cuda with --stop-after lint, compile or screen: what runs is compiled for "
+        "--arch needs --target cuda and --stop-after screen (or lint, or compile): what runs is compiled for "
         "the card that it runs on");
   for (const std::string& each : architectures)
     if (const std::string trouble = trouble_with_architecture(each); !trouble.empty())
@@ -142,7 +143,14 @@ int evaluate_command(const Arguments& arguments) {
             fmt::format("--contender: '{}' and '{}' are both called {}, and a ratio could be of either",
                         contenders[j], contenders[i], others[i].label));
 
-  Workbench bench(house, task, where, runs);
+  std::optional<Workbench> opened;
+  try {
+    opened.emplace(house, task, where, runs);
+  } catch (const MissingError& error) {
+    throw MissingError(std::string(error.what()) +
+                       ". --stop-after screen compiles and looks it through without one");
+  }
+  Workbench& bench = *opened;
   std::vector<std::pair<std::string, Compiled>> beside;
   for (const NamedContender& each : others) {
     const StepLine line("compiling " + each.label);
@@ -154,7 +162,7 @@ int evaluate_command(const Arguments& arguments) {
   for (const NamedSource& source : sources) {
     std::string id;
     json report;
-    const Evaluation evaluation = [&]() -> Evaluation {
+    Evaluation evaluation = [&]() -> Evaluation {
       const auto variant = bench.lint(source);
       if (!variant) return variant.error();
       id = variant->id;
@@ -194,6 +202,8 @@ int evaluate_command(const Arguments& arguments) {
           request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
     }();
     if (interrupted()) return 130;
+    for (std::string* words : {&evaluation.reason, &evaluation.diagnostics})
+      *words = in_words_of(source, std::move(*words));
     print(source.origin, id, evaluation, !beside.empty(), output);
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
       const Variant variant = *bench.lint(source);

@@ -39,11 +39,12 @@ VariantArgument split_variant_argument(const std::string& text) {
 NamedSource find_source(const House& house, const Task& task, const std::string& argument,
                         const std::vector<std::string>& folders) {
   const VariantArgument split = split_variant_argument(argument);
-  NamedSource found{fs::path(split.name).stem().string(), argument, "", split.configuration};
+  NamedSource found{fs::path(split.name).stem().string(), argument, "", split.configuration, {}};
   std::error_code ignored;
   for (const fs::path& file : {fs::path(split.name), task.folder / split.name, house.root / split.name})
     if (fs::exists(file, ignored) && !fs::is_directory(file, ignored)) {
       found.source = read_source(file);
+      found.file = file;
       return found;
     }
   std::vector<std::string> known;
@@ -53,6 +54,7 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
       known.push_back(entry.path().stem().string());
       if (known.back() == split.name) {
         found.source = read_source(entry.path());
+        found.file = entry.path();
         return found;
       }
     }
@@ -72,6 +74,15 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
                                    folder.string(), did_you_mean("", known)));
   throw InputError(fmt::format("there is no file '{}'{}; RUN:ID names an individual of a run", split.name,
                                did_you_mean(split.name, known)));
+}
+
+std::string in_words_of(const NamedSource& source, std::string text) {
+  const std::string there = "variant" + source.file.extension().string(),
+                    here = source.file.filename().string();
+  if (here.empty()) return text;
+  for (std::size_t at = 0; (at = text.find(there, at)) != std::string::npos; at += here.size())
+    text.replace(at, there.size(), here);
+  return text;
 }
 
 }  // namespace cultivar

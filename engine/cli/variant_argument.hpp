@@ -23,7 +23,11 @@ struct NamedSource {
   std::string origin;  // as typed
   std::string source;
   Configuration configuration;
+  std::filesystem::path file;  // empty: of a run
 };
+// What compilers and checks say of "variant.cu", which every source is called there, in words of the user's
+// file.
+std::string in_words_of(const NamedSource&, std::string text);
 // `folders`: where below the task's folder names are looked up, "seeds" or "contenders".
 NamedSource find_source(const House&, const Task&, const std::string& argument,
                         const std::vector<std::string>& folders);

@@ -136,9 +136,9 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
                     variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
   auto compiled = compiler_.compile(*variant, mine);
   if (!compiled)
-    throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
-                                         name_of(compiled.error().stage), compiled.error().reason,
-                                         compiled.error().diagnostics));
+    throw std::runtime_error(in_words_of(
+        source, fmt::format("{} is rejected at {}: {}\n{}", source.origin, name_of(compiled.error().stage),
+                            compiled.error().reason, compiled.error().diagnostics)));
   return std::move(*compiled);
 }
 
@@ -156,8 +156,9 @@ Profile Workbench::profile(const NamedSource& source, const Workload& workload, 
   const ProfilePartial found =
       must(device_.profile(request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
   if (found.rejection)
-    throw std::runtime_error(fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
-                                         found.rejection->diagnostics));
+    throw std::runtime_error(
+        in_words_of(source, fmt::format("{} is rejected: {}\n{}", source.origin, found.rejection->reason,
+                                        found.rejection->diagnostics)));
   return found.profile;
 }
 
