@@ -44,6 +44,11 @@ std::string words_of(const Progress& p) {
   }
   if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
   text += fmt::format(" | {} in flight", p.in_flight.size());
+  for (const InFlight& each : p.in_flight)  // nothing new is seen while one of these goes on
+    if (each.doing == "confirm")
+      text += fmt::format(", #{} being confirmed", each.id);
+    else if (each.doing == "duel")
+      text += fmt::format(", #{} in its duel", each.id);
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
     text += fmt::format(" | {} question{} out", q.open, q.open == 1 ? "" : "s");

@@ -1,8 +1,8 @@
 // Launches a kernel that mark.py made, as its manifest says (D 128, bf16, as many heads of keys as of queries, SPLIT 8, SECTION_MB
 // 32), thirty times, and writes what it marked in every eleventh block.
 //   nvcc -arch=sm_90a -std=c++17 -O2 -o timeline timeline.cu        here or there; it needs a driver to run, and no toolkit
-//   ./timeline CUBIN BATCH LENGTH causal=0|1 KEYS SHARED_BYTES OUT
-// KEYS and SHARED_BYTES are the manifest's `keys` and `smem`.
+//   ./timeline CUBIN BATCH LENGTH causal=0|1 KEYS SHARED_BYTES OUT [pairs]
+// KEYS and SHARED_BYTES are the manifest's `keys` and `smem`; pairs: as with PAIRS=1.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -19,8 +19,9 @@
   } while (0)
 
 int main(int count, char** words) {
-  if (count != 8 || std::strncmp(words[4], "causal=", 7) != 0)
-    return std::puts("timeline CUBIN BATCH LENGTH causal=0|1 KEYS SHARED_BYTES OUT"), 2;
+  const int wide = count == 9 && std::strcmp(words[8], "pairs") == 0 ? 2 : 1;
+  if ((count != 8 && wide == 1) || std::strncmp(words[4], "causal=", 7) != 0)
+    return std::puts("timeline CUBIN BATCH LENGTH causal=0|1 KEYS SHARED_BYTES OUT [pairs]"), 2;
   int B = std::atoi(words[2]), S = std::atoi(words[3]), causal = std::atoi(words[4] + 7), keys = std::atoi(words[5]);
   const int shared = std::atoi(words[6]), runs = 30, unmeasured = 6;
   int H = 16, D = 128, group = 1, processors = 0;
@@ -70,12 +71,19 @@ int main(int count, char** words) {
   CUtensorMap map_q = map_of(q, 16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B), map_o = map_of(o, 16, CU_TENSOR_MAP_L2_PROMOTION_NONE);
   CUtensorMap map_k = map_of(k, keys, CU_TENSOR_MAP_L2_PROMOTION_L2_256B), map_v = map_of(v, keys, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 
-  int m_tiles = (S + 127) / 128, tiles = B * H * m_tiles, left = tiles % processors;
-  int parted = !causal && left * 8 <= processors ? left : 0, whole = tiles - parted, units = whole + parted * 8;
+  const int blocks = processors / wide;
+  int m_tiles = (S + 127) / 128 / wide, tiles = B * H * m_tiles, left = tiles % blocks;
+  int parted = !causal && left * 8 <= blocks ? left : 0, whole = tiles - parted, units = whole + parted * 8;
   int section = causal ? std::clamp(static_cast<int>((32ll << 20) / (4ll * S * D)), 1, B * H) : 1;
   float scale = 0.08838834764f;
   void* arguments[] = {&map_q, &map_k, &map_v, &map_o, &o, &marks, &ticket, &parts, &H, &group, &S, &S, &m_tiles, &tiles,
                        &whole, &units, &section, &scale};
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(wide), 1, 1};
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(std::min(units, blocks) * wide), launch.blockDim = dim3(384), launch.dynamicSmemBytes = shared;
+  launch.attrs = &cluster, launch.numAttrs = 1;
   cudaEvent_t begin, end;
   OK(cudaEventCreate(&begin));
   OK(cudaEventCreate(&end));
@@ -84,7 +92,7 @@ int main(int count, char** words) {
     OK(cudaMemset(ticket, 0, 1 << 20));
     OK(cudaMemset(marks, 0, processors * each * 4));
     OK(cudaEventRecord(begin));
-    OK(cudaLaunchKernel(function, dim3(std::min(units, processors)), dim3(384), arguments, shared, nullptr));
+    OK(cudaLaunchKernelExC(&launch, function, arguments));
     OK(cudaEventRecord(end));
     OK(cudaEventSynchronize(end));
     times.push_back(0);
