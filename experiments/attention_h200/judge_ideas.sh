@@ -7,16 +7,9 @@ set -u
 [ $# -ge 2 ] || { sed -n 2,5p "$0" >&2; exit 2; }
 bundle=$(cd "$1" && pwd) && mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
 shift 2
-ideas=$(cd "$(dirname "$0")" && pwd)/ideas
-for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
-  found=$(find /usr/local /opt /usr/lib -name "$library" -not -path '*/stubs/*' 2>/dev/null | head -n 1)
-  [ -z "$found" ] || LD_LIBRARY_PATH=$(dirname "$found"):${LD_LIBRARY_PATH:-}
-done
-export LD_LIBRARY_PATH
-contenders=
-for name in cudnn flash_attention_3; do
-  [ ! -f "$bundle/lib/libcultivar-contender-$name.so" ] || contenders="$contenders --contender $name"
-done
+here=$(cd "$(dirname "$0")" && pwd)
+ideas=$here/ideas folders=$bundle/lib
+. "$here/vendors.sh"
 
 # name, set, file, values of its knobs. Of an idea its own knob alone differs from the row that it is compared with.
 rows='

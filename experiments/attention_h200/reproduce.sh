@@ -15,17 +15,8 @@ best=$here/best build=$here/best/build python=${PYTHON:-python3}
 [ -f "$best/bundle.json" ] || { echo "reproduce.sh: there is no $best: cultivar export writes it" >&2; exit 2; }
 command -v nvidia-smi >/dev/null || { echo "reproduce.sh: this machine has no NVIDIA driver (nvidia-smi)" >&2; exit 77; }
 cultivar=${CULTIVAR:-$here/../../cultivar}
-for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do  # where toolkits usually are
-  found=$(find /usr/local /opt /usr/lib -name "$library" -not -path '*/stubs/*' 2>/dev/null | head -n 1)
-  [ -z "$found" ] || LD_LIBRARY_PATH=$(dirname "$found"):${LD_LIBRARY_PATH:-}
-done
-export LD_LIBRARY_PATH
-contenders=
-for name in cudnn flash_attention_3; do
-  for folder in "$(dirname "$cultivar")/../lib" "$(dirname "$cultivar")/build/release/lib"; do
-    [ ! -f "$folder/libcultivar-contender-$name.so" ] || contenders="$contenders --contender $name"
-  done
-done
+folders="$(dirname "$cultivar")/../lib $(dirname "$cultivar")/build/release/lib"
+. "$here/vendors.sh"
 [ -n "$contenders" ] || echo "reproduce.sh: this Cultivar was built without cuDNN's and FlashAttention-3's headers; no ratios to them"
 
 failed=0
