@@ -86,6 +86,8 @@ EvaluationConfig read_evaluation(const YamlNode& node, TargetKind target) {
     e.devices.clear();
     for (const YamlNode& item : list->items()) e.devices.push_back(static_cast<int>(item.integer(0, 1023)));
     if (e.devices.empty()) list->fail("at least one device is needed, as in [0]");
+    if (target == TargetKind::cpu && e.devices != std::vector{0})
+      list->fail("the cpu target has one device, number 0: leave this key out");
   }
   if (auto n = map.optional("cores")) e.cores = static_cast<int>(n->integer(0, 4096));
   if (auto list = map.optional("launcher")) e.launcher = list->strings();

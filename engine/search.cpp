@@ -2,6 +2,8 @@
 
 #include <SQLiteCpp/Exception.h>
 #include <fmt/format.h>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/asking_settings.hpp"
@@ -14,6 +16,7 @@
 #include "engine/store/trouble.hpp"
 #include "engine/submissions.hpp"
 #include "evaluators/foreign_json.hpp"
+#include "evaluators/plain_text.hpp"
 
 namespace cultivar {
 
@@ -171,6 +174,32 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   return run_session(own, folder, *journal, breeding, *evaluator, std::move(*models), faces, stop, "begun");
 }
 
+namespace {
+
+// A budget that is spent already would end the search at once, and stay.
+void require_larger_budgets(const Config& config, const std::vector<std::string>& overrides,
+                            const Summary& so_far) {
+  const std::map<std::string, double> limits{
+      {"wall", config.budget.wall_s},
+      {"evaluations", static_cast<double>(config.budget.evaluations)},
+      {"usd", config.budget.models.usd.value_or(0.0)},
+      {"tokens", static_cast<double>(config.budget.models.tokens.value_or(0))}};
+  for (const std::string& text : overrides)
+    for (const auto& [kind, limit] : limits) {
+      const auto use = so_far.budget.find(kind);
+      if (!text.starts_with("budget." + kind + "=") || use == so_far.budget.end() || limit <= 0.0 ||
+          use->second.used < limit)
+        continue;
+      const double used = use->second.used;
+      throw InputError(
+          fmt::format("--set {}: {} {} spent already; name more", text,
+                      kind == "wall" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
+                      kind == "evaluations" || kind == "tokens" ? "are" : "is"));
+    }
+}
+
+}  // namespace
+
 Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
                                 const Surface& surface, const Faces& faces, const std::atomic<bool>& stop) {
   for (const std::string& text : overrides)
@@ -188,6 +217,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
         return tl::make_unexpected(restored.error());
       const Config config = recorded_config(facts.config_yaml, folder, overrides, surface);
+      require_larger_budgets(config, overrides, journal->record().summary());
       const Task task = load_task(config.task_folder);
       auto models = make_models(config);
       if (!models) return tl::make_unexpected(models.error());
@@ -238,7 +268,7 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
     return failure("submit",
                    fmt::format("#{} of this run is this very kernel, with these values of its tunables: "
                                "`cultivar show {} {}`",
-                               *twin, run_folder.string(), *twin));
+                               *twin, shell_word(run_folder.string()), *twin));
   if (const auto waiting = waiting_like(folder, source, variant->configuration))
     return failure("submit", fmt::format("this very kernel waits already, as {}", waiting->string()));
   return put_submission(folder, {{}, source, note, variant->configuration});

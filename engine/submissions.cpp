@@ -84,7 +84,9 @@ Expected<fs::path> put_submission(const RunFolder& folder, const Submission& sub
                      {"note", submission.note},
                      {"configuration", configuration_to_json(submission.configuration)}};
   auto written = write_atomically(file, body.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (!written) return tl::make_unexpected(written.error());
+  if (!written)
+    return failure("submit",
+                   written.error().message + ": only who may write to the run's folder can submit to it");
   return file;
 }
 

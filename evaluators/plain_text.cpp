@@ -56,4 +56,17 @@ std::string plain_line(std::string_view text, std::size_t most_bytes) {
   return line.substr(0, end) + " ...";
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,=@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text)
+    if (c == '\'')
+      word += "'\\''";
+    else
+      word += c;
+  return word + "'";
+}
+
 }  // namespace cultivar

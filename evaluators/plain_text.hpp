@@ -13,4 +13,7 @@ std::string plain_text(std::string_view);
 // One line of at most so many bytes; what is left out is marked. Never ends within a UTF-8 character.
 std::string plain_line(std::string_view, std::size_t most_bytes);
 
+// As a shell reads it back: in quotes, if it must be.
+std::string shell_word(std::string_view);
+
 }  // namespace cultivar

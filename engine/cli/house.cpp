@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "evaluators/error.hpp"
+#include "evaluators/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -40,7 +41,7 @@ std::string without_database(const fs::path& folder) {
   return fmt::format(
       "{0} has lost its run.db, but not its checkpoints. Take the newest in its place, then resume:\n"
       "  cp {1} {0}/run.db",
-      folder.string(), newest.string());
+      shell_word(folder.string()), shell_word(newest.string()));
 }
 
 }  // namespace

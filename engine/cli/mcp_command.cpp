@@ -12,6 +12,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/mcp/stdio.hpp"
+#include "evaluators/plain_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -66,7 +67,7 @@ std::unique_ptr<Bench> bench_of_run(const House& house, const std::string& run, 
   where.surface = surface_of(house);
   where.knowledge = knowledge;
   where.variant_format = house.root / "evaluators" / "README.md";
-  where.resume_command = fmt::format("{} resume {}", called_as(), where.run_folder.string());
+  where.resume_command = fmt::format("{} resume {}", called_as(), shell_word(where.run_folder.string()));
   if (!target.empty()) where.device = parse_target(house, target).device;
   auto bench = std::make_unique<RunBench>(std::move(where));
   if (!target.empty() && parse_target(house, target).kind != bench->target())

@@ -7,6 +7,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/store/journal.hpp"
+#include "evaluators/plain_text.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -96,8 +97,8 @@ std::string keep(const Subject& subject, const Profile& profile) {
   const double elapsed = journal->record().summary().elapsed_s;
   const auto kept = journal->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
   if (!kept) return fmt::format("Not kept in the record: {}", kept.error().message);
-  return fmt::format("Kept in the record; `{} show {} {}` shows it.", called_as(), subject.run.string(),
-                     subject.id);
+  return fmt::format("Kept in the record; `{} show {} {}` shows it.", called_as(),
+                     shell_word(subject.run.string()), subject.id);
 }
 
 }  // namespace

@@ -169,7 +169,10 @@ std::string judged_text(const Summary& s) {
   }
   return fmt::format("{}: {} measured, {} rejected{}{}", s.evaluations, s.measured, refused,
                      rejected.empty() ? "" : " (" + rejected + ")",
-                     s.in_flight == 0 ? "" : fmt::format("; {} more in flight", s.in_flight));
+                     s.in_flight == 0 ? ""
+                     : s.state == "running"
+                         ? fmt::format("; {} more in flight", s.in_flight)
+                         : fmt::format("; {} more begun, and judged when it goes on", s.in_flight));
 }
 
 void print_summary(const Summary& s, const Output& output) {
@@ -180,6 +183,9 @@ void print_summary(const Summary& s, const Output& output) {
   output.line("  judged      " + judged_text(s));
   output.line(
       fmt::format("  the gate    {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
+  if (s.submissions_waiting > 0)
+    output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
+                            s.state == "running" ? "to be taken up" : "to be taken up when it goes on"));
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {

@@ -104,7 +104,7 @@ std::string reasons_text(const Story::Reasons& reasons) {
 }
 
 std::string page(const Story& story, const Record& record, const RunFacts& facts) {
-  const std::string& unit = facts.unit_of_fitness;
+  const std::string unit = facts.unit_of_fitness + (story.paced ? "*" : "");
   std::string text =
       fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
                   in_a_cell(story.summary.run), picture);
@@ -126,9 +126,11 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
   text += std::string("\n") + mark + ".";
   if (story.paced)
     text +=
-        " In the picture, in \"How the best came to be\" and in \"What each operator gave\" fitness is at "
-        "the pace of "
-        "the search's beginning, so that sessions on a warmer or another device compare.";
+        "\n\n\\* At the pace of the search's beginning, so that sessions on a warmer or another device "
+        "compare: "
+        "what was measured there, and `status` shows, is as much higher or lower as the best was when the "
+        "session "
+        "began. So it is in the picture.";
   return text + "\n";
 }
 
@@ -153,7 +155,9 @@ int report_command(const Arguments& arguments) {
   const fs::path folder = out.empty() ? run_folder / "report" : fs::path(out);
   std::error_code trouble;
   fs::create_directories(folder, trouble);
-  if (trouble) throw InputError(fmt::format("{} cannot be made: {}", folder.string(), trouble.message()));
+  if (trouble)
+    throw std::runtime_error(fmt::format("{} cannot be made: {}; name another folder with --out",
+                                         folder.string(), trouble.message()));
   require_ours(folder / "report.md");
   const Story story = tell(record);
   const RunFacts facts = record.facts();

@@ -11,7 +11,7 @@ int resume_command(const Arguments& arguments) {
   Options options("resume", "Goes on with a stopped search, exactly where its record ends.",
                   "cultivar resume runs/quickstart --set budget.wall=1h");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.each("--set", overrides, "budget.KEY=VALUE: a larger budget");
+  options.each("--set", overrides, "budget.KEY=VALUE: a larger budget than is spent");
   options.flag("--verbose", verbose, "a line for every individual");
   options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
   if (const auto code = options.parse(arguments)) return *code;

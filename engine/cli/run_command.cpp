@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -12,6 +13,7 @@
 #include "engine/cli/workbench.hpp"
 #include "evaluators/check/stages.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/plain_text.hpp"
 #include "evaluators/worker/process.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
@@ -89,14 +91,24 @@ std::string place_of(const fs::path& file, const std::vector<std::string>& keys)
 // What is named and must be on this machine. Not part of reading a configuration: a record is read anywhere.
 void check_programs(const Config& config, const House& house, const fs::path& from) {
   for (const std::string& library : config.libraries) {
-    const fs::path file = find_contender_library(library, "/", house.programs, {});
+    const std::string place = place_of(from, {"contenders"});
     for (const KnownContender& known : known_contenders(house.programs))
-      if (known.library == file && !known.task.empty() &&
+      if ((known.name == library || known.library == library) && !known.task.empty() &&
           (known.task != config.task_folder.filename() || known.target != name_of(config.target)))
-        throw InputError(fmt::format("contenders: '{}' is for the task {} on {}, and this is {} on {}",
+        throw InputError(fmt::format("{}: '{}' is for the task {} on {}, and this is {} on {}", place,
                                      known.name, known.task, known.target,
                                      config.task_folder.filename().string(), name_of(config.target)));
+    try {
+      (void)find_contender_library(library, "/", house.programs, {});
+    } catch (const InputError& error) {
+      throw InputError(place + ": " + error.what());
+    }
   }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (config.target == TargetKind::cpu && cores > 0 && config.evaluation.cores > cores)
+    throw InputError(fmt::format("{}: this machine has {} core{}, and {} are asked for",
+                                 place_of(from, {"evaluation", "cores"}), cores, cores == 1 ? "" : "s",
+                                 config.evaluation.cores));
   const auto need = [&](const std::vector<std::string>& keys, const std::string& program) {
     std::error_code ignored;
     if (find_program(program).empty() && !fs::is_regular_file(program, ignored))
@@ -134,6 +146,10 @@ int run_command(const Arguments& arguments) {
   options.flag("--verbose", verbose, "a line for every individual");
   options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
   if (const auto code = options.parse(arguments)) return *code;
+  if (run_dir.empty() && std::ranges::any_of(arguments, [](const std::string& word) {
+        return word == "--run-dir" || word == "--run-dir=";
+      }))
+    throw InputError("--run-dir: it is empty; name a folder, or leave it out");
 
   const Output output(as_json);
   const House house = find_house();
@@ -149,7 +165,7 @@ int run_command(const Arguments& arguments) {
     throw InputError(
         fmt::format("{0} already holds a search. Go on with it:  {2} resume {0}\n"
                     "or begin another one beside it:  {2} run {1} --run-dir {0}-2",
-                    fs::proximate(folder).string(), file, called_as()));
+                    shell_word(fs::proximate(folder).string()), shell_word(file), called_as()));
   std::error_code none;
   if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
     throw InputError(fmt::format("{} is not empty, and no run: name a new folder with --run-dir",

@@ -8,6 +8,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/export/bundle.hpp"
+#include "evaluators/plain_text.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -44,9 +45,13 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     return must(search(surface, line.faces()));
   }();
 
-  const std::string place = fs::proximate(folder).string();
+  const std::string place = shell_word(fs::proximate(folder).string());
   const Record record = must(Record::open(folder));
-  const Summary summary = record.summary();
+  Summary summary = record.summary();
+  if (outcome.stop == Outcome::Stop::failed) {  // which cannot always be recorded: the disk may be full
+    summary.state = "failed";
+    summary.stop_reason = outcome.reason;
+  }
   output.facts(summary);
   output.line("");
   print_summary(summary, output);
@@ -75,10 +80,8 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   }
   using Stop = Outcome::Stop;
   const std::string more = twice_the_budget(summary, [&](const std::string& kind) {
-    return outcome.stop == Stop::wall          ? kind == "wall"
-           : outcome.stop == Stop::evaluations ? kind == "evaluations"
-           : outcome.stop == Stop::models      ? kind == "tokens" || kind == "usd"
-                                               : false;
+    const BudgetUse& use = summary.budget.at(kind);
+    return use.used >= *use.limit || (outcome.stop == Stop::models && (kind == "tokens" || kind == "usd"));
   });
   if (!record.best() && summary.measured > 0) {
     notify(
@@ -102,7 +105,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     return 1;
   }
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
-  const std::string bundle = fs::proximate(exported.folder).string();
+  const std::string bundle = shell_word(fs::proximate(exported.folder).string());
   output.line(fmt::format(
       "The best kernel is exported to {0}. Next:\n"
       "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"

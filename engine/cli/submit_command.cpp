@@ -9,6 +9,7 @@
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search.hpp"
 #include "engine/store/run_lock.hpp"
+#include "evaluators/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -48,7 +49,7 @@ int submit_command(const Arguments& arguments) {
   output.line(
       fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
                   "  {} resume {}{}",
-                  waiting.string(), called_as(), folder.string(), more));
+                  waiting.string(), called_as(), shell_word(folder.string()), more));
   return 0;
 }
 

@@ -320,7 +320,7 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
     settle();
     return report;
   } catch (const fs::filesystem_error& error) {
-    return failure("export", fmt::format("{}: is the folder writable?", error.what()));
+    return failure("export", fmt::format("{}: is the folder writable? --out names another", error.what()));
   }
 }
 

@@ -12,8 +12,9 @@
 namespace cultivar {
 namespace {
 
-std::string entry(const std::string& kernel, const Specialisation& specialisation) {
-  return kernel + "__" + specialisation.suffix;
+// Programs may hold several exports. CMakeLists.txt gives these names.
+std::string entry(const std::string& kernel, const Variant& variant, const Specialisation& specialisation) {
+  return fmt::format("{}__{}_{}", kernel, variant.id.substr(0, 12), specialisation.suffix);
 }
 
 std::string parameter_type(const PlannedArgument& argument, const Plan& plan, const LauncherInput& input) {
@@ -76,8 +77,9 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
     for (const auto& kernel : plan->kernels) {
       std::vector<std::string> types;
       for (const auto& argument : kernel.args) types.push_back(parameter_type(argument, *plan, input));
-      declarations += fmt::format("extern \"C\" void {}({});\n", entry(kernel.kernel, specialisation),
-                                  fmt::join(types, ", "));
+      declarations +=
+          fmt::format("extern \"C\" void {}({});\n", entry(kernel.kernel, input.variant, specialisation),
+                      fmt::join(types, ", "));
     }
 
   // How many cores there are is the user's to say.
@@ -107,14 +109,15 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
           "{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
           "                           [=](int thread, int threads) {{\n"
           "        {1}({2});\n      }}}});\n",
-          *threads, entry(launch.kernel, specialisation), call.arguments, call.scalars);
+          *threads, entry(launch.kernel, input.variant, specialisation), call.arguments, call.scalars);
     }
   }
   if (!trouble.empty()) return failure("export", trouble);
   prepare += choice_of_specialisation(input, served, bodies);
 
   return render(launcher::cpu_launcher_hpp,
-                {{"class", pascal_case(input.task.name)},
+                {{"task", input.task.name},
+                 {"class", pascal_case(input.task.name)},
                  {"summary", input.task.summary},
                  {"variant", manifest.name},
                  {"id", input.variant.id.substr(0, 12)},

@@ -16,8 +16,9 @@ namespace cultivar {
 namespace {
 
 // The name that a cubin's bytes have in the linked program.
-std::string symbol_of(const CubinFile& file) {
-  std::string symbol = "cultivar_cubin_" + file.name;
+// Programs may hold several exports.
+std::string symbol_of(const Variant& variant, const CubinFile& file) {
+  std::string symbol = "cultivar_cubin_" + variant.id.substr(0, 12) + "_" + file.name;
   std::replace_if(
       symbol.begin(), symbol.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return symbol;
@@ -201,10 +202,10 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   std::string declarations = "// The machine code, from cubins.cpp.\n", images;
   std::vector<std::string> names, architectures;
   for (const CubinFile& cubin : cubins) {
-    declarations += fmt::format("extern \"C\" const unsigned char {}[];\n", symbol_of(cubin));
+    declarations += fmt::format("extern \"C\" const unsigned char {}[];\n", symbol_of(input.variant, cubin));
     images += fmt::format("        {{{}, {}, {}, {}}},\n", cubin.specialisation,
                           std::atoi(cubin.architecture.c_str() + 3), cubin.architecture.ends_with('a'),
-                          symbol_of(cubin));
+                          symbol_of(input.variant, cubin));
     if (std::find(architectures.begin(), architectures.end(), cubin.architecture) == architectures.end())
       architectures.push_back(cubin.architecture);
   }
@@ -229,7 +230,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"prepare", prepare}});
 }
 
-std::string cuda_cubin_source(const std::vector<CubinFile>& cubins) {
+std::string cuda_cubin_source(const Variant& variant, const std::vector<CubinFile>& cubins) {
   std::string text =
       "// The machine code as constants of the program; generated. CMakeLists.txt says where the files "
       "are.\n";
@@ -237,7 +238,7 @@ std::string cuda_cubin_source(const std::vector<CubinFile>& cubins) {
     text += fmt::format(
         "asm(\".pushsection .rodata\\n\"\n    \".balign 64\\n\"\n    \".global {0}\\n\"\n    \"{0}:\\n\"\n"
         "    \".incbin \\\"\" CUBIN_FOLDER \"/{1}\\\"\\n\"\n    \".popsection\\n\");\n",
-        symbol_of(cubin), cubin.name);
+        symbol_of(variant, cubin), cubin.name);
   return text;
 }
 

@@ -16,6 +16,6 @@ struct CubinFile {
 Expected<std::string> cuda_launcher_header(const LauncherInput&, const std::vector<Specialisation>&,
                                            const std::vector<CubinFile>&);
 // A C++ file that holds the cubins, which its assembler reads from the folder `cubin`.
-std::string cuda_cubin_source(const std::vector<CubinFile>&);
+std::string cuda_cubin_source(const Variant&, const std::vector<CubinFile>&);
 
 }  // namespace cultivar

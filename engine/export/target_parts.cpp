@@ -79,7 +79,7 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   auto header = cuda_launcher_header(input, served, cubins);
   if (!header) return tl::make_unexpected(header.error());
   parts.files[input.task.name + ".hpp"] = std::move(*header);
-  parts.files["cubins.cpp"] = cuda_cubin_source(cubins);
+  parts.files["cubins.cpp"] = cuda_cubin_source(input.variant, cubins);
   parts.cmake = launcher::cuda_CMakeLists_txt;
   parts.bench = launcher::cuda_bench_hpp;
   parts.device = launcher::cuda_device_hpp;

@@ -21,12 +21,15 @@ IndividualId find_individual(const Record& record, const std::string& text) {
   if (const auto id = record.find(digits)) return *id;
   const bool draft =
       text.size() > 1 && text[0] == 'd' && text.find_first_not_of("0123456789", 1) == std::string::npos;
-  throw InputError(
-      fmt::format("this run has no individual '{}', or several begin so: it has 1 to {}, `best` and `seed`, "
-                  "and `cultivar "
-                  "lineage RUN` (for an agent: list_lineage) lists those that became the best{}",
-                  text, record.count(),
-                  draft ? ". Drafts like d1 are known only to the conversation that makes them" : ""));
+  const bool prefix =
+      digits.size() >= 4 && digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  throw InputError(fmt::format(
+      "{} '{}': it has 1 to {}, `best` and `seed`, and `cultivar lineage RUN` (for an agent: list_lineage) "
+      "lists "
+      "those that became the best{}",
+      prefix ? "no individual of this run, or more than one, begins with" : "this run has no individual",
+      text, record.count(),
+      draft ? ". Drafts like d1 are known only to the conversation that makes them" : ""));
 }
 
 }  // namespace cultivar

@@ -174,6 +174,9 @@ Summary Record::summary() const {
     if (key.starts_with("rejected ")) s.rejected[key.substr(9)] = value;
   }
   s.in_flight = proposed - s.evaluations;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(RunFolder(folder_).submissions(), none))
+    s.submissions_waiting += entry.path().extension() == ".json";
 
   const json budget = json::parse(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
   const auto limit = [&](const char* key) {
@@ -248,6 +251,7 @@ void to_json(json& j, const Summary& s) {
        {"measured", s.measured},
        {"rejected", json(s.rejected)},
        {"in_flight", s.in_flight},
+       {"submissions_waiting", s.submissions_waiting},
        {"duels", s.duels},
        {"promotions", s.promotions},
        {"best", nullptr},

@@ -105,6 +105,7 @@ struct Summary {
   double elapsed_s = 0.0;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<std::string, std::int64_t> rejected;  // by stage
+  std::int64_t submissions_waiting = 0;          // in the inbox
   std::optional<Best> best;
   std::optional<Outstanding> outstanding;
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked

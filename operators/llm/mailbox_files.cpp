@@ -62,7 +62,11 @@ A search of Cultivar asks questions here and goes on with other work until they 
    It must be a file itself: a symbolic link is refused, so that no other file of the machine is taken for an answer.
 
 An answer that was used moves to `answers/taken/`. One that cannot be used moves to `answers/rejected/`, and
-`ID.why.txt` beside it says what is wrong; the request stays open. Requests that are over move to `requests/closed/`.
+`ID.why.txt` beside it says what is wrong; the request stays open. So it is with files that cannot be read; what the
+search cannot make a kernel of (a SEARCH that is not in the source, a kernel that does not compile) was an answer, too:
+the next request says what was wrong with it. Requests that are over move to `requests/closed/`; those of a search that
+has stopped stay, and are asked again when it goes on. A file that is named for no request is nobody's, and is left
+alone, since several searches may share this folder.
 )";
 }
 

@@ -184,6 +184,27 @@ BOOST_AUTO_TEST_CASE(more_cores_than_there_are_are_refused) {
   const auto result = run({"evaluate", "softmax", "k.cpp", "--target", "cpu:4096"});
   BOOST_TEST(result.exit == 2);
   BOOST_TEST(contains(result.err, "this machine has "), result.err);
+  write_own_task(folder.path(), "{evaluations: 1}");
+  const auto search = run({"run", "search.yaml", "--set", "evaluation.cores=4000", "--check"});
+  BOOST_TEST(search.exit == 2);
+  BOOST_TEST(contains(search.err, "evaluation.cores: this machine has "), search.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_of_another_task_is_told_before_it_is_looked_for) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  write_text(folder / "beside.yaml", read_text(folder / "search.yaml") + "contenders: [cudnn]\n");
+  const auto result = run({"run", "beside.yaml", "--check"});
+  BOOST_TEST(result.exit == 2);
+  BOOST_TEST(contains(result.err,
+                      "beside.yaml:10: contenders: 'cudnn' is for the task attention_forward on cuda, and "
+                      "this is rms_norm on cpu"),
+             result.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_folder_for_the_record_is_no_folder) {
+  write_own_task(folder.path(), "{evaluations: 1}");
+  BOOST_TEST(run({"run", "search.yaml", "--run-dir", ""}).exit == 2);
+  BOOST_TEST(!fs::exists(folder / "runs"));
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_recording_is_told_by_check) {

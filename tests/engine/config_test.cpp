@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "1}\n"
       "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
       "500}\n"
-      "evaluation: {depth: 2, compile_workers: 3, devices: [0, 1], launcher: [ssh, \"a \\\"b\\\"\"], "
+      "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: [ssh, \"a \\\"b\\\"\"], "
       "max_samples: 99, profile: elites}\n"
       "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
   const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
@@ -106,6 +106,15 @@ BOOST_AUTO_TEST_CASE(a_target_says_which_kind_and_other_keys_how_many) {
   BOOST_TEST(contains(device, "write `target: cuda`, and `evaluation.devices: [1]`"), device);
   const std::string cores = complaint(*this, kLeast + "target: cpu:8\n");
   BOOST_TEST(contains(cores, "write `target: cpu`, and `evaluation.cores: 8`"), cores);
+  const std::string third = complaint(*this, kLeast + "evaluation: {devices: [3]}\n");
+  BOOST_TEST(contains(third, "my.yaml:5: evaluation.devices: the cpu target has one device, number 0"),
+             third);
+  const Config c =
+      parse_config("name: x\ntask: matmul\ntarget: cuda\nworkloads: quick\nevaluation: {devices: [0, 2]}\n",
+                   "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation).evaluation.devices ==
+                 (std::vector<int>{0, 2}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(unknown_keys_are_errors_with_line_and_nearest_name) {

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "engine/run_folder.hpp"
+#include "support/contains.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;
@@ -60,8 +61,10 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
   BOOST_REQUIRE(!again);
   BOOST_TEST(again.error().message == "this very kernel waits already, as " + file->string());
+  BOOST_TEST(record().summary().submissions_waiting == 1);
   go_on("24");
   BOOST_TEST(!std::filesystem::exists(*file));
+  BOOST_TEST(record().summary().submissions_waiting == 0);
   const auto known = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, thrice");
   BOOST_REQUIRE(!known);
   BOOST_TEST(known.error().message.find("of this run is this very kernel") != std::string::npos);
@@ -73,6 +76,21 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
     BOOST_TEST((row.state == IndividualState::measured));
   });
   BOOST_TEST(found);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_that_is_spent_already_is_refused_and_leaves_no_trace) {
+  begin("20");
+  const auto judged = record().summary().evaluations;
+  for (const char* spent : {"budget.evaluations=2", "budget.evaluations=20"})
+    BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_surface({}), {}, kNever), InputError,
+                          [&](const InputError& e) {
+                            return contains(e.what(), "--set " + std::string(spent)) &&
+                                   contains(e.what(), "spent already");
+                          });
+  BOOST_TEST(record().summary().evaluations == judged);
+  BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 20.0);
+  go_on("24");
   require_replay_agrees();
 }
 

@@ -32,6 +32,14 @@ BOOST_AUTO_TEST_CASE(a_line_is_cut_between_characters_and_says_so) {
   BOOST_TEST(plain_line("abcd", 4) == "abcd");
 }
 
+BOOST_AUTO_TEST_CASE(a_word_for_a_shell_is_quoted_where_it_must_be) {
+  for (const std::string plain : {"runs/own-2", "a.b_c:1,d=e@f+%"})
+    BOOST_TEST(cultivar::shell_word(plain) == plain);
+  BOOST_TEST(cultivar::shell_word("") == "''");
+  BOOST_TEST(cultivar::shell_word("odd dir") == "'odd dir'");
+  BOOST_TEST(cultivar::shell_word("it's; $HOME") == "'it'\\''s; $HOME'");
+}
+
 BOOST_AUTO_TEST_CASE(a_rejection_is_fit_to_be_shown_whoever_wrote_its_reason) {
   const Evaluation e = rejection(Stage::compile, "error: \x1b[2J" + std::string(100000, 'x'), "a\x1b]0;b\n");
   BOOST_TEST(e.reason.size() < 1000U);

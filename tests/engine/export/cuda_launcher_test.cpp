@@ -170,7 +170,7 @@ struct Launcher {
     const auto header = cuda_launcher_header(input, served, cubins);
     BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
     write_text(folder / "launcher.hpp", *header);
-    write_text(folder / "cubins.cpp", cuda_cubin_source(cubins));
+    write_text(folder / "cubins.cpp", cuda_cubin_source(variant, cubins));
     const auto data = verify_data(input);
     BOOST_REQUIRE_MESSAGE(data, (data ? "" : data.error().message));
     write_text(folder / "data.hpp", *data);
@@ -384,6 +384,44 @@ BOOST_AUTO_TEST_CASE(what_is_specialised_stays_apart_however_large_or_odd_its_nu
     BOOST_TEST(names.size() == 3U);
     launcher.check_every_workload();
   }
+}
+
+BOOST_AUTO_TEST_CASE(exports_of_several_kernels_go_into_one_program) {
+  const std::string softmax = text_of("tests/kernels/cuda/honest_softmax.cu");
+  Launcher one(softmax, "softmax", {"cpu_quick"});
+  Launcher other(text_of("configs/tasks/attention_forward/seeds/cuda_naive.cu"), "attention_forward",
+                 {"quick"});
+  std::string renamed = softmax;
+  renamed.replace(renamed.find("name: "), 6, "name: another_");
+  Launcher same_task(renamed, "softmax", {"cpu_quick"});
+  BOOST_TEST(one.variant.id != same_task.variant.id);
+  const std::string root = one.folder.path().string();
+  write_text(one.folder / "both.cpp", "#include \"" + root + "/launcher.hpp\"\n#include \"" +
+                                          (other.folder / "launcher.hpp").string() +
+                                          "\"\nint main() { return sizeof(cultivar_export::Softmax) == "
+                                          "sizeof(cultivar_export::AttentionForwardArguments); }\n");
+  std::vector<std::string> build{"g++",
+                                 "-std=c++20",
+                                 "-Wall",
+                                 "-Werror",
+                                 "-DCUBIN_FOLDER=\"" + root + "/cubin\"",
+                                 root + "/both.cpp",
+                                 root + "/cubins.cpp"};
+  const auto built_with = [&](const Launcher& another) {
+    const std::string object = (another.folder / "cubins.o").string();
+    const auto compiled =
+        run_command({"g++", "-c", "-DCUBIN_FOLDER=\"" + (another.folder / "cubin").string() + "\"",
+                     (another.folder / "cubins.cpp").string(), "-o", object},
+                    {.folder = one.folder.path(), .environment = {}, .deadline_s = 60.0});
+    BOOST_TEST(compiled.exit == 0, compiled.err);
+    build.push_back(object);
+  };
+  built_with(other);
+  built_with(same_task);
+  build.insert(build.end(), {"-ldl", "-o", root + "/both"});
+  const auto result =
+      run_command(build, {.folder = one.folder.path(), .environment = {}, .deadline_s = 120.0});
+  BOOST_TEST(result.exit == 0, result.err);
 }
 
 BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_refused_in_words) {
