@@ -118,7 +118,8 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
               workload_table(*confirmed);
     else if (const auto searched = record.evaluation(best))
       text += fmt::format("\n## #{} when searched\n\n", best) + workload_table(*searched);
-    text += fmt::format("\n## How #{} descends\n\n", best) + lineage_text(record.lineage(best), unit);
+    text += fmt::format("\n## How #{} descends\n\n", best) +
+            lineage_text(record.lineage(best), facts.unit_of_fitness);
   }
   if (!story.unconfirmed.empty())
     text += "\n## What won its duel and failed its confirmation\n\n" + reasons_text(story.unconfirmed);
