@@ -1,8 +1,10 @@
 // Every path of a run is made here.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 namespace cultivar {
 
@@ -18,10 +20,20 @@ class RunFolder {
     return folder_ / "task";
   }  // task/NAME: the task as it was at the start
   std::filesystem::path submissions() const { return folder_ / "submissions"; }  // the inbox of `submit`
-  std::filesystem::path damaged() const { return folder_ / "damaged"; }          // what a recovery put aside
+  std::vector<std::filesystem::path> submitted() const;                  // what waits in it, oldest first
+  std::filesystem::path damaged() const { return folder_ / "damaged"; }  // what a recovery put aside
 
  private:
   std::filesystem::path folder_;
 };
+
+inline std::vector<std::filesystem::path> RunFolder::submitted() const {
+  std::vector<std::filesystem::path> files;  // their names begin with the time
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(submissions(), none))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
 
 }  // namespace cultivar

@@ -164,7 +164,6 @@ class SearchLoop {
   std::string unit_;
   IndividualId first_seed_ = 0;  // of those that were measured
   double first_seed_fitness_ = 0.0;
-  std::pair<IndividualId, double> shown_best_;  // and its fitness as measured
   Clock::time_point began_ = Clock::now();
   std::future<Expected<std::filesystem::path>> checkpoint_;
   std::unique_ptr<Pipeline> pipeline_;  // last: its threads end before the rest goes

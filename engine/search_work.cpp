@@ -355,10 +355,8 @@ void SearchLoop::show_progress() {
     p.in_flight.push_back({id, op == ops_.end() ? "" : op->second, doing});
   }
   p.best = breeding_.incumbent();
-  if (p.best !=
-      shown_best_.first)  // as it was measured, which `status` says too, and not at another session's pace
-    shown_best_ = {p.best, journal_.record().individual(p.best)->individual.fitness};
-  p.best_fitness = shown_best_.second;
+  // As it was measured, which `status` says too, and not at another session's pace.
+  if (p.best) p.best_fitness = journal_.record().individual(p.best)->individual.fitness;
   p.unit = unit_;
   if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
   const double session = p.elapsed_s - elapsed_before_;

@@ -19,15 +19,6 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<fs::path> files_in(const RunFolder& folder) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder.submissions(), none))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  std::ranges::sort(files);
-  return files;
-}
-
 Submission read_submission(const fs::path& file) {
   std::ifstream in(file);
   std::stringstream text;
@@ -43,7 +34,7 @@ Submission read_submission(const fs::path& file) {
 Inbox waiting_submissions(const RunFolder& folder) {
   std::error_code none;
   Inbox inbox;
-  for (const fs::path& file : files_in(folder)) {
+  for (const fs::path& file : folder.submitted()) {
     try {
       inbox.submissions.push_back(read_submission(file));
     } catch (const std::exception& e) {
@@ -61,7 +52,7 @@ Inbox waiting_submissions(const RunFolder& folder) {
 
 std::optional<fs::path> waiting_like(const RunFolder& folder, const std::string& source,
                                      const Configuration& configuration) {
-  for (const fs::path& file : files_in(folder)) {
+  for (const fs::path& file : folder.submitted()) {
     try {
       const Submission waiting = read_submission(file);
       if (waiting.source == source && waiting.configuration == configuration) return file;

@@ -19,10 +19,6 @@ std::vector<std::string> sources_below(const Task& task, const std::vector<std::
   return names;
 }
 
-bool is_for(const KnownContender& known, const Task& task, TargetKind target) {
-  return known.task.empty() || (known.task == task.name && known.target == name_of(target));
-}
-
 }  // namespace
 
 NamedContender find_contender(const House& house, const Task& task, TargetKind target,
@@ -40,9 +36,9 @@ NamedContender find_contender(const House& house, const Task& task, TargetKind t
     return {source.label, argument, std::move(source), {}};
   }
   for (const KnownContender& known : known_contenders(house.programs))
-    if (known.name == argument && !is_for(known, task, target))
-      throw InputError(fmt::format("the contender '{}' is for the task {} on {}, and this is {} on {}",
-                                   argument, known.task, known.target, task.name, name_of(target)));
+    if (const std::string why = misfit(known, task.name, name_of(target));
+        known.name == argument && !why.empty())
+      throw InputError("the contender " + why);
   const fs::path library = find_contender_library(argument, fs::current_path(), house.programs, sources);
   const std::string label = names_a_library_file(argument) ? name_of_library(library) : argument;
   return {label, argument, std::nullopt, library};
@@ -62,7 +58,8 @@ NamedContender find_side(const House& house, const Task& task, TargetKind target
 std::vector<std::string> contender_libraries(const House& house, const Task& task, TargetKind target) {
   std::vector<std::string> names;
   for (const KnownContender& known : known_contenders(house.programs))
-    if (!known.library.empty() && is_for(known, task, target)) names.push_back(known.name);
+    if (!known.library.empty() && misfit(known, task.name, name_of(target)).empty())
+      names.push_back(known.name);
   return names;
 }
 

@@ -92,12 +92,11 @@ std::string place_of(const fs::path& file, const std::vector<std::string>& keys)
 void check_programs(const Config& config, const House& house, const fs::path& from) {
   for (const std::string& library : config.libraries) {
     const std::string place = place_of(from, {"contenders"});
-    for (const KnownContender& known : known_contenders(house.programs))
-      if ((known.name == library || known.library == library) && !known.task.empty() &&
-          (known.task != config.task_folder.filename() || known.target != name_of(config.target)))
-        throw InputError(fmt::format("{}: '{}' is for the task {} on {}, and this is {} on {}", place,
-                                     known.name, known.task, known.target,
-                                     config.task_folder.filename().string(), name_of(config.target)));
+    for (const KnownContender& known : known_contenders(house.programs)) {
+      const std::string why = misfit(known, config.task_folder.filename(), name_of(config.target));
+      if ((known.name == library || known.library == library) && !why.empty())
+        throw InputError(fmt::format("{}: {}", place, why));
+    }
     try {
       (void)find_contender_library(library, "/", house.programs, {});
     } catch (const InputError& error) {

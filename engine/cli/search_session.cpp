@@ -25,11 +25,11 @@ Surface surface_of(const House& house) {
   return surface;
 }
 
-std::string twice_the_budget(const Summary& summary,
-                             const std::function<bool(const std::string& kind)>& spent) {
+std::string twice_what_is_spent(const Summary& summary, bool models_too) {
   std::string more;
   for (const auto& [kind, use] : summary.budget) {
-    if (!use.limit || !spent(kind)) continue;
+    const bool of_models = kind == "tokens" || kind == "usd";
+    if (!use.limit || (use.used < *use.limit && !(models_too && of_models))) continue;
     const double twice = 2.0 * std::max(*use.limit, use.used);
     more += fmt::format(" --set budget.{}={}", kind,
                         kind == "wall" ? duration_text(std::ceil(twice)) : fmt::format("{:.6g}", twice));
@@ -78,11 +78,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     case Outcome::Stop::exhausted:
       break;
   }
-  using Stop = Outcome::Stop;
-  const std::string more = twice_the_budget(summary, [&](const std::string& kind) {
-    const BudgetUse& use = summary.budget.at(kind);
-    return use.used >= *use.limit || (outcome.stop == Stop::models && (kind == "tokens" || kind == "usd"));
-  });
+  const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   if (!record.best() && summary.measured > 0) {
     notify(
         "The search ended ({}) with {} kernel{} measured and none confirmed (in a fresh process, with new "

@@ -16,7 +16,8 @@ Installation installation_of(const House&);
 Surface surface_of(const House&);
 
 // Twice of what is spent, as `resume` takes it: " --set budget.tokens=120000"; empty: nothing is.
-std::string twice_the_budget(const Summary&, const std::function<bool(const std::string& kind)>& spent);
+// `models_too`: what they may use counts as spent, since it had no room for one more call.
+std::string twice_what_is_spent(const Summary&, bool models_too = false);
 
 // Returns the command's exit code.
 int search_session(const House&, const std::filesystem::path& run_folder, const Output&, bool verbose,

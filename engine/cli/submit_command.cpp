@@ -41,11 +41,7 @@ int submit_command(const Arguments& arguments) {
     output.line("The running search takes it up within a second; `status` and `lineage` then show it.");
     return 0;
   }
-  const Summary summary = must(Record::open(folder)).summary();
-  const std::string more = twice_the_budget(summary, [&](const std::string& kind) {
-    const auto& use = summary.budget.at(kind);
-    return use.used >= *use.limit;
-  });
+  const std::string more = twice_what_is_spent(must(Record::open(folder)).summary());
   output.line(
       fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
                   "  {} resume {}{}",

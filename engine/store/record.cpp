@@ -174,9 +174,7 @@ Summary Record::summary() const {
     if (key.starts_with("rejected ")) s.rejected[key.substr(9)] = value;
   }
   s.in_flight = proposed - s.evaluations;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(RunFolder(folder_).submissions(), none))
-    s.submissions_waiting += entry.path().extension() == ".json";
+  s.submissions_waiting = static_cast<std::int64_t>(RunFolder(folder_).submitted().size());
 
   const json budget = json::parse(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
   const auto limit = [&](const char* key) {

@@ -33,6 +33,12 @@ std::string listing(const std::vector<KnownContender>& all, const std::vector<st
 
 }  // namespace
 
+std::string misfit(const KnownContender& known, const std::string& task, std::string_view target) {
+  if (known.task.empty() || (known.task == task && known.target == target)) return {};
+  return fmt::format("'{}' is for the task {} on {}, and this is {} on {}", known.name, known.task,
+                     known.target, task, target);
+}
+
 std::vector<KnownContender> known_contenders(const fs::path& programs) {
   const fs::path folder = (programs / ".." / "lib").lexically_normal();
   std::error_code ignored;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cultivar {
@@ -14,6 +15,10 @@ struct KnownContender {
   std::filesystem::path library;  // empty: absent
   std::string absent;             // why, and what to do about it
 };
+
+// "'cudnn' is for the task attention_forward on cuda, and this is softmax on cpu"; empty: it can be timed
+// there, or the library alone knows.
+std::string misfit(const KnownContender&, const std::string& task, std::string_view target);
 
 // Libraries are called libcultivar-contender-NAME.so and lie in the folder `lib` beside the programs' folder.
 std::vector<KnownContender> known_contenders(const std::filesystem::path& programs);

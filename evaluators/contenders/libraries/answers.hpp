@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -16,16 +17,13 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline std::int64_t integer(const cultivar_contender_workload& w, const char* name) {
-  for (std::uint32_t i = 0; i < w.value_count; ++i)
-    if (std::strcmp(w.values[i].name, name) == 0) return static_cast<std::int64_t>(w.values[i].value);
-  throw std::runtime_error(std::string("the task has no ") + name);
-}
-
 inline double number(const cultivar_contender_workload& w, const char* name) {
   for (std::uint32_t i = 0; i < w.value_count; ++i)
     if (std::strcmp(w.values[i].name, name) == 0) return w.values[i].value;
   throw std::runtime_error(std::string("the task has no ") + name);
+}
+inline std::int64_t integer(const cultivar_contender_workload& w, const char* name) {
+  return static_cast<std::int64_t>(number(w, name));
 }
 
 // The place of a tensor in launch's `data`.
@@ -55,3 +53,20 @@ std::int32_t answer(const Work& work) {
 }
 
 }  // namespace cultivar::contender
+
+// All of the ABI but cultivar_contender_describe, for a class that is made from a workload and has
+// launch(data, stream).
+#define CULTIVAR_CONTENDER_CALLS(Prepared)                                                                  \
+  extern "C" std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload,           \
+                                                     void** handle) {                                       \
+    return cultivar::contender::answer([&] { *handle = std::make_unique<Prepared>(*workload).release(); }); \
+  }                                                                                                         \
+  extern "C" std::int32_t cultivar_contender_launch(void* handle, void* const* data, void* stream) {        \
+    return cultivar::contender::answer([&] { static_cast<Prepared*>(handle)->launch(data, stream); });      \
+  }                                                                                                         \
+  extern "C" void cultivar_contender_release(void* handle) {                                                \
+    delete static_cast<Prepared*>(handle);                                                                  \
+  }                                                                                                         \
+  extern "C" const char* cultivar_contender_last_error() {                                                  \
+    return cultivar::contender::last_error().c_str();                                                       \
+  }

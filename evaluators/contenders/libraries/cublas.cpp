@@ -178,19 +178,4 @@ extern "C" const cultivar_contender_description* cultivar_contender_describe() {
   return &told;
 }
 
-extern "C" std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload,
-                                                   void** handle) {
-  return contender::answer([&] { *handle = std::make_unique<Product>(*workload).release(); });
-}
-
-extern "C" std::int32_t cultivar_contender_launch(void* handle, void* const* data, void* stream) {
-  return contender::answer([&] { static_cast<const Product*>(handle)->launch(data, stream); });
-}
-
-extern "C" void cultivar_contender_release(void* handle) {
-  delete static_cast<Product*>(handle);
-}
-
-extern "C" const char* cultivar_contender_last_error() {
-  return contender::last_error().c_str();
-}
+CULTIVAR_CONTENDER_CALLS(Product)

@@ -127,18 +127,4 @@ extern "C" const cultivar_contender_description* cultivar_contender_describe() {
   return &told;
 }
 
-extern "C" std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload, void** made) {
-  return contender::answer([&] { *made = std::make_unique<Attention>(*workload).release(); });
-}
-
-extern "C" std::int32_t cultivar_contender_launch(void* attention, void* const* data, void* stream) {
-  return contender::answer([&] { static_cast<Attention*>(attention)->launch(data, stream); });
-}
-
-extern "C" void cultivar_contender_release(void* attention) {
-  delete static_cast<Attention*>(attention);
-}
-
-extern "C" const char* cultivar_contender_last_error() {
-  return contender::last_error().c_str();
-}
+CULTIVAR_CONTENDER_CALLS(Attention)
