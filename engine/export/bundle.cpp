@@ -192,7 +192,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"class", pascal_case(task.name)},
       {"summary", task.summary},
       {"variant", variant->manifest.name},
-      {"id", variant->id.substr(0, 12)},
+      {"id", short_identity(*variant)},
       {"dtype", std::string(name_of(input.workloads.front().dtype))},
       {"unit", evaluation->unit},
       // What was computed or moved, over microseconds, in that unit.
@@ -209,7 +209,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"library", library},
       {"library_file", "lib" + library + ".so"},
       {"version_text", nlohmann::json(fmt::format("{} {}, #{} of {}", variant->manifest.name,
-                                                  variant->id.substr(0, 12), id, facts.name))
+                                                  short_identity(*variant), id, facts.name))
                            .dump()}};
   values.insert(parts->values.begin(), parts->values.end());
   values.merge(pytorch_values(input, served));

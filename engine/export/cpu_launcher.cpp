@@ -14,7 +14,7 @@ namespace {
 
 // Programs may hold several exports. CMakeLists.txt gives these names.
 std::string entry(const std::string& kernel, const Variant& variant, const Specialisation& specialisation) {
-  return fmt::format("{}__{}_{}", kernel, variant.id.substr(0, 12), specialisation.suffix);
+  return fmt::format("{}__{}_{}", kernel, short_identity(variant), specialisation.suffix);
 }
 
 std::string parameter_type(const PlannedArgument& argument, const Plan& plan, const LauncherInput& input) {
@@ -120,7 +120,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                  {"class", pascal_case(input.task.name)},
                  {"summary", input.task.summary},
                  {"variant", manifest.name},
-                 {"id", input.variant.id.substr(0, 12)},
+                 {"id", short_identity(input.variant)},
                  {"first_dimension", input.task.dimensions.front().name},
                  {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
                  {"expressions", std::string(launcher::expressions_hpp)},

@@ -18,7 +18,7 @@ namespace {
 // The name that a cubin's bytes have in the linked program.
 // Programs may hold several exports.
 std::string symbol_of(const Variant& variant, const CubinFile& file) {
-  std::string symbol = "cultivar_cubin_" + variant.id.substr(0, 12) + "_" + file.name;
+  std::string symbol = "cultivar_cubin_" + short_identity(variant) + "_" + file.name;
   std::replace_if(
       symbol.begin(), symbol.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return symbol;
@@ -215,7 +215,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"class", pascal_case(input.task.name)},
                  {"summary", input.task.summary},
                  {"variant", manifest.name},
-                 {"id", input.variant.id.substr(0, 12)},
+                 {"id", short_identity(input.variant)},
                  {"first_dimension", input.task.dimensions.front().name},
                  {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
                  {"expressions", std::string(launcher::expressions_hpp)},

@@ -11,6 +11,10 @@
 
 namespace cultivar {
 
+std::string short_identity(const Variant& variant) {
+  return variant.id.substr(0, 12);
+}
+
 std::string literal(double value) {
   return fmt::format("{}", value).find_first_of(".en") == std::string::npos ? fmt::format("{}.0", value)
                                                                             : fmt::format("{:.17g}", value);

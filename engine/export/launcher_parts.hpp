@@ -22,6 +22,10 @@ struct LauncherInput {
   std::vector<Workload> workloads;  // not empty, all of one dtype
 };
 
+// A kernel's identity in what is generated: in names of symbols and namespaces, which files of a bundle
+// share.
+std::string short_identity(const Variant&);
+
 // One for each distinct set of macros, in the order of the workloads.
 std::vector<Specialisation> specialisations(const LauncherInput&);
 

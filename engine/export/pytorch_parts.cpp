@@ -176,7 +176,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
   return {{"function", function},
           {"prose_summary", prose(task.summary)},
           {"module", "cultivar_" + task.name},
-          {"namespace", "cultivar_" + input.variant.id.substr(0, 12)},
+          {"namespace", "cultivar_" + short_identity(input.variant)},
           {"inputs", list(inputs)},
           {"results", list(results)},
           {"example", list(inputs) + example},
