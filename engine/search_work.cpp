@@ -228,8 +228,9 @@ void SearchLoop::watch_budgets() {
   const double limit = config_.budget.wall_s;
   if (limit <= 0 || phase_ == Phase::leaving) return;
   // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
-  // long.
-  const double grace = std::clamp(0.1 * limit, 5.0, 60.0);
+  // long. Without the first confirmation the whole search would be.
+  const bool first = comparing_ && breeding_.incumbent() == 0;
+  const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && elapsed() >= limit) {
     phase_ = Phase::closing;
     stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is spent", duration_text(limit)));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "evaluators/error.hpp"
 #include "evaluators/plain_text.hpp"
@@ -94,8 +95,17 @@ fs::path find_file(const House& house, const std::string& path, const std::strin
 fs::path find_run(const House& house, const std::string& name) {
   std::error_code ignored;
   const fs::path bases[] = {fs::path("runs"), house.root / "runs"};
-  for (const fs::path& folder : {fs::path(name), bases[0] / name, bases[1] / name, house.root / name})
-    if (fs::exists(folder / "run.db", ignored)) return fs::canonical(folder);
+  const auto folder_of = [&](const fs::path& run) -> std::optional<fs::path> {
+    for (const fs::path& folder : {run, bases[0] / run, bases[1] / run, house.root / run})
+      if (fs::exists(folder / "run.db", ignored)) return fs::canonical(folder);
+    return std::nullopt;
+  };
+  if (const auto folder = folder_of(name)) return *folder;
+  if (const auto colon = name.rfind(':'); colon != std::string::npos && folder_of(name.substr(0, colon)))
+    throw InputError(fmt::format(
+        "'{}' is a kernel of a run, and here the run alone is named; its kernel has a place of its own: "
+        "show {} {}, export {} --id {}",
+        name, name.substr(0, colon), name.substr(colon + 1), name.substr(0, colon), name.substr(colon + 1)));
   std::vector<std::string> known, begun;
   for (const fs::path& base : bases) {
     for (const std::string& run : folders_with(base, "run.db")) {

@@ -142,6 +142,8 @@ class Device {  // not thread-safe
   virtual bool usable() const { return true; }
   // Called now and then while the device serves another worker, which may take minutes.
   virtual void while_waiting(std::function<void()>) {}
+  // True: what comes now goes ahead of other workers that share the device, unless they were hastened too.
+  virtual void hasten(bool) {}
   // True where runs leave the host's cores free: the judge may compute beside them.
   virtual bool apart_from_host() const { return false; }
   // Counters and samples; nullptr: this target has none. Lives as long as the device.

@@ -29,6 +29,13 @@ constexpr double kIdleSeconds = 6 * 3600.0;  // without a request, a worker ends
 constexpr double kWriteSeconds = 60.0;
 constexpr double kProgressSeconds = 0.5;
 
+// Who becomes the best is waited for; whoever was only proposed is not.
+bool compares(const Json& request) {
+  const std::string kind = request.at("request").get<std::string>();
+  return kind == "gate" ||
+         (kind == "evaluate" && request.at("evaluate").value("stop_after", "") == name_of(Stage::confirm));
+}
+
 class Worker {
  public:
   Worker(const WorkerParts& parts, bool measures, int device)
@@ -79,6 +86,7 @@ class Worker {
     const std::string kind = request.at("request").get<std::string>();
     if (kind == "configure") return configure(request);
     if (!task_) return trouble("protocol", "the first request must be `configure`");
+    if (device_) device_->hasten(compares(request));
     if (kind == "info") return measures_ ? device_info() : compiler_info();
     if (kind == "compile" && !measures_) return compile(request);
     if (kind == "evaluate" && measures_)

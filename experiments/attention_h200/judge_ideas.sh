@@ -1,5 +1,5 @@
 #!/bin/sh
-# Times the kernel of ideas/ with the values of knobs that wait for a card, each in turn with cuDNN and FlashAttention-3, every output checked.
+# Times the kernel of ideas/ with other values of its knobs, each in turn with cuDNN and FlashAttention-3, every output checked.
 #   judge_ideas.sh BUNDLE OUT [NAME...]      BUNDLE: a folder that tests/gpu/bundle.sh made; NAME: rows below (default: all)
 # A row takes about 15 seconds. OUT gets NAME.txt, and ideas.txt: the ratios of all. Contenders that the bundle does not
 # have are left out; the vendors' libraries are looked for where toolkits usually are.
@@ -14,14 +14,13 @@ ideas=$here/ideas folders=$bundle/lib
 # name, set, file, values of its knobs. Of an idea its own knob alone differs from the row that it is compared with.
 rows='
 full              full   one_pass
-full_no_turns     full   one_pass TURNS=0
-full_values       full   one_pass VALUE_STAGES=3
-full_early        full   one_pass EARLY=2
-full_both         full   one_pass WAIT=both
-full_pairs        full   one_pass PAIRS=1,KEY_STAGES=3,VALUE_STAGES=3,PLACES=1,WAIT=both
-full_unpaired     full   one_pass KEY_STAGES=3,VALUE_STAGES=3,PLACES=1,WAIT=both
-full_pairs_96     full   one_pass PAIRS=1,KEY_STAGES=3,VALUE_STAGES=3,BLOCK_N=96,WAIT=both
+full_alone        full   one_pass PAIRS=0
+full_turns        full   one_pass TURNS=1
+full_keys         full   one_pass KEY_STAGES=3,VALUE_STAGES=2
+full_three        full   one_pass KEY_STAGES=3,PLACES=1
 causal            causal one_pass
+causal_alone      causal one_pass PAIRS_CAUSAL=0
+causal_turns      causal one_pass TURNS_CAUSAL=1
 causal_values     causal one_pass KEY_STAGES_CAUSAL=2,VALUE_STAGES_CAUSAL=3
 causal_sections   causal one_pass SECTION_MB=64
 '

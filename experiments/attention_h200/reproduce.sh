@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reproduces best/ on a machine with an H100 or H200, in one command of about four minutes after Cultivar is built:
+# Reproduces best/ on a machine with an H100 or H200, in one command of about two minutes after Cultivar is built:
 #   sh experiments/attention_h200/reproduce.sh [OUT]        OUT: a folder for what is said (default: reproduced)
 # 1. builds best/, with nothing of Cultivar's, and checks it against its oracle;
 # 2. runs its PyTorch module's own test, and times it in turn with PyTorch's attention, if $PYTHON (default: python3) has PyTorch;

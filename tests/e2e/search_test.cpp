@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <regex>
 #include <thread>
 
 #include "support/contains.hpp"
@@ -69,12 +70,18 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
       contains(run({"lineage", "own", "best"}).out, "#" + std::to_string(end["best"]["id"].get<int>())));
 
   const std::string run_folder = (folder / "runs/own").string();
+  const auto kernel = run({"export", "own:best"});
+  BOOST_TEST(kernel.exit == 2);
+  BOOST_TEST(contains(kernel.err, "export own --id best"), kernel.err);
   const auto report = run({"report", "own", "--out", "story", "--json"});
   BOOST_TEST(report.exit == 0);
   BOOST_TEST(facts(report)["steps"].back()["id"] == end["best"]["id"]);
   const std::string page = read_text(folder / "story/report.md");
   for (const std::string part : {"](running_best.svg)", "How the best came to be", "| seed |", "rms_norm"})
     BOOST_TEST(contains(page, part), part);
+  const std::regex gain(R"(\| \+\d+\.\d+ % \|)");  // every best kernel but the first won a duel
+  BOOST_TEST(std::distance(std::sregex_iterator(page.begin(), page.end(), gain), {}) + 1 ==
+             std::ssize(facts(report)["steps"]));
   BOOST_TEST(contains(read_text(folder / "story/running_best.svg"), " best</text>"));
   BOOST_TEST(run({"report", "own", "--out", "story"}).exit == 0);
   write_text(folder / "mine/report.md", "of another");

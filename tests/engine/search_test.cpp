@@ -340,6 +340,17 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
   BOOST_TEST(record_of(scratch).summary().elapsed_s < summary.elapsed_s + 4.0);
 }
 
+// Otherwise all that was measured would have been for nothing.
+BOOST_AUTO_TEST_CASE(the_first_confirmation_may_end_long_after_the_wall_clock_budget) {
+  ScratchFolder scratch;
+  Simulation simulation;
+  simulation.evaluate_s = 0.02;
+  simulation.confirm_s = 7.0;  // more than the five seconds that everything else has
+  BOOST_TEST((run_search(scratch, {"budget={wall: 1s}"}, simulation).stop == Outcome::Stop::wall));
+  BOOST_TEST(record_of(scratch).summary().best.has_value());
+  BOOST_TEST(record_of(scratch).summary().elapsed_s < 20.0);  // and the next one may not
+}
+
 BOOST_AUTO_TEST_CASE(a_search_that_cannot_begin_leaves_no_folder) {
   ScratchFolder scratch;
   Surface broken = surface({});

@@ -95,6 +95,7 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
     return crash;
   }
   const bool confirming = request.stop_after == Stage::confirm;
+  if (confirming) sleep(simulation_.confirm_s);
   if (confirming && simulation_.refuse_confirmation)
     return rejection(Stage::confirm, "wrong on holdout shapes", "");
   RandomStream stream = stream_of(1, variant.id, confirming ? 1 : 0);

@@ -18,6 +18,7 @@ struct Simulation {
   double noise = 0.01;  // relative, of fitness
   double pace = 1.0;    // of evaluations, not of duels: a hot card's is less
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
+  double confirm_s = 0.0;                                  // besides evaluate_s
   int samples = 3;                                         // raw samples of a workload
   bool quiet = false;                                      // timing_needs_quiet
   int compile_workers = 2;

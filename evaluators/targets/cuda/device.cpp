@@ -72,6 +72,7 @@ class CudaDevice : public Device {
 
   bool usable() const override { return !gpu_.lost(); }
   void while_waiting(std::function<void()> call) override { gpu_.turns().while_waiting(std::move(call)); }
+  void hasten(bool ahead) override { gpu_.turns().hasten(ahead); }
   bool apart_from_host() const override { return true; }
 
   Instruments* instruments() override {

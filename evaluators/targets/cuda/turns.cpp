@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "evaluators/error.hpp"
 
@@ -26,36 +28,62 @@ constexpr unsigned long kTimerSlackNs = 2000;          // so that a poll takes a
 constexpr auto kSign = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::minutes(5);
 
+int opened(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0)
+    throw MissingError(
+        fmt::format("{}: {} (workers that share a GPU take turns by this file: the cache must be writable)",
+                    file.string(), std::strerror(errno)));
+  const int last = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kLastDescriptor);
+  if (last < 0) return descriptor;  // a process of few files: the order is then as it comes
+  ::close(descriptor);
+  return last;
+}
+
+bool locked(int descriptor, int how, const std::filesystem::path& file) {
+  if (::flock(descriptor, how | LOCK_NB) == 0) return true;
+  if (errno != EWOULDBLOCK && errno != EINTR)
+    throw std::runtime_error(fmt::format("{}: {}", file.string(), std::strerror(errno)));
+  return false;
+}
+
 }  // namespace
 
 Turns::Turns(const std::filesystem::path& file) : file_(file) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const int opened = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (opened < 0)
-    throw MissingError(
-        fmt::format("{}: {} (workers that share a GPU take turns by this file: the cache must be writable)",
-                    file.string(), std::strerror(errno)));
-  descriptor_ = ::fcntl(opened, F_DUPFD_CLOEXEC, kLastDescriptor);
-  if (descriptor_ < 0)
-    descriptor_ = opened;  // a process of few files: the order is then as it comes
-  else
-    ::close(opened);
+  descriptor_ = opened(file);
+  first_descriptor_ = opened(file.string() + "-first");
 }
 
 Turns::~Turns() {
+  ::close(first_descriptor_);
   if (!kept_) ::close(descriptor_);
 }
 
+// Who goes ahead holds the lock of the first until it has its turn; the others look whether anybody does.
+bool Turns::try_take() {
+  if (ahead_) {
+    first_ = first_ || locked(first_descriptor_, LOCK_EX, file_);
+  } else {
+    if (!locked(first_descriptor_, LOCK_SH, file_)) return false;
+    ::flock(first_descriptor_, LOCK_UN);
+  }
+  return locked(descriptor_, LOCK_EX, file_);
+}
+
+void Turns::let_go() noexcept {
+  if (std::exchange(first_, false)) ::flock(first_descriptor_, LOCK_UN);
+}
+
 Turns::Turn Turns::take() {
+  const std::shared_ptr<void> with_the_turn_or_without_it(nullptr, [this](void*) { let_go(); });
   if (!failed_.empty()) throw std::runtime_error(failed_);
-  if (depth_ == 0 && !kept_ && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  if (depth_ == 0 && !kept_ && !try_take()) {
     ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
     const Clock::time_point began = Clock::now();
     Clock::time_point sign = began + kSign;
-    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR)
-        throw std::runtime_error(fmt::format("{}: {}", file_.string(), std::strerror(errno)));
+    while (!try_take()) {
       const Clock::time_point now = Clock::now();
       if (now - began > kPatience)
         throw std::runtime_error(fmt::format(

@@ -26,7 +26,8 @@ int probe(const cultivar::Nvrtc& nvrtc) {
 }
 
 int compile(const cultivar::Nvrtc& nvrtc, const std::filesystem::path& source,
-            const std::filesystem::path& folder, const std::vector<std::string>& options) {
+            const std::filesystem::path& out_folder, const std::vector<std::string>& options) {
+  const auto folder = std::filesystem::absolute(out_folder);
   std::ifstream in(source, std::ios::binary);
   if (!in) return missing(source.string() + ": cannot be read");
   const std::string text(std::istreambuf_iterator<char>(in), {});
@@ -34,6 +35,8 @@ int compile(const cultivar::Nvrtc& nvrtc, const std::filesystem::path& source,
   std::vector<cultivar::Nvrtc::Header> headers;
   for (const auto& header : files.headers)
     headers.push_back({std::string(header.name), std::string(header.text)});
+  std::filesystem::current_path(
+      "/");  // line tables name the working folder: everywhere the same one, and no user's
   const auto result = nvrtc.compile(std::string(files.main), source.filename().string(), headers, options);
   for (const auto& [name, contents] : {std::pair{"variant.log", &result.log},
                                        {"variant.ptx", &result.ptx},

@@ -11,21 +11,21 @@ tunables:
   BLOCK_N_WIDE: {values: [32, 48], default: 48}
   KEY_STAGES: {values: [2, 3], default: 2}  # tiles of K in flight, and of V; 2 where D is 256
   KEY_STAGES_CAUSAL: {values: [2, 3], default: 3}
-  VALUE_STAGES: {values: [2, 3], default: 2}
+  VALUE_STAGES: {values: [2, 3], default: 3}
   VALUE_STAGES_CAUSAL: {values: [2, 3], default: 2}
   # Both teams take turns at the tensor cores; who is next is told before so many of the last products (16 keys of P V
   # each) are issued
-  TURNS: {values: [0, 1], default: 1}
-  TURNS_CAUSAL: {values: [0, 1], default: 1}
+  TURNS: {values: [0, 1], default: 0}
+  TURNS_CAUSAL: {values: [0, 1], default: 0}
   EARLY: {values: [0, 1, 2, 3], default: 1}
-  WAIT: {values: [keys, both], default: keys}  # without the mask: what has come before Q K^T is issued
   # Tiles for a block: every n-th; the next whenever it is free
   SCHEDULE: {values: [strided, ticket], default: strided}
   SCHEDULE_CAUSAL: {values: [strided, ticket], default: ticket}
   QUERIES: {values: [shared, half, registers], default: registers}  # where the tensor cores read Q from (half: both); shared where D is 256
   QUERIES_CAUSAL: {values: [shared, half, registers], default: registers}
   PLACES: {values: [1, 2], default: 2}  # of Q in shared memory, where registers have all of it
-  PAIRS: {values: [0, 1], default: 0}   # without the mask: two blocks of a cluster share each tile of K and V (idea 26)
+  PAIRS: {values: [0, 1], default: 1}  # two blocks of a cluster share each tile of K and V: without the mask, with it
+  PAIRS_CAUSAL: {values: [0, 1], default: 1}
   SECTION_MB: {values: [8, 16, 32, 64], default: 32}  # causal: K and V of the heads worked on at a time
   SPLIT: {values: [1, 4, 8, 16, 32], default: 8}  # without the mask: parts of the keys, for each tile of a last round that few blocks have
 constraints:
@@ -39,7 +39,7 @@ let:
        : (QUERIES == QUERIES_registers ? D / 4 : (QUERIES == QUERIES_half ? D / 8 : 0))"
   smem: "(128 * (held == D / 4 ? PLACES : 2) + stages * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
   m_blocks: "ceil_div(S_q, 128)"
-  paired: "PAIRS && !causal && m_blocks % 2 == 0"
+  paired: "D != 256 && (causal ? PAIRS_CAUSAL && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
   wide: "1 + paired"  # blocks that work on neighbours: from here on such two are one
   m_tiles: "m_blocks / wide"
   tiles: "B * H * m_tiles"
@@ -56,7 +56,7 @@ workspace:
   parts: {bytes: "max(64, (units - whole) * wide * (D / 2 + 4) * 1024)", zero: false}
 tensor_maps:
   map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D],
-          box: [64, 1, 16, 1], swizzle: 128B, l2_promotion: 128B}
+          box: [64, 1, 64, 1], swizzle: 128B, l2_promotion: 128B}
   map_k: {tensor: k, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
           box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
   map_v: {tensor: v, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
@@ -71,9 +71,9 @@ launch:
     args: [map_q, map_k, map_v, map_o, o, lse, ticket, parts, H, group, S_q, S_kv, m_tiles, tiles, whole, units, section, scale]
 ---*/
 
-// A tile is 128 queries of one head. The first warpgroup gives its registers away; one thread of it copies tiles of K and
-// V, the last keys first, into two rings of buffers, and says which tile of queries comes next. The other two, teams, have
-// 64 queries each: one keeps S = Q K^T, P and O in registers, and P goes into P V from there. Shared tiles are columns of
+// A tile is 128 queries of one head. The first warpgroup gives its registers away; three threads of it copy, for a tile after
+// the other, K and V, the last keys first, into two rings of buffers, and the queries. The other two, teams, have 64
+// queries each: one keeps S = Q K^T, P and O in registers, and P goes into P V from there. Shared tiles are columns of
 // 64 elements with TMA's 128-byte swizzle; V is read transposed by the tensor core itself. TMA fills what lies past the
 // last key with zeros and does not write past the last query.
 //
@@ -81,6 +81,10 @@ launch:
 // P V of a tile is issued together with the first Q K^T of the next, so that the tensor cores never drain between
 // tiles, and O leaves through the place of the queries that are done with. What a team's loops depend on is known to be the
 // same in all threads of a warp (`uniform`): descriptors of products then stay in uniform registers.
+//
+// Two blocks of a cluster, a pair, have neighbouring tiles and share those of K and V: each fetches a half, for both, as
+// soon as all four teams have left the stage. With the mask the second block sees one tile of keys more than the first,
+// which passes that stage by, and draws tickets for both.
 
 #if D == 256
 #define KEYS BLOCK_N_WIDE
@@ -118,7 +122,6 @@ namespace {
 enum : int {
   kTeams = 2,
   kTurns = causal ? TURNS_CAUSAL : TURNS,
-  kWaitsForBoth = !causal && WAIT == WAIT_both,
   kTickets = causal ? SCHEDULE_CAUSAL == SCHEDULE_CAUSAL_ticket : SCHEDULE == SCHEDULE_ticket,
   kHead = D,
   kMasked = causal,
@@ -128,6 +131,7 @@ enum : int {
   kTile = KEYS * kHead * 2,
   kPlaces = HELD == D / 4 ? PLACES : 2,  // of Q
   kPaired = paired,
+  kStaggered = paired && causal,  // of a pair's queries the second block's see one tile of keys more: their first
   kKeysAt = kPlaces * kTeams * kTileQ,
   kValuesAt = kKeysAt + KEY_TILES * kTile,
   kBarriersAt = kValuesAt + VALUE_TILES * kTile,
@@ -138,14 +142,18 @@ enum : int {
 // Barriers, 8 bytes each, and behind them three slots for tiles: one that is left, one attended to, the next, 32 bytes each.
 enum : int {
   QFull = 0,  // by place and team
-  KFull = 4,
+  QWanted = 4,
+  KFull = 8,
   KEmpty = KFull + KEY_TILES,
   VFull = KEmpty + KEY_TILES,
   VEmpty = VFull + VALUE_TILES,
   TileFull = VEmpty + VALUE_TILES,
   TileEmpty = TileFull + 3,
   Slots = TileEmpty + 3,
-  Came = Slots + 12  // by team, 4 bytes each
+  Came = Slots + 12,    // by team, 4 bytes each
+  Drawn = Came + 1,     // of a pair: tickets that the first block draws for both come in letters of 4 bytes
+  Letters = Drawn + 8,
+  kLetters = 8  // more than the tiles that the first block's feeder can be ahead
 };
 
 // Known by the compiler to be the same in all threads of the warp.
@@ -169,12 +177,6 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
-__device__ __forceinline__ float log2_fast(float x) {
-  float y;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ __forceinline__ u32 pack(float low, float high) {
   u32 both;
   asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -191,11 +193,12 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier) {
   asm volatile("{ .reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0]; }" ::"r"(barrier) : "memory");
 }
 
-// At the barrier of a block of the pair.
+// At the barrier of a block of the pair. No release at the cluster's scope: ptxas makes a memory barrier of it, which costs 30 %
+// of the time, and what has to be over is the tensor cores' reading, which `wgmma.wait_group` waited for.
 __device__ __forceinline__ void barrier_arrive_at(u32 barrier, u32 rank) {
   asm volatile(
       "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(barrier), "r"(rank)
+      "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier), "r"(rank)
       : "memory");
 }
 
@@ -204,9 +207,7 @@ __device__ __forceinline__ void cluster_sync() {
 }
 
 __device__ __forceinline__ u32 rank_in_pair() {
-  u32 rank = 0;
-  if (kPaired) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
+  return kPaired ? blockIdx.x % 2 : 0;
 }
 
 __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
@@ -283,7 +284,7 @@ __device__ __forceinline__ void load_matrices(u32* to, u32 from) {
 // columns, which only an operand that lies along its rows (V) needs.
 __device__ __forceinline__ u64 describe(u32 address, u32 columns) {
   return 1ull << 62 | static_cast<u64>(1024 >> 4) << 32 | static_cast<u64>(columns >> 4) << 16 |
-         (kPaired ? address >> 4 & 0x3fff : address >> 4);  // in a cluster the block's rank is above these bits
+         address >> 4;
 }
 
 // Register lists by width, since the text of an instruction names each register.
@@ -349,6 +350,7 @@ __device__ __forceinline__ u64 describe(u32 address, u32 columns) {
 #define SHARED_CHOICE(a, b, s, x, y, z) "{ .reg .pred p; setp.ne.b32 p, " s ", 0; "
 #define QUERY_OPERANDS(a0, a1, a2, a3, b, s) "{" a0 ", " a1 ", " a2 ", " a3 "}, " b ", p, 1, 1, 0; }"
 #define QUERY_CHOICE(a0, a1, a2, a3, b, s) "{ .reg .pred p; setp.ne.b32 p, " s ", 0; "
+#define WEIGHT_OPERANDS(a0, a1, a2, a3, b, s) "{" a0 ", " a1 ", " a2 ", " a3 "}, " b ", p, 1, 1, 1; }"
 #define REGISTER_OPERANDS(a0, a1, a2, a3, b, x) "{" a0 ", " a1 ", " a2 ", " a3 "}, " b ", 1, 1, 1, 1;"
 
 __device__ __forceinline__ void products_begin() {
@@ -399,12 +401,18 @@ __device__ __forceinline__ void multiply_qk(float (&s)[KEYS / 2], const u32 (&q)
   }
 }
 
-// O += P V, of 16 * `to` keys from 16 * `from` on
+// O += P V, of 16 * `to` keys from 16 * `from` on; the first one of all says whether there is something to add to.
 template <int from, int to>
-__device__ __forceinline__ void multiply_pv(float (&o)[kHead / 2], const u32 (&p)[KEYS / 4], u64 v) {
+__device__ __forceinline__ void multiply_pv(float (&o)[kHead / 2], const u32 (&p)[KEYS / 4], u64 v, u32 adds) {
 #pragma unroll
   for (int step = from; step < to; ++step) {
     const u64 b = v + step * 2048 / 16;
+    if (step == 0) {
+      asm volatile(JOIN(AFTER_, D)(QUERY_CHOICE) SHAPE(D) JOIN(AFTER_, D)(WEIGHT_OPERANDS)
+                   : JOIN(OPERANDS_, D)(o)
+                   : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(b), "r"(adds));
+      continue;
+    }
     asm volatile(SHAPE(D) JOIN(AFTER_, D)(REGISTER_OPERANDS)
                  : JOIN(OPERANDS_, D)(o)
                  : "r"(p[4 * step]), "r"(p[4 * step + 1]), "r"(p[4 * step + 2]), "r"(p[4 * step + 3]),
@@ -449,26 +457,57 @@ struct Maps {
   const CUtensorMap *q, *k, *v, *o;
 };
 
+// A number for the second block of a pair, and the barrier there that tells of it.
+__device__ __forceinline__ void send_letter(u32 place, u32 barrier, u32 number) {
+  asm volatile(
+      "{ .reg .b32 there, then; mapa.shared::cluster.u32 there, %0, 1; mapa.shared::cluster.u32 then, %1, 1;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %2, [then]; }" ::"r"(place), "r"(barrier), "r"(number)
+      : "memory");
+}
+
+// The stages of K, or of V, that a tile goes through.
+__device__ __forceinline__ int stages_of(const Tile& tile) {
+  return tile.blocks + (kStaggered && rank_in_pair() == 0);
+}
+
+// A tile of keys, of K or V. Blocks of a pair fetch half of it each, for both.
 __device__ __forceinline__ void load_tile(u32 to, const CUtensorMap* map, u32 barrier, const Tile& tile,
                                           int head, int block) {
+  if (kStaggered && block >= tile.blocks) {  // the other block's alone
+    barrier_arrive(barrier);
+    return;
+  }
   barrier_expect(barrier, kTile);
+  const int key = (tile.from + block) * KEYS;
+  const bool alone = !kPaired || (kStaggered && rank_in_pair() == 1 && block == tile.blocks - 1);
+  if (alone) {
 #pragma unroll
-  for (int column = 0; column < kHead / 64; ++column) {
-    const int key = (tile.from + block) * KEYS;
-    if (!kPaired)
+    for (int column = 0; column < kHead / 64; ++column)
       load_box(to + column * kColumn, map, barrier, column * 64, head, key, tile.b);
-    else if (column % 2 == rank_in_pair())
-      load_box_of_two(to + column * kColumn, map, barrier, column * 64, head, key, tile.b);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kHead / 64; i += 2) {
+      const int column = i + rank_in_pair();
+      if (column < kHead / 64)
+        load_box_of_two(to + column * kColumn, map, barrier, column * 64, head, key, tile.b);
+    }
   }
 }
 
-// One thread feeds everybody. V comes a tile behind K, as the teams want them.
-__device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, int heads, u32 memory,
-                                        u32* ticket) {
+// The tile that the producer put into a slot.
+__device__ __forceinline__ Tile read_tile(u32 memory, int slot) {
+  const u32 place = memory + kBarriersAt + 8 * Slots + 32 * slot;
+  Tile tile;
+  asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];" : "=r"(tile.index), "=r"(tile.b), "=r"(tile.h), "=r"(tile.first) : "r"(place) : "memory");
+  asm volatile("ld.shared.v2.s32 {%0, %1}, [%2 + 16];" : "=r"(tile.from), "=r"(tile.blocks) : "r"(place) : "memory");
+  return tile;
+}
+
+// The first of three threads that feed the teams: with K. It deals the tiles out, too.
+__device__ __forceinline__ void send_keys(const Maps& maps, const Shape& shape, int heads, u32 memory, u32* ticket) {
   const u32 barriers = memory + kBarriersAt;
   const auto barrier = [&](int name, int index) { return barriers + 8 * (name + index); };
   Ring<KEY_TILES> keys;
-  Ring<VALUE_TILES> values;
   Ring<3> slots;
   const auto publish = [&](const Tile& tile) {
     barrier_wait(barrier(TileEmpty, slots.stage), slots.phase ^ 1);
@@ -478,33 +517,83 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
     barrier_arrive(barrier(TileFull, slots.stage));
     slots.advance();
   };
+  u32 letters = 0;
   Tile tile(blockIdx.x / (1 + kPaired), shape, heads);
   publish(tile);
   while (tile.index < shape.units) {
-    Tile next;
-    u32 drawn;
-    const int head = tile.h / shape.group;
-    for (int i = 0; i <= tile.blocks; ++i) {
-      if (i < tile.blocks) {
+    u32 drawn = tile.index;
+    const int head = tile.h / shape.group, stages = stages_of(tile);
+    for (int block = stages - 1; block >= 0 || stages == 0; --block) {
+      if (block >= 0) {
         barrier_wait(barrier(KEmpty, keys.stage), keys.phase ^ 1);
-        load_tile(memory + kKeysAt + keys.stage * kTile, maps.k, barrier(KFull, keys.stage), tile, head,
-                  tile.blocks - 1 - i);
+        load_tile(memory + kKeysAt + keys.stage * kTile, maps.k, barrier(KFull, keys.stage), tile, head, block);
         keys.advance();
       }
       // As late as hides its latency: who draws early draws more than it can do in time.
-      if (kTickets && !kPaired && i == max(tile.blocks - 2, 0)) drawn = atomicAdd(ticket, 1u);  // takes its time
-      if (i == max(tile.blocks - 1, 0)) {
-        next = Tile(gridDim.x / (1 + kPaired) + (kTickets && !kPaired ? drawn : tile.index), shape, heads);
-        publish(next);
-      }
-      if (i > 0) {
-        barrier_wait(barrier(VEmpty, values.stage), values.phase ^ 1);
-        load_tile(memory + kValuesAt + values.stage * kTile, maps.v, barrier(VFull, values.stage), tile, head,
-                  tile.blocks - i);
-        values.advance();
-      }
+      if (kTickets && rank_in_pair() == 0 && block == min(1, stages - 1)) drawn = atomicAdd(ticket, 1u);  // takes its time
+      if (block <= 0) break;
     }
-    tile = next;
+    if (kTickets && kPaired) {
+      const u32 letter = barriers + 8 * Letters + letters % kLetters * 4, told = barrier(Drawn, letters % kLetters);
+      if (rank_in_pair() == 0) {
+        send_letter(letter, told, drawn);
+      } else {
+        barrier_expect(told, 4);
+        barrier_wait(told, letters / kLetters % 2);
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(drawn) : "r"(letter) : "memory");
+      }
+      ++letters;
+    }
+    tile = Tile(gridDim.x / (1 + kPaired) + drawn, shape, heads);
+    publish(tile);
+  }
+}
+
+// The second: with V.
+__device__ __forceinline__ void send_values(const Maps& maps, const Shape& shape, u32 memory) {
+  const u32 barriers = memory + kBarriersAt;
+  const auto barrier = [&](int name, int index) { return barriers + 8 * (name + index); };
+  Ring<VALUE_TILES> values;
+  Ring<3> slots;
+  while (true) {
+    barrier_wait(barrier(TileFull, slots.stage), slots.phase);
+    const Tile tile = read_tile(memory, slots.stage);
+    barrier_arrive(barrier(TileEmpty, slots.stage));
+    slots.advance();
+    if (tile.index >= shape.units) return;
+    const int head = tile.h / shape.group;
+    for (int block = stages_of(tile) - 1; block >= 0; --block) {
+      barrier_wait(barrier(VEmpty, values.stage), values.phase ^ 1);
+      load_tile(memory + kValuesAt + values.stage * kTile, maps.v, barrier(VFull, values.stage), tile, head, block);
+      values.advance();
+    }
+  }
+}
+
+// The third: with queries, as soon as a team wants them, once their place is free.
+__device__ __forceinline__ void send_queries(const Maps& maps, const Shape& shape, u32 memory) {
+  const u32 barriers = memory + kBarriersAt;
+  const auto barrier = [&](int name, int index) { return barriers + 8 * (name + index); };
+  Ring<3> slots;
+  Ring<kPlaces> places;
+  while (true) {
+    barrier_wait(barrier(TileFull, slots.stage), slots.phase);
+    const Tile tile = read_tile(memory, slots.stage);
+    barrier_arrive(barrier(TileEmpty, slots.stage));
+    slots.advance();
+    if (tile.index >= shape.units) return;
+    if (tile.blocks == 0) continue;
+#pragma unroll
+    for (int team = 0; team < kTeams; ++team) {
+      const int place = kTeams * places.stage + team;
+      barrier_wait(barrier(QWanted, place), places.phase);
+      barrier_expect(barrier(QFull, place), kTileQ);
+#pragma unroll
+      for (int column = 0; column < kHead / 64; ++column)
+        load_box(memory + place * kTileQ + column * kColumnQ, maps.q, barrier(QFull, place), column * 64, tile.h,
+                 tile.first + 64 * team, tile.b);
+    }
+    places.advance();
   }
 }
 
@@ -641,6 +730,7 @@ class Team {
       : maps_(maps),
         shape_(shape),
         memory_(memory),
+        near_(kPaired ? memory & 0x3ffff : memory),
         number_(number),
         lane_(threadIdx.x % 32),
         row_(threadIdx.x % 128 / 32 * 16 + lane_ / 4),
@@ -679,16 +769,11 @@ class Team {
   }
   __device__ __forceinline__ u32 other_place() const { return kPlaces == 1 ? 0 : place_ ^ 1; }
 
-  // One thread of each warp sends for the warp's 16 queries, into the place that is not in use: the other one, or the only
-  // one once registers have what was in it. What the warp wrote of O from there has left it, long since.
-  __device__ __forceinline__ void load_queries(const Tile& tile) const {
+  // The place of queries that is not in use is free for the next ones, or the only one is, once registers have what was in
+  // it: what the warp wrote of O from there has left it, long since.
+  __device__ __forceinline__ void want_queries() const {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-    const u32 full = queries_barrier(other_place());
-    barrier_expect(full, kTileQ / 4);
-#pragma unroll
-    for (int column = 0; column < kHead / 64; ++column)
-      load_box(queries(other_place()) + column * kColumnQ + rows_of_warp() * 128, maps_.q, full, column * 64, tile.h,
-               tile.first + 64 * number_ + rows_of_warp(), tile.b);
+    barrier_arrive(barrier(QWanted, kTeams * other_place() + number_));
   }
 
   // And from now on it is.
@@ -707,19 +792,16 @@ class Team {
   }
 
   __device__ __forceinline__ void multiply_queries(float (&s)[KEYS / 2]) const {
-    const u64 k = describe(memory_ + kKeysAt + keys_.stage * kTile, 0);
+    const u64 k = describe(near_ + kKeysAt + keys_.stage * kTile, 0);
 #if HELD == 0
-    multiply_qk(s, describe(queries(place_), 0), k);
+    multiply_qk(s, describe(near_ + (kTeams * place_ + number_) * kTileQ, 0), k);
 #else
-    multiply_qk(s, q_, describe(queries(place_), 0), k);
+    multiply_qk(s, q_, describe(near_ + (kTeams * place_ + number_) * kTileQ, 0), k);
 #endif
   }
 
   __device__ __forceinline__ Tile tile_in(int slot) const {
-    const u32 place = memory_ + kBarriersAt + 8 * Slots + 32 * slot;
-    Tile tile;
-    asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];" : "=r"(tile.index), "=r"(tile.b), "=r"(tile.h), "=r"(tile.first) : "r"(place) : "memory");
-    asm volatile("ld.shared.v2.s32 {%0, %1}, [%2 + 16];" : "=r"(tile.from), "=r"(tile.blocks) : "r"(place) : "memory");
+    Tile tile = read_tile(memory_, slot);
     tile.index = uniform(tile.index), tile.from = uniform(tile.from), tile.blocks = uniform(tile.blocks);
     return tile;
   }
@@ -736,7 +818,7 @@ class Team {
       const Tile tile = tile_in(slots_.stage);
       if (tile.index >= shape_.units) return false;
       if (tile.blocks > 0) {
-        if (lane_ == 0) load_queries(tile);
+        if (lane_ == 0) want_queries();
         return true;
       }
       drop(slots_.stage);
@@ -768,20 +850,20 @@ class Team {
     products_commit();
   }
   template <bool in_turn>
-  __device__ __forceinline__ void issue_values(float (&o)[kHead / 2], u32 (&p)[KEYS / 4]) const {
-    if (!kWaitsForBoth) barrier_wait(barrier(VFull, values_.stage), values_.phase);
-    const u64 v = describe(memory_ + kValuesAt + values_.stage * kTile, kColumn);
+  __device__ __forceinline__ void issue_values(float (&o)[kHead / 2], u32 (&p)[KEYS / 4]) {
+    barrier_wait(barrier(VFull, values_.stage), values_.phase);
+    const u64 v = describe(near_ + kValuesAt + values_.stage * kTile, kColumn);
     constexpr int kEarly = KEYS / 16 - EARLY;
     products_begin();
-    multiply_pv<0, kEarly>(o, p, v);
+    multiply_pv<0, kEarly>(o, p, v, adds_);
     if (in_turn && kTurns) named_arrive(turn_after(), 256);
-    multiply_pv<kEarly, KEYS / 16>(o, p, v);
+    multiply_pv<kEarly, KEYS / 16>(o, p, v, 1);
     products_commit();
+    adds_ = 1;
   }
   // Q K^T of the tile of keys that is due, and P V of the one before, which may be another tile's.
   __device__ __forceinline__ void issue(float (&s)[KEYS / 2], float (&o)[kHead / 2], u32 (&p)[KEYS / 4]) {
     barrier_wait(barrier(KFull, keys_.stage), keys_.phase);
-    if (kWaitsForBoth) barrier_wait(barrier(VFull, values_.stage), values_.phase);
     if (kTurns) named_sync(turn(number_), 256);
     issue_queries(s);
     issue_values<true>(o, p);
@@ -799,6 +881,19 @@ class Team {
     pin(o);
     release_stage(barrier(VEmpty, values_.stage));
     values_.advance();
+  }
+  // The first block of a pair passes the stage by that the second one has the use of alone.
+  template <int stages>
+  __device__ __forceinline__ void pass(Ring<stages>& ring, int full, int empty) const {
+    if (!kStaggered) return;
+    const bool passes = blockIdx.x % 2 == 0;
+    if (passes) {
+      barrier_wait(barrier(full, ring.stage), ring.phase);
+      release_stage(barrier(empty, ring.stage));
+    }
+    ring.stage += passes;
+    const bool turns = ring.stage == stages;
+    ring.stage = turns ? 0 : ring.stage, ring.phase ^= turns;
   }
   __device__ __forceinline__ static void shrink(float (&o)[kHead / 2], const float (&by)[2]) {
 #pragma unroll
@@ -868,6 +963,7 @@ class Team {
   // From one tile to the next.
   __device__ __forceinline__ void cross(float (&o)[kHead / 2], u32 (&p)[KEYS / 4], Rows& rows, View& view, u32 done) {
     float s[KEYS / 2];
+    pass(keys_, KFull, KEmpty);
     issue(s, o, p);
     const View following = view_of_next();
     Rows ended = rows;
@@ -876,17 +972,21 @@ class Team {
     first_softmax(s, p, rows, following);
     wait_output(o);
     finish(view.slot, done, o, ended);
+    pass(values_, VFull, VEmpty);
     to_weights(p, s);
     view = following;
+    adds_ = 0;
   }
 
   // All tiles of this block from the one in the slot on.
   __device__ __forceinline__ void attend() {
-    float o[kHead / 2];
+    float o[kHead / 2];  // undefined until a tile's first product
     u32 p[KEYS / 4];
     Rows rows;
     View view = view_of_next();
     turn_to_queries();
+    pass(keys_, KFull, KEmpty);
+    pass(values_, VFull, VEmpty);
     {
       float s[KEYS / 2];
       barrier_wait(barrier(KFull, keys_.stage), keys_.phase);
@@ -899,8 +999,6 @@ class Team {
     }
 #pragma unroll 1
     while (true) {
-#pragma unroll
-      for (int i = 0; i < kHead / 2; ++i) o[i] = 0.0f;
       bool more = false;
       int block = view.blocks - 2;
 #pragma unroll 1
@@ -919,7 +1017,6 @@ class Team {
       turn_to_queries();
       cross(o, p, rows, view, done);
     }
-    if (kWaitsForBoth) barrier_wait(barrier(VFull, values_.stage), values_.phase);
     issue_values<false>(o, p);
     wait_output(o);
     finish(view.slot, place_, o, rows);
@@ -987,7 +1084,7 @@ class Team {
       const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
-            none ? minus_infinity() : (rows.base[r] + log2_fast(sum)) * 0.693147181f;
+            none ? minus_infinity() : (rows.base[r] + log2f(sum)) * 0.693147181f;
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;
@@ -1030,7 +1127,7 @@ class Team {
 
   const Maps& maps_;
   const Shape& shape_;
-  const u32 memory_;
+  const u32 memory_, near_;  // near_: as descriptors want it, without the block's rank in its pair, above bit 23
   const int number_, lane_, row_;  // row_: the first of this thread's two queries, in the team
   void* const o_;
   float* const lse_;
@@ -1041,6 +1138,7 @@ class Team {
   Ring<VALUE_TILES> values_;
   Ring<3> slots_;  // of the next tile
   u32 place_ = kPlaces - 1, query_phases_ = 0;
+  u32 adds_ = 0;  // O has something to add to
   u32 q_[kHeld > 0 ? kHeld : 1];  // what of Q is to be in registers
 };
 
@@ -1058,7 +1156,7 @@ extern "C" __global__ void __launch_bounds__(128 * (kTeams + 1), 1)
   const int heads = tiles / m_tiles;
   if (threadIdx.x == 0) {
     const u32 barriers = memory + kBarriersAt;
-    for (int t = 0; t < 4; ++t) barrier_init(barriers + 8 * (QFull + t), 4);
+    for (int t = 0; t < 4; ++t) barrier_init(barriers + 8 * (QFull + t), 1), barrier_init(barriers + 8 * (QWanted + t), 4);
     for (int s = 0; s < KEY_TILES; ++s) {
       barrier_init(barriers + 8 * (KFull + s), 1);
       barrier_init(barriers + 8 * (KEmpty + s), 4 * kTeams * (1 + kPaired));
@@ -1069,8 +1167,9 @@ extern "C" __global__ void __launch_bounds__(128 * (kTeams + 1), 1)
     }
     for (int s = 0; s < 3; ++s) {
       barrier_init(barriers + 8 * (TileFull + s), 1);
-      barrier_init(barriers + 8 * (TileEmpty + s), 4 * kTeams * (1 + kPaired));
+      barrier_init(barriers + 8 * (TileEmpty + s), 4 * kTeams + 2);
     }
+    for (int i = 0; i < kLetters; ++i) barrier_init(barriers + 8 * (Drawn + i), 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
@@ -1081,10 +1180,12 @@ extern "C" __global__ void __launch_bounds__(128 * (kTeams + 1), 1)
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == 0) produce(maps, shape, heads, memory, ticket);
+    if (threadIdx.x == 0) send_keys(maps, shape, heads, memory, ticket);
+    if (threadIdx.x == 32) send_values(maps, shape, memory);
+    if (threadIdx.x == 64) send_queries(maps, shape, memory);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     Team(maps, shape, memory, warpgroup - 1, o, lse, ticket + 16, parts, scale).work();
+    if (kPaired) cluster_sync();  // the other block's teams have done with this one's barriers
   }
-  if (kPaired) cluster_sync();  // the other block has done with this one's memory
 }

@@ -1,9 +1,10 @@
-"""A kernel of ideas/ with clock readings in it, as a cubin:  python3 mark.py KERNEL.cu OUT.cubin causal=0|1 [KNOB=VALUE...]
+"""A kernel of ideas/ with clock readings in it, as a cubin:  python3 mark.py KERNEL.cu OUT.cubin causal=0|1 [marks=0] [KNOB=VALUE...]
 
 The first thread of each team writes "clock << 5 | place" to where the log-sum-exp would go, so the kernel's results are
 not to be used. Places: 0 a step begins, 1 K is there, 2 it is the team's turn, 3 the products are issued, 4 the logits are there,
 5 they are weights, 6 O is there, 7 the step ends; 10 to 14 the same from logits on where one tile of queries follows another (13: O
-has left); 16 to 17 the next queries are sent for; 18 to 19 they are waited for. Needs nvcc and PyYAML.
+has left); 16 to 17 the next queries are sent for; 18 to 19 they are waited for. Without them
+(marks=0) timeline tells how fast the kernel is back to back. Needs nvcc and PyYAML.
 """
 import re
 import subprocess
@@ -23,7 +24,7 @@ MARK = '''  mutable u32 marked_ = 0;
 # What is looked for, and what comes before it, and after.
 PLACES = [
     ("  __device__ __forceinline__ bool leader()", MARK, ""),
-    ("    barrier_wait(barrier(KFull, keys_.stage), keys_.phase);\n    if (kWaitsForBoth)", "    mark(0);\n", ""),
+    ("  __device__ __forceinline__ void issue(float (&s)[KEYS / 2], float (&o)[kHead / 2], u32 (&p)[KEYS / 4]) {\n", "", "    mark(0);\n"),
     ("    if (kTurns) named_sync(turn(number_), 256);\n", "    mark(1);\n", "    mark(2);\n"),
     ("    issue_values<true>(o, p);\n", "", "    mark(3);\n"),
     ("    if (!masked) {\n", "    mark(4);\n", ""),
@@ -49,10 +50,11 @@ def marked(text):
 def macros(text, settings):
     tunables = yaml.safe_load(re.search(r"/\*--- cultivar\n(.*?)\n---\*/", text, re.S).group(1))["tunables"]
     for name in settings:
-        if name not in tunables and name != "causal":
+        if name not in tunables and name not in ("causal", "marks"):
             sys.exit("mark.py: the kernel has no tunable %s" % name)
+    pairs = "PAIRS" if settings["causal"] == "0" else "PAIRS_CAUSAL"
     result = ["D=128", "DTYPE=__nv_bfloat16", "DTYPE_BF16=1", "causal=" + settings["causal"],
-              "paired=%d" % (settings["causal"] == "0" and settings.get("PAIRS") == "1")]
+              "paired=" + settings.get(pairs, str(tunables[pairs]["default"]))]
     for name, tunable in tunables.items():
         value = settings.get(name, str(tunable["default"]))
         if isinstance(tunable["default"], int):
@@ -71,7 +73,7 @@ def main():
     if settings.get("causal") not in ("0", "1"):
         sys.exit("mark.py: say causal=0 or causal=1")
     with open(sys.argv[2] + ".cu", "w") as file:
-        file.write(marked(text))
+        file.write(text if settings.get("marks") == "0" else marked(text))
     done = subprocess.run(["nvcc", "-arch=sm_90a", "-std=c++20", "-cubin", "-Xptxas", "-v", "-o", sys.argv[2], sys.argv[2] + ".cu",
                            *macros(text, settings)], capture_output=True, text=True)
     print(*(line for line in done.stderr.splitlines() if re.search("spill|rror|registers", line)), sep="\n")

@@ -68,7 +68,7 @@ int main(int count, char** words) {
               CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
     return map;
   };
-  CUtensorMap map_q = map_of(q, 16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B), map_o = map_of(o, 16, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+  CUtensorMap map_q = map_of(q, 64, CU_TENSOR_MAP_L2_PROMOTION_L2_128B), map_o = map_of(o, 16, CU_TENSOR_MAP_L2_PROMOTION_NONE);
   CUtensorMap map_k = map_of(k, keys, CU_TENSOR_MAP_L2_PROMOTION_L2_256B), map_v = map_of(v, keys, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 
   const int blocks = processors / wide;

@@ -214,6 +214,20 @@ BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user_whatever_walls_there_are
   }
 }
 
+// Line tables name the folder in which NVRTC ran, and exports are given away.
+BOOST_AUTO_TEST_CASE(machine_code_is_the_same_file_whatever_walls_there_are) {
+  std::vector<std::string> files;
+  for (const auto walls : {CudaCompilerOptions::Walls::bubblewrap, CudaCompilerOptions::Walls::none}) {
+    const FreshCache cache("cuda-cubin-folder");
+    CudaCompilerOptions o = options(cache.folder);
+    o.best_walls = walls;
+    CudaCompiler fresh(o);
+    files.push_back(text_of(compiled(two_arguments(scale), fresh).path));
+    BOOST_TEST(!contains(files.back(), cache.folder.string()));
+  }
+  BOOST_TEST((files[0] == files[1]));
+}
+
 BOOST_AUTO_TEST_CASE(a_flood_of_messages_is_cut) {
   std::string source;
   for (int i = 0; i < 3000; ++i) source += "int a" + std::to_string(i) + " = nonsense_with_a_long_name;\n";

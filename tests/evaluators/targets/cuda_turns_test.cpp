@@ -8,6 +8,7 @@
 #include <functional>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "evaluators/error.hpp"
 #include "evaluators/targets/cuda/turns.hpp"
@@ -98,6 +99,40 @@ BOOST_AUTO_TEST_CASE(turns_nest_and_only_the_outermost_gives_back) {
   }
   waits.join();
   const Turns::Turn again = turns.take();  // the other has had its turn, and gave it back
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_hastened_has_every_other_turn_beside_any_number_that_are_not) {
+  const Place place;
+  constexpr int searching = 6;
+  std::atomic<bool> over{false};
+  std::atomic<int> theirs{0};
+  std::vector<std::jthread> others;
+  for (int i = 0; i < searching; ++i)
+    others.emplace_back([&] {
+      Turns turns(place.file);
+      while (!over) {
+        const Turns::Turn turn = turns.take();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        ++theirs;
+      }
+    });
+  Turns turns(place.file);
+  turns.hasten(true);
+  const auto taken = [&](int turns_of_mine) {
+    const int before = theirs;
+    for (int i = 0; i < turns_of_mine; ++i) {
+      const Turns::Turn turn = turns.take();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return theirs - before;
+  };
+  (void)taken(5);
+  const int beside = taken(50);
+  turns.hasten(false);
+  (void)taken(50);  // no lock is left behind: the others go on
+  over = true;
+  BOOST_TEST(beside <= 60);  // of 300, were all equal
+  BOOST_TEST(theirs > beside);
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_that_is_killed_gives_its_turn_back) {

@@ -1,0 +1,61 @@
+// The machine code as constants of the program; generated. CMakeLists.txt says where the files are.
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D128_causal0_paired1_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D128_causal0_paired1_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D128_causal0_paired1.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D128_causal1_paired1_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D128_causal1_paired1_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D128_causal1_paired1.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D128_causal1_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D128_causal1_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D128_causal1_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D64_causal0_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D64_causal0_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D64_causal0_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D64_causal1_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D64_causal1_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D64_causal1_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D128_causal0_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D128_causal0_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D128_causal0_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D64_causal0_paired1_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D64_causal0_paired1_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D64_causal0_paired1.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D256_causal0_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D256_causal0_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D256_causal0_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D256_causal1_paired0_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D256_causal1_paired0_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D256_causal1_paired0.sm_90a.cubin\"\n"
+    ".popsection\n");
+asm(".pushsection .rodata\n"
+    ".balign 64\n"
+    ".global cultivar_cubin_5d9f33a3ba30_D64_causal1_paired1_sm_90a_cubin\n"
+    "cultivar_cubin_5d9f33a3ba30_D64_causal1_paired1_sm_90a_cubin:\n"
+    ".incbin \"" CUBIN_FOLDER "/D64_causal1_paired1.sm_90a.cubin\"\n"
+    ".popsection\n");

@@ -1,0 +1,29 @@
+"""attention_forward as PyTorch computes it, for the test of an export: the errors of a kernel are compared with these."""
+
+import torch
+import torch.nn.functional as functional
+
+
+def compute(q, k, v, *, causal, scale):
+    """(o, lse). In the inputs' dtype; f64 inputs give what the others are compared with."""
+    S_q, H, S_kv, H_kv = q.shape[1], q.shape[2], k.shape[1], k.shape[2]
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # heads before the sequence
+    k, v = (t.repeat_interleave(H // H_kv, dim=1) for t in (k, v))  # query head h reads head h / (H / H_kv)
+    # Query i sees the keys j <= i + S_kv - S_q; is_causal of PyTorch is aligned at the top left, the same for a square.
+    seen = torch.ones(S_q, S_kv, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = seen.tril(S_kv - S_q)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    logits = (q.to(wide) @ k.to(wide).transpose(2, 3) * scale).masked_fill(~seen, float("-inf"))
+    lse = torch.logsumexp(logits, dim=-1)  # which scaled_dot_product_attention keeps to itself
+    if hasattr(functional, "scaled_dot_product_attention"):
+        mask = dict(is_causal=True) if causal and S_q == S_kv else dict(attn_mask=seen) if causal else {}
+        try:
+            o = functional.scaled_dot_product_attention(q, k, v, scale=scale, **mask)
+        except TypeError:  # PyTorch 2.0 has 1 / sqrt(D) alone
+            q = (q.to(wide) * (scale * q.shape[3] ** 0.5)).to(q.dtype)
+            o = functional.scaled_dot_product_attention(q, k, v, **mask)
+    else:
+        o = (torch.softmax(logits, dim=-1) @ v.to(wide)).to(v.dtype)
+    o = o.masked_fill(~seen.any(dim=1)[:, None], 0.0)  # a query that sees nothing
+    return o.transpose(1, 2), lse

@@ -1,0 +1,86 @@
+// What a task's reference.cpp includes. It defines, with C linkage,
+//   extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out);
+// and, to have its tolerance derived from the legal roundings,
+//   extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out);
+// and one `control_<name>` of the same shape for each control in task.yaml.
+// `row` walks the task's `rows` dimensions (outermost first). `out` holds the row's elements of every output
+// tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost first.
+// All are called from many threads at once and must not keep state.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+enum class ReferenceType : int { other, f32, f16, bf16 };
+
+struct ReferenceTensor {
+  const char* name;
+  const double* values;  // the exact values of the low-precision elements, contiguous
+  const std::int64_t* shape;
+  int rank;
+  const void* stored = nullptr;  // the elements as the kernel gets them; read() knows how
+  ReferenceType stored_as = ReferenceType::other;
+
+  // out[i] = values[first + i] for `count` elements, from the smaller stored ones where there are any: what
+  // streams through large tensors is bound by memory.
+  void read(std::int64_t first, std::int64_t count, double* out) const {
+    if (stored_as == ReferenceType::bf16) {
+      const std::uint16_t* const from = static_cast<const std::uint16_t*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::uint32_t bits = static_cast<std::uint32_t>(from[i]) << 16;
+        float value;
+        std::memcpy(&value, &bits, sizeof value);
+        out[i] = value;
+      }
+    } else if (stored_as == ReferenceType::f32) {
+      const float* const from = static_cast<const float*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = from[i];
+#ifdef __FLT16_MANT_DIG__
+    } else if (stored_as == ReferenceType::f16) {
+      const _Float16* const from = static_cast<const _Float16*>(stored) + first;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<double>(from[i]);
+#endif
+    } else {
+      std::memcpy(out, values + first, static_cast<std::size_t>(count) * sizeof(double));
+    }
+  }
+
+  // They are read soon. Rows that lie far apart are as slow to come as memory is without it.
+  void expect(std::int64_t first, std::int64_t count) const {
+    const bool small = stored_as != ReferenceType::other;
+    const std::int64_t width = !small ? 8 : stored_as == ReferenceType::f32 ? 4 : 2;
+    const char* const from = static_cast<const char*>(small ? stored : values) + first * width;
+    for (std::int64_t byte = 0; byte < count * width; byte += 64) __builtin_prefetch(from + byte);
+  }
+};
+
+struct ReferenceNumber {
+  const char* name;  // a dimension, a parameter or a `let` name
+  double value;
+};
+
+struct ReferenceArgs {
+  const ReferenceTensor* tensors;  // the inputs, in the order of task.yaml
+  int tensor_count;
+  const ReferenceNumber* numbers;
+  int number_count;
+  double (*round)(double);  // rounds to the workload's dtype
+
+  const ReferenceTensor* find(const char* name) const {
+    for (int i = 0; i < tensor_count; ++i)
+      if (std::strcmp(tensors[i].name, name) == 0) return &tensors[i];
+    return nullptr;
+  }
+  const double* tensor(const char* name) const {
+    const ReferenceTensor* const found = find(name);
+    return found == nullptr ? nullptr : found->values;
+  }
+  double number(const char* name) const {
+    for (int i = 0; i < number_count; ++i)
+      if (std::strcmp(numbers[i].name, name) == 0) return numbers[i].value;
+    return std::nan("");
+  }
+  std::int64_t integer(const char* name) const { return static_cast<std::int64_t>(number(name)); }
+};
