@@ -214,9 +214,11 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
   record([&](Step& step) {
     step.confirm(job->id, evaluation);
     if (evaluation.measured()) {
+      const auto gain = journal_.record().gain_by_duel(job->id);
       step.promote(job->id, fitness);
       tell(step, "promoted", job->id,
-           before ? fmt::format("{:.4g} {}, replaces {}", fitness, unit_, before)
+           before ? fmt::format("{:.4g} {}, replaces #{}{}", fitness, unit_, before,
+                                gain ? fmt::format(" ({:.2f} % faster side by side)", 100.0 * *gain) : "")
                   : fmt::format("{:.4g} {}, the first incumbent", fitness, unit_));
     } else {
       step.expel(job->id);

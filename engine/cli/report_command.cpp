@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -49,17 +48,6 @@ std::string in_short(const Story& story, const RunFacts& facts) {
   return text;
 }
 
-// By how much it is faster than the best before it, as their duel says: side by side, which fitness of
-// another minute is not.
-std::string gain_of(const Record& record, IndividualId id) {
-  std::string gain;
-  for (const DuelRow& duel : record.duels(id))
-    if (const auto ratio = duel.report.value("/decision/log_ratio"_json_pointer, nlohmann::json());
-        duel.verdict == "better" && ratio.is_number())
-      gain = fmt::format("{:+.2f} %", 100.0 * std::expm1(ratio.get<double>()));
-  return gain;
-}
-
 // Each best kernel beside the one before it, which need not be its parent.
 std::string steps_text(const Story& story, const Record& record, const std::string& unit) {
   if (story.steps.empty()) return "No kernel has become the best yet.\n";
@@ -72,11 +60,12 @@ std::string steps_text(const Story& story, const Record& record, const std::stri
     const auto row = record.individual(step.id);
     if (!row) continue;
     const Individual& i = row->individual;
+    const auto gain = record.gain_by_duel(step.id);
     const auto parent =
         i.descent.parents.empty() ? std::nullopt : record.individual(i.descent.parents.front());
     text +=
         fmt::format("| #{} | {} | {} | {:.4g} | {} | {} | {} | {} |\n", step.id, duration(step.elapsed_s),
-                    step.evaluations, step.fitness, gain_of(record, step.id),
+                    step.evaluations, step.fitness, gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
                     in_a_cell(i.descent.op + (i.descent.model.empty() ? "" : " with " + i.descent.model)),
                     i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
                     in_a_cell(plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)));

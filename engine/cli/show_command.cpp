@@ -144,7 +144,8 @@ int show_command(const Arguments& arguments) {
   Options options("show", "One individual of a run: descent, configuration, evaluation, diagnostics, source.",
                   "cultivar show runs/quickstart best");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
+  options.optional_argument(
+      "ID", text, "a number, the beginning of a variant id, `best` or `seed`; RUN:ID names both in one");
   options.flag("--source", only_source, "print the source and nothing else, its headers below it");
   options.option("--out", out,
                  "write the source into this folder, as a file and its headers, and nothing else");
@@ -156,6 +157,12 @@ int show_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
+  if (text.empty()) {
+    const auto colon = run.rfind(':');
+    if (colon == std::string::npos || colon + 1 == run.size())
+      throw InputError(fmt::format("which individual of it? For example: cultivar show {} best", run));
+    text = run.substr(colon + 1), run.resize(colon);
+  }
   const Record record = open_run(find_house(), run);
   if (prompt) return show_prompt(record, text, output, as_json);
   const IndividualId id = find_individual(record, text);

@@ -151,8 +151,12 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
                               id, name_of(confirmed->stage), confirmed->reason));
   if (!evaluation || !evaluation->measured())
     return failure("export",
-                   fmt::format("individual {} was not measured ({}): only a measured one can be exported", id,
-                               row->reason.empty() ? "not judged yet" : row->reason));
+                   fmt::format("individual {} was not measured ({}): only a measured one can be exported{}",
+                               id, row->reason.empty() ? "not judged yet" : row->reason,
+                               row->individual.duplicate_of != 0
+                                   ? fmt::format(", as individual {} (--id {})", row->individual.duplicate_of,
+                                                 row->individual.duplicate_of)
+                                   : ""));
 
   const fs::path place =
       fs::path("task") / facts.task_name;  // in a run's folder, and so in its configuration

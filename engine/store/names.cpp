@@ -21,8 +21,10 @@ IndividualId find_individual(const Record& record, const std::string& text) {
   if (const auto id = record.find(digits)) return *id;
   const bool draft =
       text.size() > 1 && text[0] == 'd' && text.find_first_not_of("0123456789", 1) == std::string::npos;
-  const bool prefix =
-      digits.size() >= 4 && digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  const bool prefix =  // rather than a number that there is not
+      digits.size() >= 4 &&
+      (digits.size() >= 8 || digits.find_first_not_of("0123456789") != std::string::npos) &&
+      digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   throw InputError(fmt::format(
       "{} '{}': it has 1 to {}, `best` and `seed`, and `cultivar lineage RUN` (for an agent: list_lineage) "
       "lists "

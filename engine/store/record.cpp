@@ -410,6 +410,15 @@ std::vector<DuelRow> Record::duels(IndividualId challenger) const {
   return rows;
 }
 
+std::optional<double> Record::gain_by_duel(IndividualId challenger) const {
+  std::optional<double> gain;
+  for (const DuelRow& duel : duels(challenger))
+    if (const auto ratio = duel.report.value("/decision/log_ratio"_json_pointer, json());
+        duel.verdict == "better" && ratio.is_number())
+      gain = std::expm1(ratio.get<double>());
+  return gain;
+}
+
 std::vector<IndividualRow> Record::lineage(IndividualId id) const {
   std::vector<IndividualRow> rows;
   const auto parents_of = [&](IndividualId child) {

@@ -149,8 +149,11 @@ class Record {
   std::optional<IndividualId> first_seed() const;                 // the first seed that was measured
   std::vector<PromotionRow> promotions() const;                   // in order: how the best came to be
   std::vector<DuelRow> duels(IndividualId challenger = 0) const;  // 0: all
-  std::vector<IndividualRow> lineage(IndividualId) const;         // from the seed (first parents) to it
-  std::vector<IndividualId> descendants(IndividualId) const;      // direct children
+  // By what factor it is faster than whom it challenged, less 1, by the last duel that it won. Fitness of
+  // another minute, on a warmer card, does not tell that.
+  std::optional<double> gain_by_duel(IndividualId challenger) const;
+  std::vector<IndividualRow> lineage(IndividualId) const;     // from the seed (first parents) to it
+  std::vector<IndividualId> descendants(IndividualId) const;  // direct children
   enum class Order { newest, fittest };
   std::vector<IndividualRow> list(Order, std::int64_t limit, std::int64_t offset = 0) const;
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;

@@ -11,7 +11,11 @@ columns of this table, not with others.
 import pathlib
 import sys
 
-import torch
+try:
+    import torch
+except ImportError:
+    print("beside_pytorch.py: %s has no PyTorch" % sys.executable, file=sys.stderr)
+    sys.exit(77)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 

@@ -7,6 +7,7 @@ set -u
 [ $# -ge 2 ] || { sed -n 2,5p "$0" >&2; exit 2; }
 bundle=$(cd "$1" && pwd) && mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
 shift 2
+[ -x "$bundle/bin/cultivar" ] || { echo "judge_ideas.sh: $bundle is no bundle: sh tests/gpu/bundle.sh build/release $bundle makes one" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 ideas=$here/ideas folders=$bundle/lib
 . "$here/vendors.sh"
@@ -30,14 +31,16 @@ $asked "*) ;; *) echo "judge_ideas.sh: no row is called $asked" >&2 && exit 2 ;;
 done
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,power.limit --format=csv,noheader
 : >>"$out/ideas.txt"
+rm -f "$out/failed"
 echo "$rows" | while read -r name set file knobs; do
   [ -n "$name" ] || continue
   [ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
   # shellcheck disable=SC2086
   timeout -k 5 90 "$bundle/bin/cultivar" evaluate attention_forward "$ideas/$file.cu${knobs:+@$knobs}" --target cuda \
-    --workloads "avo_mha_$set" $contenders >"$out/$name.txt" 2>&1 </dev/null || echo "exit $?" >>"$out/$name.txt"
+    --workloads "avo_mha_$set" $contenders >"$out/$name.txt" 2>&1 </dev/null || { echo "exit $?" | tee "$out/failed" >>"$out/$name.txt"; }
   {
     echo "== $name: $file $knobs"
     grep -aE 'TFLOPS|B[0-9]+_|rejected|contender|cultivar evaluate:|exit' "$out/$name.txt"
   } | tee -a "$out/ideas.txt"
 done
+[ ! -f "$out/failed" ] || exit 1

@@ -6,15 +6,16 @@
 # 3. judges it as the search did, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
 #    (evaluators/contenders/README.md), on avo_mha, and on the shapes that no search saw, and checks fa_sweep.
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. summary.txt has the outcome; the exit
-# code is 1 if something failed. What this machine cannot do is left out with its reason.
+# code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:-reproduced}
-mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 best=$here/best build=$here/best/build python=${PYTHON:-python3}
 [ -f "$best/bundle.json" ] || { echo "reproduce.sh: there is no $best: cultivar export writes it" >&2; exit 2; }
 command -v nvidia-smi >/dev/null || { echo "reproduce.sh: this machine has no NVIDIA driver (nvidia-smi)" >&2; exit 77; }
+out=${1:-reproduced}
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 cultivar=${CULTIVAR:-$here/../../cultivar}
+[ -x "$cultivar" ] || cultivar=$(command -v "$cultivar") || { echo "reproduce.sh: there is no program $cultivar" >&2; exit 2; }
 folders="$(dirname "$cultivar")/../lib $(dirname "$cultivar")/build/release/lib"
 . "$here/vendors.sh"
 [ -n "$contenders" ] || echo "reproduce.sh: this Cultivar was built without cuDNN's and FlashAttention-3's headers; no ratios to them"

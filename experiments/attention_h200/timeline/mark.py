@@ -52,6 +52,8 @@ def macros(text, settings):
     for name in settings:
         if name not in tunables and name not in ("causal", "marks"):
             sys.exit("mark.py: the kernel has no tunable %s" % name)
+        if name in tunables and settings[name] not in map(str, tunables[name]["values"]):
+            sys.exit("mark.py: %s is one of %s" % (name, ", ".join(map(str, tunables[name]["values"]))))
     pairs = "PAIRS" if settings["causal"] == "0" else "PAIRS_CAUSAL"
     result = ["D=128", "DTYPE=__nv_bfloat16", "DTYPE_BF16=1", "causal=" + settings["causal"],
               "paired=" + settings.get(pairs, str(tunables[pairs]["default"]))]

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before
   BOOST_TEST(picked.front() == "shared_memory_banks");
   const auto at = [&](const std::string& name) { return std::find(picked.begin(), picked.end(), name); };
   BOOST_TEST((at("tiles_waves_tail") != picked.end()));
-  situation.compiler_output = "ptxas info: (C7510) Potential Performance Loss: wgmma.mma_async";
+  situation.compiler_output = "ptxas info: (C7512) Potential Performance Loss: wgmma.mma_async";
   picked = names(pick_notes(notes, situation));
   BOOST_TEST((at("wgmma") < at("shared_memory_banks")));
 }
