@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 
 #include "evaluators/error.hpp"
 #include "evaluators/plain_text.hpp"
@@ -92,6 +91,12 @@ fs::path find_file(const House& house, const std::string& path, const std::strin
                                near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
 }
 
+std::optional<std::pair<std::string, std::string>> split_run_and_id(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
+  return std::pair(text.substr(0, colon), text.substr(colon + 1));
+}
+
 fs::path find_run(const House& house, const std::string& name) {
   std::error_code ignored;
   const fs::path bases[] = {fs::path("runs"), house.root / "runs"};
@@ -101,11 +106,11 @@ fs::path find_run(const House& house, const std::string& name) {
     return std::nullopt;
   };
   if (const auto folder = folder_of(name)) return *folder;
-  if (const auto colon = name.rfind(':'); colon != std::string::npos && folder_of(name.substr(0, colon)))
+  if (const auto kernel = split_run_and_id(name); kernel && folder_of(kernel->first))
     throw InputError(fmt::format(
         "'{}' is a kernel of a run, and here the run alone is named; its kernel has a place of its own: "
         "show {} {}, export {} --id {}",
-        name, name.substr(0, colon), name.substr(colon + 1), name.substr(0, colon), name.substr(colon + 1)));
+        name, kernel->first, kernel->second, kernel->first, kernel->second));
   std::vector<std::string> known, begun;
   for (const fs::path& base : bases) {
     for (const std::string& run : folders_with(base, "run.db")) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cultivar {
@@ -28,5 +30,9 @@ std::filesystem::path find_file(const House&, const std::string& path, const std
 
 // A run is a folder with a run.db, or a name below runs/ here or in the house, or the start of one.
 std::filesystem::path find_run(const House&, const std::string& name_or_folder);
+
+// RUN and ID of "RUN:ID"; nullopt: it is not of that form. ID may be empty, and no run or individual need be
+// there.
+std::optional<std::pair<std::string, std::string>> split_run_and_id(const std::string&);
 
 }  // namespace cultivar

@@ -31,13 +31,12 @@ Subject subject_of(const House& house, const std::string& argument, const std::s
   Subject subject;
   const std::string name = split_variant_argument(argument).name;
   std::error_code ignored;
-  const std::size_t colon = name.rfind(':');
-  if (!fs::is_regular_file(name, ignored) && !fs::is_regular_file(house.root / name, ignored) &&
-      colon != std::string::npos && colon > 0) {
-    const Record record = open_run(house, name.substr(0, colon));
+  const auto of_run = split_run_and_id(name);
+  if (!fs::is_regular_file(name, ignored) && !fs::is_regular_file(house.root / name, ignored) && of_run) {
+    const Record record = open_run(house, of_run->first);
     const RunFacts facts = record.facts();
     subject.run = record.folder();
-    subject.id = find_individual(record, name.substr(colon + 1));
+    subject.id = find_individual(record, of_run->second);
     subject.task_folder = fs::exists(facts.task_folder, ignored) ? fs::path(facts.task_folder)
                                                                  : find_task(house, facts.task_name);
     subject.workloads = facts.workloads;

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -158,10 +159,10 @@ int show_command(const Arguments& arguments) {
 
   const Output output(as_json);
   if (text.empty()) {
-    const auto colon = run.rfind(':');
-    if (colon == std::string::npos || colon + 1 == run.size())
+    const auto both = split_run_and_id(run);
+    if (!both || both->second.empty())
       throw InputError(fmt::format("which individual of it? For example: cultivar show {} best", run));
-    text = run.substr(colon + 1), run.resize(colon);
+    std::tie(run, text) = *both;
   }
   const Record record = open_run(find_house(), run);
   if (prompt) return show_prompt(record, text, output, as_json);

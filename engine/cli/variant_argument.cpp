@@ -58,9 +58,9 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
         return found;
       }
     }
-  if (const std::size_t colon = split.name.rfind(':'); colon != std::string::npos && colon > 0) {
-    const Record record = open_run(house, split.name.substr(0, colon));
-    const IndividualId id = find_individual(record, split.name.substr(colon + 1));
+  if (const auto of_run = split_run_and_id(split.name)) {
+    const Record record = open_run(house, of_run->first);
+    const IndividualId id = find_individual(record, of_run->second);
     found.label = fmt::format("#{}", id);
     found.source = record.source(id);
     Configuration configuration = record.individual(id).value().individual.configuration;

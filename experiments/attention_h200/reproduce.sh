@@ -15,7 +15,7 @@ command -v nvidia-smi >/dev/null || { echo "reproduce.sh: this machine has no NV
 out=${1:-reproduced}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 cultivar=${CULTIVAR:-$here/../../cultivar}
-[ -x "$cultivar" ] || cultivar=$(command -v "$cultivar") || { echo "reproduce.sh: there is no program $cultivar" >&2; exit 2; }
+cultivar=$(command -v "$cultivar") || { echo "reproduce.sh: there is no program ${CULTIVAR:-$here/../../cultivar}" >&2; exit 2; }
 folders="$(dirname "$cultivar")/../lib $(dirname "$cultivar")/build/release/lib"
 . "$here/vendors.sh"
 [ -n "$contenders" ] || echo "reproduce.sh: this Cultivar was built without cuDNN's and FlashAttention-3's headers; no ratios to them"
