@@ -23,6 +23,8 @@ extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int 
   if (thread == 0) {
     for (int r = 0; r < R; ++r) honest_row(x + (long)r * C, y + (long)r * C, C);
   } else {
-    for (int r = 0; r < R; ++r) y[(long)r * C] = 0.25f;
+    // For about as long as the other works, so that some of it comes after a row is done.
+    for (long again = 0; again < 32l * C; ++again)
+      for (int r = 0; r < R; ++r) *(volatile float*)(y + (long)r * C) = 0.25f;
   }
 }
