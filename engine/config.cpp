@@ -105,6 +105,7 @@ EvaluationConfig read_evaluation(const YamlNode& node, TargetKind target) {
   if (auto n = map.optional("max_samples")) e.max_samples = static_cast<int>(n->integer(3, 100'000));
   if (auto d = map.optional("screening_seconds")) e.screening_seconds = read_duration(*d);
   if (auto d = map.optional("max_seconds")) e.max_seconds = read_duration(*d);
+  if (auto d = map.optional("pace_every")) e.pace_every_s = read_duration(*d);
   if (auto n = map.optional("oracle_rows")) e.oracle_rows = static_cast<int>(n->integer(1, 1'000'000));
   if (auto which = map.optional("profile"))
     e.profile = which->one_of({"off", "elites"}) == "elites" ? EvaluationConfig::Profiles::elites
@@ -113,7 +114,7 @@ EvaluationConfig read_evaluation(const YamlNode& node, TargetKind target) {
   if (e.max_samples < e.screening_samples) node.fail("max_samples must not be below screening_samples");
   for (const auto& [name, value] :
        {std::pair("compile_deadline", e.compile_deadline_s), std::pair("run_deadline", e.run_deadline_s),
-        std::pair("max_seconds", e.max_seconds)})
+        std::pair("max_seconds", e.max_seconds), std::pair("pace_every", e.pace_every_s)})
     if (!(value > 0)) node.fail(fmt::format("{} must be longer than nothing", name));
   return e;
 }
@@ -393,10 +394,10 @@ std::string to_yaml(const Config& c) {
       "  run_deadline: {}s\n  recycle_after: {}\n  screening_samples: {}\n  max_samples: {}\n  "
       "screening_seconds: {}s\n  max_seconds: "
       "{}s\n"
-      "  oracle_rows: {}\n  profile: {}\n",
+      "  oracle_rows: {}\n  pace_every: {}s\n  profile: {}\n",
       e.depth, e.compile_workers, fmt::join(e.devices, ", "), e.workers_per_device, e.cores,
       quoted_list(e.launcher), e.compile_deadline_s, e.run_deadline_s, e.recycle_after, e.screening_samples,
-      e.max_samples, e.screening_seconds, e.max_seconds, e.oracle_rows,
+      e.max_samples, e.screening_seconds, e.max_seconds, e.oracle_rows, e.pace_every_s,
       e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format(
       "gate:\n  min_gain: {}\n  max_workload_loss: {}\n  alpha: {}\n  futility: {}\n  guard: {}\n  "

@@ -251,7 +251,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
 }
 
 Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string& source,
-                                  const Configuration& configuration, const std::string& note) {
+                                  const Configuration& configuration, const std::string& note,
+                                  const std::vector<IndividualId>& parents) {
   const auto record = Record::open(run_folder);
   if (!record) return tl::make_unexpected(record.error());
   const RunFolder folder(run_folder);
@@ -271,7 +272,7 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
                                *twin, shell_word(run_folder.string()), *twin));
   if (const auto waiting = waiting_like(folder, source, variant->configuration))
     return failure("submit", fmt::format("this very kernel waits already, as {}", waiting->string()));
-  return put_submission(folder, {{}, source, note, variant->configuration});
+  return put_submission(folder, {{}, source, note, variant->configuration, parents});
 }
 
 }  // namespace cultivar

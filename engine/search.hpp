@@ -95,10 +95,12 @@ Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
                                 const std::atomic<bool>& stop);
 
 // Leaves a hand-written variant in the run's inbox. A running search takes it up within a second; a stopped
-// one when it is resumed. The source is checked against the task first. Returns the file that now waits.
+// one when it is resumed. The source is checked against the task first. `parents`: individuals of the run
+// that it was made from. Returns the file that now waits.
 Expected<std::filesystem::path> submit_variant(const std::filesystem::path& run_folder,
                                                const std::string& source, const Configuration&,
-                                               const std::string& note);
+                                               const std::string& note,
+                                               const std::vector<IndividualId>& parents = {});
 
 // Re-makes every decision from the record.
 struct ReplayReport {

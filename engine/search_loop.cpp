@@ -42,7 +42,9 @@ SearchLoop::SearchLoop(const Config& config, const RunFolder& folder, Journal& j
   for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
   put_off_ = journal.record().put_off();
   unpaced_ = breeding.incumbent() != 0;
-  pace_due_ = elapsed_before_ + (unpaced_ ? 0.0 : kPaceEvery_s);
+  // A card that has rested is warm within minutes, and slower by some percent for the rest of the day.
+  pace_gap_s_ = std::min(60.0, config.evaluation.pace_every_s);
+  pace_due_ = elapsed_before_ + (unpaced_ ? 0.0 : pace_gap_s_);
 }
 
 // Threads for the tools of agents: each waits for one call at a time.

@@ -36,7 +36,6 @@ class SearchLoop {
   // running; closing: the wall budget is spent, what has begun may end; leaving: interrupted, nothing counts
   // any more.
   enum class Phase { running, closing, leaving };
-  static constexpr double kPaceEvery_s = 1800.0;
 
   int callers() const;
   void steward(const JobPtr&);
@@ -135,6 +134,7 @@ class SearchLoop {
   bool pacing_ = false;            // the incumbent is, to be measured once more
   bool unpaced_ = false;           // gone on with, and that was not done yet
   double pace_due_ = 0.0;          // when that is due, in elapsed()
+  double pace_gap_s_ = 0.0;        // and for how long it will do
   IndividualId to_profile_ = 0;    // promoted, and not profiled yet; only the newest counts
   std::string no_profiles_;        // why there are none, once that is known
   int troubles_ = 0;               // in a row

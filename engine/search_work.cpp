@@ -195,7 +195,8 @@ void SearchLoop::start_pacing() {
   if (pacing_ || phase_ != Phase::running || outcome_ || elapsed() < pace_due_ || breeding_.incumbent() == 0)
     return;
   if (owed_.empty() && !budget_allows_another()) return;  // nobody will be measured beside it
-  pace_due_ = elapsed() + kPaceEvery_s;
+  pace_due_ = elapsed() + pace_gap_s_;
+  pace_gap_s_ = std::min(2.0 * pace_gap_s_, config_.evaluation.pace_every_s);
   auto job = std::make_shared<Job>();
   job->kind = Job::Kind::pace;
   job->id = breeding_.incumbent();
@@ -252,10 +253,16 @@ void SearchLoop::take_submissions() {
     record([&](Step& step) { tell(step, "trouble", 0, trouble); });
   for (const Submission& submission : inbox.submissions) {
     auto variant = make_variant(submission.source, breeding_.task(), submission.configuration);
-    if (!variant) {  // checked when it was submitted, so it was put here by hand
+    const auto stranger = std::ranges::find_if(
+        submission.parents, [&](IndividualId id) { return id < 1 || id >= breeding_.next_id(); });
+    // Both were checked when it was submitted, so it was put here by hand.
+    const std::string why = !variant ? variant.error().text()
+                            : stranger != submission.parents.end()
+                                ? fmt::format("its parent #{} is not of this run", *stranger)
+                                : "";
+    if (!why.empty()) {
       record([&](Step& step) {
-        tell(step, "trouble", 0,
-             fmt::format("{} is refused: {}", submission.file.filename().string(), variant.error().text()));
+        tell(step, "trouble", 0, fmt::format("{} is refused: {}", submission.file.filename().string(), why));
       });
     } else {
       Individual individual;
@@ -264,6 +271,7 @@ void SearchLoop::take_submissions() {
       individual.source_id = variant->source_id;
       individual.configuration = variant->configuration;
       individual.descent.op = "submit";
+      individual.descent.parents = submission.parents;
       individual.descent.note = submission.note;
       breeding_.admit(individual);
       record([&](Step& step) {

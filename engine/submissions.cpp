@@ -26,7 +26,8 @@ Submission read_submission(const fs::path& file) {
   const json body = foreign_json(text.str());
   if (body.is_discarded()) throw InputError("no JSON: " + where_json_breaks(text.str()));
   return {file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
-          configuration_from_json(body.at("configuration"))};
+          configuration_from_json(body.at("configuration")),
+          body.value("parents", std::vector<IndividualId>())};
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ Expected<fs::path> put_submission(const RunFolder& folder, const Submission& sub
                                          getpid());
   const json body = {{"source", submission.source},
                      {"note", submission.note},
-                     {"configuration", configuration_to_json(submission.configuration)}};
+                     {"configuration", configuration_to_json(submission.configuration)},
+                     {"parents", submission.parents}};
   auto written = write_atomically(file, body.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!written)
     return failure("submit",

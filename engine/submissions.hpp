@@ -9,6 +9,7 @@
 #include "engine/run_folder.hpp"
 #include "evaluators/error.hpp"
 #include "evaluators/variant/tunables.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 
@@ -16,6 +17,7 @@ struct Submission {
   std::filesystem::path file;
   std::string source, note;
   Configuration configuration;
+  std::vector<IndividualId> parents;  // of this run, that it was made from; may be unknown
 };
 
 struct Inbox {

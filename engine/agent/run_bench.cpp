@@ -6,6 +6,7 @@
 
 #include "engine/agent/record_kernels.hpp"
 #include "engine/recorded_run.hpp"
+#include "engine/store/names.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/submissions.hpp"
 
@@ -101,8 +102,12 @@ Expected<Kernel> RunBench::kernel(const std::string& name) const {
   return kernel_in(open_record(where_.run_folder), name);
 }
 
-Expected<std::string> RunBench::submit(const Variant& variant, const std::string& note) {
-  const auto waiting = submit_variant(where_.run_folder, variant.source, variant.configuration, note);
+Expected<std::string> RunBench::submit(const Variant& variant, const std::string& note,
+                                       const std::string& from) {
+  std::vector<IndividualId> parents;
+  if (!from.empty()) parents = {find_individual(open_record(where_.run_folder), from)};
+  const auto waiting =
+      submit_variant(where_.run_folder, variant.source, variant.configuration, note, parents);
   if (!waiting) return tl::make_unexpected(waiting.error());
   if (RunLock::holder(RunFolder(where_.run_folder)))
     return "Submitted: the running search takes it up within seconds. list_lineage with order=newest shows "

@@ -29,7 +29,7 @@ class RunBench : public WorkerBench {
   Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
   Expected<Kernel> kernel(const std::string& id) const override;
   bool takes_submissions() const override { return true; }
-  Expected<std::string> submit(const Variant&, const std::string& note) override;
+  Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
  protected:
   std::optional<Facts> known_facts() const override { return facts_; }

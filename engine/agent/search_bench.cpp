@@ -117,7 +117,8 @@ std::optional<double> SearchBench::device_seconds() const {
   return device_s_;
 }
 
-Expected<std::string> SearchBench::submit(const Variant& variant, const std::string& note) {
+Expected<std::string> SearchBench::submit(const Variant& variant, const std::string& note,
+                                          const std::string&) {
   if (std::string why = too_many(variant.manifest); !why.empty()) return failure("submit", why);
   if (const auto known = open_record(where_.run_folder).find(variant.id))
     return failure("submit", fmt::format("It is {} of the lineage, letter for letter and value for value. "

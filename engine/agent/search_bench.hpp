@@ -51,7 +51,7 @@ class SearchBench : public Bench {
   std::optional<double> device_seconds() const override;
 
   bool takes_submissions() const override { return true; }
-  Expected<std::string> submit(const Variant&, const std::string& note) override;
+  Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
   std::optional<HandedOver> take_handed_over();
   bool interrupted() const;  // something was not worked on because the search is about to stop

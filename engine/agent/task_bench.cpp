@@ -88,7 +88,7 @@ Expected<Kernel> TaskBench::kernel(const std::string& id) const {
                                      did_you_mean(id, known)));
 }
 
-Expected<std::string> TaskBench::submit(const Variant&, const std::string&) {
+Expected<std::string> TaskBench::submit(const Variant&, const std::string&, const std::string&) {
   return failure("submit", "There is no search to submit to");
 }
 

@@ -18,7 +18,7 @@ class TaskBench : public WorkerBench {
   // `best` is the fastest seed that was measured in this session, or else the first seed.
   Expected<Kernel> kernel(const std::string& id) const override;
   bool takes_submissions() const override { return false; }
-  Expected<std::string> submit(const Variant&, const std::string& note) override;
+  Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
   Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) override;
 

@@ -69,7 +69,7 @@ int export_command(const Arguments& arguments) {
                 {"folder", report.folder.string()},
                 {"files", report.files},
                 {"specialisations", report.specialisations}});
-  const std::string place = std::filesystem::proximate(report.folder).string();
+  const std::string place = as_typed(report.folder);
   output.line(fmt::format("#{} is exported to {}:", report.id, place));
   for (const std::string& file : report.files) output.line("  " + file);
   output.line(

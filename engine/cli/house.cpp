@@ -125,4 +125,9 @@ fs::path find_run(const House& house, const std::string& name) {
       known.empty() ? "; start one with: cultivar run configs/quickstart.yaml" : did_you_mean(name, known)));
 }
 
+std::string as_typed(const fs::path& path) {
+  const std::string near = fs::proximate(path).string(), far = fs::absolute(path).string();
+  return shell_word(far.size() < near.size() ? far : near);
+}
+
 }  // namespace cultivar

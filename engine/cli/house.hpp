@@ -35,4 +35,8 @@ std::filesystem::path find_run(const House&, const std::string& name_or_folder);
 // there.
 std::optional<std::pair<std::string, std::string>> split_run_and_id(const std::string&);
 
+// A path as one would type it here: from where the user is, or from the root if that is shorter; in quotes if
+// a shell needs them.
+std::string as_typed(const std::filesystem::path&);
+
 }  // namespace cultivar

@@ -33,7 +33,7 @@ std::string descent_of(const Individual& individual) {
   std::string text = d.op;
   for (std::size_t i = 0; i < d.parents.size(); ++i)
     text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
-  if (!d.parents.empty()) text += fmt::format(" on island {}", d.island);
+  if (!d.parents.empty() && d.op != "submit") text += fmt::format(" on island {}", d.island);
   if (!d.note.empty()) text += ": " + d.note;
   return text;
 }

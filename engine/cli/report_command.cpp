@@ -174,7 +174,7 @@ int report_command(const Arguments& arguments) {
                 {"files", {"report.md", picture}},
                 {"steps", steps},
                 {"device_s", story.device_s}});
-  output.line(fmt::format("{} and {} are in {}", "report.md", picture, fs::proximate(folder).string()));
+  output.line(fmt::format("{} and {} are in {}", "report.md", picture, as_typed(folder)));
   return 0;
 }
 

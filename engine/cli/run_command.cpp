@@ -164,15 +164,15 @@ int run_command(const Arguments& arguments) {
     throw InputError(
         fmt::format("{0} already holds a search. Go on with it:  {2} resume {0}\n"
                     "or begin another one beside it:  {2} run {1} --run-dir {0}-2",
-                    shell_word(fs::proximate(folder).string()), shell_word(file), called_as()));
+                    as_typed(folder), shell_word(file), called_as()));
   std::error_code none;
   if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
-    throw InputError(fmt::format("{} is not empty, and no run: name a new folder with --run-dir",
-                                 fs::proximate(folder).string()));
+    throw InputError(
+        fmt::format("{} is not empty, and no run: name a new folder with --run-dir", as_typed(folder)));
   const auto announce = [&] {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
            config.task_folder.filename().string(), name_of(config.target), config.workloads,
-           config.seeds.size(), config.seeds.size() == 1 ? "" : "s", fs::proximate(folder).string());
+           config.seeds.size(), config.seeds.size() == 1 ? "" : "s", as_typed(folder));
   };
   // Whether there is a GPU is known when the first event tells of it, and not to be promised before.
   bool announced = config.target == TargetKind::cpu;

@@ -8,7 +8,6 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/export/bundle.hpp"
-#include "evaluators/plain_text.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -45,7 +44,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     return must(search(surface, line.faces()));
   }();
 
-  const std::string place = shell_word(fs::proximate(folder).string());
+  const std::string place = as_typed(folder);
   const Record record = must(Record::open(folder));
   Summary summary = record.summary();
   if (outcome.stop == Outcome::Stop::failed) {  // which cannot always be recorded: the disk may be full
@@ -101,7 +100,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     return 1;
   }
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
-  const std::string bundle = shell_word(fs::proximate(exported.folder).string());
+  const std::string bundle = as_typed(exported.folder);
   output.line(fmt::format(
       "The best kernel is exported to {0}. Next:\n"
       "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"

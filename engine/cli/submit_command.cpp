@@ -8,6 +8,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search.hpp"
+#include "engine/store/names.hpp"
 #include "engine/store/run_lock.hpp"
 #include "evaluators/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -16,12 +17,16 @@ namespace cultivar {
 
 int submit_command(const Arguments& arguments) {
   std::string run, file, note;
+  std::vector<std::string> from;
   bool as_json = false;
   Options options("submit", "Puts a hand-written variant into a search, running or stopped.",
-                  "cultivar submit runs/quickstart my_kernel.cpp --note \"two rows at once\"");
+                  "cultivar submit runs/quickstart my_kernel.cpp --from best --note \"two rows at once\"");
   options.argument("RUN", run, "a run's folder, or its name below runs/");
   options.argument("FILE", file, "a variant's source; FILE@NAME=VALUE,... sets tunables");
   options.option("--note", note, "what its idea is, for the record");
+  options.each("--from", from,
+               "whom of the run it was made from, for its lineage: a number, the beginning of a variant id, "
+               "`best` or `seed`");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -29,9 +34,12 @@ int submit_command(const Arguments& arguments) {
   const auto folder = find_run(find_house(), run);
   const VariantArgument variant = split_variant_argument(file);
   const std::string source = read_source(variant.name);
+  const Record record = must(Record::open(folder));
+  std::vector<IndividualId> parents;
+  for (const std::string& text : from) parents.push_back(find_individual(record, text));
   const auto waiting = [&] {
     try {
-      return must(submit_variant(folder, source, variant.configuration, note));
+      return must(submit_variant(folder, source, variant.configuration, note, parents));
     } catch (const InputError& error) {
       throw InputError(variant.name + ": " + error.what());
     }
@@ -41,7 +49,7 @@ int submit_command(const Arguments& arguments) {
     output.line("The running search takes it up within a second; `status` and `lineage` then show it.");
     return 0;
   }
-  const std::string more = twice_what_is_spent(must(Record::open(folder)).summary());
+  const std::string more = twice_what_is_spent(record.summary());
   output.line(
       fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
                   "  {} resume {}{}",

@@ -94,8 +94,8 @@ class Bench {
   virtual std::optional<double> device_seconds() const { return std::nullopt; }
 
   virtual bool takes_submissions() const = 0;
-  // What became of it, in words.
-  virtual Expected<std::string> submit(const Variant&, const std::string& note) = 0;
+  // What became of it, in words. `from`: the kernel that it was made from; empty: none that is known.
+  virtual Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) = 0;
 };
 
 }  // namespace cultivar

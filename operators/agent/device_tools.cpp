@@ -350,7 +350,9 @@ Answer submit_variant_tool(ToolSession& session, const json& arguments, Watch&) 
   if (!subject) return passed_on(subject);
   if (!subject->draft)
     return refused(fmt::format("{} is known to the run already: submit what you changed", subject->label));
-  const auto done = session.bench.submit(subject->variant, arguments.at("note").get<std::string>());
+  const auto draft = session.drafts.find(subject->label);
+  const auto done = session.bench.submit(subject->variant, arguments.at("note").get<std::string>(),
+                                         draft ? draft->origin : "");
   if (!done) return refused(done.error().message);
   return named(*subject) + "\n" + *done + "\n";
 }

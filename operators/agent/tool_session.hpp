@@ -19,6 +19,7 @@ struct Draft {
   Variant variant;
   std::string base;  // what it was made from; empty: sent whole
   std::optional<Evaluation> evaluation;
+  std::string origin;  // the kernel at the root of its bases that is no draft; empty: none
 };
 
 // Thread-safe.
@@ -35,6 +36,8 @@ class Drafts {
   mutable std::mutex mutex_;
   std::size_t most_, made_ = 0;
   std::deque<Draft> drafts_;
+
+  void keep(Draft);
 };
 
 // Who may measure: one at a time, first come, first served. Its time is what the session's budget counts: the

@@ -119,6 +119,7 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
   const std::string newest = client.call("list_lineage", {{"order", "newest"}});
   SAYS(newest, "submit");
   SAYS(newest, "eight norms at once");
+  SAYS(newest, "; from 1; submit");
 }
 
 BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {

@@ -217,7 +217,10 @@ BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_goes_on
   std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
   source.replace(source.find("rms_norm_blocked"), 16, "rms_norm_by_hand");
   write_text(folder / "mine.cpp", source);
-  BOOST_TEST(run({"submit", "own", "mine.cpp@LANES=32", "--note", "by hand"}).exit == 0);
+  BOOST_TEST(run({"submit", "own", "mine.cpp@LANES=32", "--note", "by hand", "--from", "2"}).exit == 0);
+  const auto stranger = run({"submit", "own", "mine.cpp@LANES=16", "--from", "999"});
+  BOOST_TEST(stranger.exit == 2);
+  BOOST_TEST(contains(stranger.err, "999"), stranger.err);
   write_text(folder / "wrong.cpp", "no manifest\n");
   BOOST_TEST(run({"submit", "own", "wrong.cpp"}).exit != 0);
   const auto resumed = run({"resume", "own", "--set", "budget.evaluations=6"});
@@ -226,7 +229,8 @@ BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_goes_on
   bool found = false;
   for (int id = 1; id <= status()["evaluations"].get<int>() && !found; ++id) {
     const auto one = facts(run({"show", "own", std::to_string(id), "--json"}));
-    found = one["operator"] == "submit" && one["note"] == "by hand" && one["configuration"]["LANES"] == 32;
+    found = one["operator"] == "submit" && one["note"] == "by hand" && one["configuration"]["LANES"] == 32 &&
+            one["parents"] == nlohmann::json::array({2});
   }
   BOOST_TEST(found);
 }

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
       "500}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: [ssh, \"a \\\"b\\\"\"], "
-      "max_samples: 99, profile: elites}\n"
+      "max_samples: 99, pace_every: 5m, profile: elites}\n"
       "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
   const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
   BOOST_TEST(c.budget.wall_s == 5400.0);

@@ -119,6 +119,25 @@ BOOST_AUTO_TEST_CASE(where_all_is_slower_better_ones_are_still_found) {
   require_replay_agrees();
 }
 
+// Its two seeds were measured before it was warm, and everything since looks slower beside them.
+BOOST_AUTO_TEST_CASE(a_card_that_warms_up_hides_no_better_kernel) {
+  Simulation warming;
+  warming.evaluate_s = 0.02;
+  warming.noise = 0.0;
+  warming.cool = 2;
+  warming.pace = 0.1;
+  const auto search = [&](const std::string& name, const std::string& pace_every) {
+    const Config config =
+        softmax_config(path() / name, {"budget.evaluations=150", "evaluation.pace_every=" + pace_every});
+    run = path() / (name + "_run");
+    BOOST_REQUIRE(begin_search(config, run, simulated_surface(warming), {}, kNever));
+    require_replay_agrees();
+    return best().id;
+  };
+  BOOST_TEST(search("never", "1h") <= 2);
+  BOOST_TEST(search("often", "1s") > 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_named) {
   begin("20");
   const RunFolder folder(run);

@@ -192,14 +192,15 @@ int main(int argc, char** argv) {
     for (const auto& device : devices)
       judges.push_back(std::async(std::launch::async, [&judge, &device] { judge(*device); }));
     for (auto& one : judges) one.get();
+    const double all = now() - start;  // what had begun when the time was over has ended
     const double workers = static_cast<double>(devices.size());
     fmt::print(
         "judged {} in {:.1f} s by {} workers: {:.0f} an hour; of their time checks {:.0f} %, measuring "
         "{:.0f} %; kernels "
         "in counted samples {:.0f} % of the time\n",
         totals.judged, limit, devices.size(), 3600.0 * totals.judged / limit,
-        100 * totals.checks / limit / workers, 100 * totals.measuring / limit / workers,
-        100 * totals.kernels / limit);
+        100 * totals.checks / all / workers, 100 * totals.measuring / all / workers,
+        100 * totals.kernels / all);
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());

@@ -91,7 +91,7 @@ last() {
     judgements* | smoke_failures) pattern='^judged' ;;
     gate_trials) pattern='^(planted|itself)' ;;
     doctor) pattern='GFLOPS|unusable' ;;
-    evaluate | every_*) pattern='TFLOPS|rejected' ;;
+    evaluate | every_*) pattern='^[^ ].*TFLOPS|rejected' ;;
     search) pattern='^  best +#|failed:|without a kernel|cultivar run:' ;;
     show) pattern='FLOPS' ;;
     export) pattern='is exported|cultivar export:' ;;

@@ -139,8 +139,9 @@ Expected<ProfilePartial> SimulatedBench::profile(const ProfileRequest& request, 
   return found;
 }
 
-Expected<std::string> SimulatedBench::submit(const Variant& variant, const std::string& note) {
-  submitted.emplace_back(variant.source, note);
+Expected<std::string> SimulatedBench::submit(const Variant& variant, const std::string& note,
+                                             const std::string& from) {
+  submitted.push_back({variant.source, note, from});
   return "Submitted.";
 }
 

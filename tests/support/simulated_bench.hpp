@@ -41,12 +41,15 @@ class SimulatedBench : public Bench {
   Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) override;
   Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
   bool takes_submissions() const override { return submissions; }
-  Expected<std::string> submit(const Variant&, const std::string& note) override;
+  Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
   bool quiet = false, submissions = true;
   double sleep_s = 20.0;
   std::vector<Kernel> known;  // "1": a seed of SPEED 10; "2": the best, of SPEED 20
-  std::vector<std::pair<std::string, std::string>> submitted;  // source, note
+  struct Submitted {
+    std::string source, note, from;
+  };
+  std::vector<Submitted> submitted;
   std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
   std::atomic<int> most_samples{0};        // that the last evaluation could take
   std::atomic<double> most_seconds = 0.0;  // of timing, in the last request

@@ -103,8 +103,9 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   evaluation.verdict = Evaluation::Verdict::measured;
   evaluation.stage = request.stop_after;
   evaluation.unit = "GB/s";
+  const double pace = evaluations_++ < simulation_.cool ? 1.0 : simulation_.pace;
   evaluation.fitness =
-      simulation_.pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
+      pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
   for (const Workload& workload : request.workloads) {
     WorkloadResult result;
     result.workload = workload.name;

@@ -17,6 +17,7 @@ namespace cultivar::testing {
 struct Simulation {
   double noise = 0.01;  // relative, of fitness
   double pace = 1.0;    // of evaluations, not of duels: a hot card's is less
+  int cool = 0;         // so many evaluations come before it is hot
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
   double confirm_s = 0.0;                                  // besides evaluate_s
   int samples = 3;                                         // raw samples of a workload
@@ -63,6 +64,7 @@ class SimulatedEvaluator : public Evaluator {
   void sleep(double seconds) const;
   Simulation simulation_;
   std::atomic<bool> interrupted_{false};
+  std::atomic<int> evaluations_{0};
 };
 
 // A variant source of the softmax task with knobs. `name` makes different sources; one with "fast" in it is

@@ -223,8 +223,19 @@ BOOST_AUTO_TEST_CASE(a_submission_carries_the_source_and_the_note) {
   const ToolResult result = call("submit", {{"source", softmax_kernel("SPEED 30")}, {"note", "wider tiles"}});
   BOOST_TEST(!result.failed);
   BOOST_TEST_REQUIRE(bench.submitted.size() == 1u);
-  BOOST_TEST(bench.submitted[0].first == softmax_kernel("SPEED 30"));
-  BOOST_TEST(bench.submitted[0].second == "wider tiles");
+  BOOST_TEST(bench.submitted[0].source == softmax_kernel("SPEED 30"));
+  BOOST_TEST(bench.submitted[0].note == "wider tiles");
+  BOOST_TEST(bench.submitted[0].from == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_submission_says_which_kernel_of_the_run_it_goes_back_to) {
+  BOOST_TEST(!call("compile", {{"variant", "1"}, {"edit", replacing("// SPEED 10", "// SPEED 25")}}).failed);
+  const ToolResult result =
+      call("submit",
+           {{"variant", "d1"}, {"edit", replacing("// SPEED 25", "// SPEED 30")}, {"note", "wider still"}});
+  BOOST_TEST(!result.failed, result.text);
+  BOOST_TEST_REQUIRE(bench.submitted.size() == 1u);
+  BOOST_TEST(bench.submitted[0].from == "1");
 }
 
 BOOST_AUTO_TEST_CASE(where_nothing_can_be_submitted_the_tool_is_not_there) {
