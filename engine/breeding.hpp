@@ -85,6 +85,7 @@ class Breeding {
   // The incumbent was measured once more: what is judged from now on was measured at this pace, as a share of
   // that at which the first incumbent was. Fitness in the archive is as if all had been measured at that.
   void paced(double pace) { pace_ = pace; }
+  double pace() const { return pace_; }
   void compared(IndividualId challenger, bool better);  // by the gate
   void promote(IndividualId);
   void expel(IndividualId);  // wrong at its confirmation

@@ -135,6 +135,7 @@ class SearchLoop {
   bool unpaced_ = false;           // gone on with, and that was not done yet
   double pace_due_ = 0.0;          // when that is due, in elapsed()
   double pace_gap_s_ = 0.0;        // and for how long it will do
+  JobPtr doubted_;                 // what was measured so, and is measured again before it counts
   IndividualId to_profile_ = 0;    // promoted, and not profiled yet; only the newest counts
   std::string no_profiles_;        // why there are none, once that is known
   int troubles_ = 0;               // in a row

@@ -229,15 +229,30 @@ void SearchLoop::judged_confirmation(const JobPtr& job) {
   });
 }
 
-void SearchLoop::paced(const JobPtr& job) {
-  const Evaluation& now = *job->evaluation;
-  unpaced_ = false;
-  if (!now.measured())
+void SearchLoop::paced(const JobPtr& again) {
+  const auto pace_of = [&](const JobPtr& one) {
+    return one->evaluation->fitness / breeding_.archive().fitness(one->id);
+  };
+  const auto jump_of = [&](const JobPtr& one) { return std::abs(std::log(pace_of(one) / breeding_.pace())); };
+  const JobPtr before = std::exchange(doubted_, nullptr);
+  if (!again->evaluation->measured()) {
+    unpaced_ = false;
     return record([&](Step& step) {
-      tell(step, "trouble", job->id,
-           fmt::format("the best could not be measured once more, {}: {}", name_of(now.stage), now.reason));
+      tell(step, "trouble", again->id,
+           fmt::format("the best could not be measured once more, {}: {}", name_of(again->evaluation->stage),
+                       again->evaluation->reason));
     });
-  const double pace = now.fitness / breeding_.archive().fitness(job->id);
+  }
+  // It holds for a while, and may have been disturbed: a jump counts as far as a second measurement agrees.
+  if (!before && jump_of(again) > 0.05) {
+    doubted_ = again;
+    pace_due_ = elapsed();
+    return;
+  }
+  unpaced_ = false;
+  const JobPtr& job = before && jump_of(before) < jump_of(again) ? before : again;
+  const Evaluation& now = *job->evaluation;
+  const double pace = pace_of(job);
   breeding_.paced(pace);
   if (job->id == breeding_.incumbent())
     for (const WorkloadResult& workload : now.workloads)
@@ -245,9 +260,11 @@ void SearchLoop::paced(const JobPtr& job) {
   record([&](Step& step) {
     step.pace(job->id, now.fitness, pace);
     tell(step, "pace", job->id,
-         fmt::format("the best makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
-                     "with what it makes now",
-                     now.fitness, unit_, journal_.record().individual(job->id)->individual.fitness));
+         fmt::format(
+             "the best{} makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
+             "with what it makes now",
+             job->id == breeding_.incumbent() ? "" : " before", now.fitness, unit_,
+             journal_.record().individual(job->id)->individual.fitness));
   });
 }
 

@@ -196,7 +196,7 @@ void SearchLoop::start_pacing() {
     return;
   if (owed_.empty() && !budget_allows_another()) return;  // nobody will be measured beside it
   pace_due_ = elapsed() + pace_gap_s_;
-  pace_gap_s_ = std::min(2.0 * pace_gap_s_, config_.evaluation.pace_every_s);
+  if (!doubted_) pace_gap_s_ = std::min(2.0 * pace_gap_s_, config_.evaluation.pace_every_s);
   auto job = std::make_shared<Job>();
   job->kind = Job::Kind::pace;
   job->id = breeding_.incumbent();
@@ -261,25 +261,26 @@ void SearchLoop::take_submissions() {
                                 ? fmt::format("its parent #{} is not of this run", *stranger)
                                 : "";
     if (!why.empty()) {
-      record([&](Step& step) {
-        tell(step, "trouble", 0, fmt::format("{} is refused: {}", submission.file.filename().string(), why));
-      });
-    } else {
-      Individual individual;
-      individual.id = breeding_.next_id();
-      individual.variant_id = variant->id;
-      individual.source_id = variant->source_id;
-      individual.configuration = variant->configuration;
-      individual.descent.op = "submit";
-      individual.descent.parents = submission.parents;
-      individual.descent.note = submission.note;
-      breeding_.admit(individual);
-      record([&](Step& step) {
-        step.propose(individual, variant->source, "");
-        tell(step, "submitted", individual.id, submission.note);
-      });
-      owed_.push_front(individual.id);
+      const std::string words = put_aside(folder_, submission.file, why);
+      if (!words.empty()) record([&](Step& step) { tell(step, "trouble", 0, words); });
+      continue;
     }
+    Individual individual;
+    individual.id = breeding_.next_id();
+    individual.variant_id = variant->id;
+    individual.source_id = variant->source_id;
+    individual.configuration = variant->configuration;
+    individual.descent.op = "submit";
+    individual.descent.parents = submission.parents;
+    individual.descent.note = submission.note;
+    breeding_.admit(individual);
+    record([&](Step& step) {
+      step.propose(individual, variant->source, "");
+      tell(step, "submitted", individual.id,
+           (submission.parents.empty() ? "" : fmt::format("of #{}", fmt::join(submission.parents, ", #"))) +
+               (submission.parents.empty() || submission.note.empty() ? "" : ": ") + submission.note);
+    });
+    owed_.push_front(individual.id);
     // Recorded first and removed then: a kill in between makes it come twice, and the second is a duplicate.
     std::error_code ignored;
     fs::remove(submission.file, ignored);

@@ -19,6 +19,16 @@ using nlohmann::json;
 
 namespace {
 
+std::vector<IndividualId> parents_of(const json& body) {
+  const auto given = body.find("parents");
+  if (given == body.end()) return {};
+  const bool numbers = given->is_array() && std::ranges::all_of(*given, [](const json& parent) {
+                         return parent.is_number_integer();
+                       });
+  if (!numbers) throw InputError("`parents` must be a list of numbers of individuals, as in [3]");
+  return given->get<std::vector<IndividualId>>();
+}
+
 Submission read_submission(const fs::path& file) {
   std::ifstream in(file);
   std::stringstream text;
@@ -26,26 +36,29 @@ Submission read_submission(const fs::path& file) {
   const json body = foreign_json(text.str());
   if (body.is_discarded()) throw InputError("no JSON: " + where_json_breaks(text.str()));
   return {file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
-          configuration_from_json(body.at("configuration")),
-          body.value("parents", std::vector<IndividualId>())};
+          configuration_from_json(body.at("configuration")), parents_of(body)};
 }
 
 }  // namespace
 
-Inbox waiting_submissions(const RunFolder& folder) {
+std::string put_aside(const RunFolder& folder, const fs::path& file, const std::string& why) {
   std::error_code none;
+  const fs::path aside = folder.damaged() / file.filename();
+  fs::create_directories(folder.damaged(), none);
+  fs::rename(file, aside, none);
+  if (none) return "";  // said when it can be put aside, not twice a second
+  return fmt::format("{} is no submission ({}); it now lies in {}. Use `cultivar submit`",
+                     file.filename().string(), why, aside.string());
+}
+
+Inbox waiting_submissions(const RunFolder& folder) {
   Inbox inbox;
   for (const fs::path& file : folder.submitted()) {
     try {
       inbox.submissions.push_back(read_submission(file));
     } catch (const std::exception& e) {
-      const fs::path aside = folder.damaged() / file.filename();
-      fs::create_directories(folder.damaged(), none);
-      fs::rename(file, aside, none);
-      if (none) continue;  // said when it can be put aside, not twice a second
-      inbox.troubles.push_back(
-          fmt::format("{} is no submission ({}); it now lies in {}. Use `cultivar submit`",
-                      file.filename().string(), said_shortly(e), aside.string()));
+      std::string words = put_aside(folder, file, said_shortly(e));
+      if (!words.empty()) inbox.troubles.push_back(std::move(words));
     }
   }
   return inbox;

@@ -26,6 +26,9 @@ struct Inbox {
 };
 
 Inbox waiting_submissions(const RunFolder&);
+// Moves a file that is no submission out of the inbox, with what it holds. What is to be said of it; empty:
+// it could not be moved.
+std::string put_aside(const RunFolder&, const std::filesystem::path& file, const std::string& why);
 // The file of one that is the same kernel.
 std::optional<std::filesystem::path> waiting_like(const RunFolder&, const std::string& source,
                                                   const Configuration&);

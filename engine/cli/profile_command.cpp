@@ -144,7 +144,9 @@ int profile_command(const Arguments& arguments) {
     if (subject.id == 0) throw InputError("only an individual of a run, RUN:ID, has a parent");
     const Record record = open_run(house, subject.run.string());
     const auto parents = record.individual(subject.id).value().individual.descent.parents;
-    if (parents.empty()) throw InputError(fmt::format("#{} is a seed: it has no parent", subject.id));
+    if (parents.empty())
+      throw InputError(fmt::format(
+          "#{} has no parent in the record: it is a seed, or was submitted without `--from`", subject.id));
     other = find_source(house, task, fmt::format("{}:{}", subject.run.string(), parents.front()), {});
   } else if (!against.empty()) {
     other = subject_of(house, against, fs::absolute(subject.task_folder).string()).source;

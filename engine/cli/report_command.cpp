@@ -118,7 +118,7 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
     else if (const auto searched = record.evaluation(best))
       text += fmt::format("\n## #{} when searched\n\n", best) + workload_table(*searched);
     text += fmt::format("\n## How #{} descends\n\n", best) +
-            lineage_text(record.lineage(best), facts.unit_of_fitness);
+            lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }
   if (!story.unconfirmed.empty())
     text += "\n## What won its duel and failed its confirmation\n\n" + reasons_text(story.unconfirmed);
@@ -126,11 +126,13 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
   text += std::string("\n") + mark + ".";
   if (story.paced)
     text +=
-        "\n\n\\* At the pace of the search's beginning, so that sessions on a warmer or another device "
-        "compare: "
-        "what was measured there, and `status` shows, is as much higher or lower as the best was when the "
-        "session "
-        "began. So it is in the picture.";
+        "\n\n\\* At the pace of the search's beginning, so that what was measured on a warmer or another "
+        "device "
+        "compares: `status` shows what was measured, which is as much higher or lower as the best was when "
+        "it "
+        "was last measured once more. So it is in the picture. One measurement is noisy: who is better, "
+        "duels "
+        "alone tell.";
   return text + "\n";
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -26,7 +28,7 @@ int submit_command(const Arguments& arguments) {
   options.option("--note", note, "what its idea is, for the record");
   options.each("--from", from,
                "whom of the run it was made from, for its lineage: a number, the beginning of a variant id, "
-               "`best` or `seed`");
+               "`best` or `seed` (the first one); may be repeated");
   options.flag("--json", as_json, "facts as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -36,7 +38,13 @@ int submit_command(const Arguments& arguments) {
   const std::string source = read_source(variant.name);
   const Record record = must(Record::open(folder));
   std::vector<IndividualId> parents;
-  for (const std::string& text : from) parents.push_back(find_individual(record, text));
+  for (const std::string& text : from) {
+    const auto of_run = split_run_and_id(text);
+    const IndividualId id = find_individual(record, of_run ? of_run->second : text);
+    if (of_run && !std::filesystem::equivalent(find_run(find_house(), of_run->first), folder))
+      throw InputError(fmt::format("--from {}: a parent is an individual of this run, {}", text, run));
+    if (std::ranges::find(parents, id) == parents.end()) parents.push_back(id);
+  }
   const auto waiting = [&] {
     try {
       return must(submit_variant(folder, source, variant.configuration, note, parents));
@@ -53,7 +61,7 @@ int submit_command(const Arguments& arguments) {
   output.line(
       fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
                   "  {} resume {}{}",
-                  waiting.string(), called_as(), shell_word(folder.string()), more));
+                  as_typed(waiting), called_as(), as_typed(folder), more));
   return 0;
 }
 

@@ -63,6 +63,20 @@ void carry_over(const fs::path& from, const fs::path& to, const std::set<std::st
   }
 }
 
+bool holds_the_working_folder(const fs::path& folder) {
+  std::error_code ec;
+  for (fs::path at = fs::current_path(ec); !at.empty(); at = at.parent_path()) {
+    if (fs::equivalent(at, folder, ec)) return true;
+    if (at == at.root_path()) break;
+  }
+  return false;
+}
+
+void move_contents(const fs::path& from, const fs::path& to) {
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(from)) fs::rename(entry, to / entry.path().filename());
+}
+
 // The task as it was when the run began, laid out as a folder that load_task can read.
 Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   for (const auto& [name, text] : facts.task_files.items())
@@ -182,7 +196,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
 
   Contents contents;
   for (const auto& s : served) contents.specialisations.push_back(s.suffix);
-  const auto lineage = record.lineage(id);
+  const auto lineage = record.paced_lineage(id);
   nlohmann::json configuration = nlohmann::json::object();
   for (const auto& [name, value] : variant->configuration)
     std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
@@ -316,11 +330,19 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
       carry_over(earlier, out, files_of_bundle(earlier));
       fs::remove_all(earlier);
     };
+    // Where a shell is in it, the folder itself stays.
+    const bool stays = holds_the_working_folder(out);
     if (fs::exists(out)) {
       settle();
-      fs::rename(out, earlier);
+      if (stays)
+        move_contents(out, earlier);
+      else
+        fs::rename(out, earlier);
     }
-    fs::rename(partial, out);
+    if (stays)
+      move_contents(partial, out);
+    else
+      fs::rename(partial, out);
     settle();
     return report;
   } catch (const fs::filesystem_error& error) {

@@ -89,19 +89,23 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
       "|\n|---|---|---|---|---|---|---|\n",
       unit);
   double previous = 0.0;
+  bool paced = false;
   for (const IndividualRow& row : lineage) {
     const Individual& individual = row.individual;
-    const auto gain = previous > 0 && individual.fitness > 0
-                          ? fmt::format("{:+.1f} %", 100.0 * (individual.fitness / previous - 1.0))
-                          : "-";
+    const double fitness = individual.fitness / row.pace;
+    paced |= row.pace != 1.0;
+    const auto gain =
+        previous > 0 && fitness > 0 ? fmt::format("{:+.1f} %", 100.0 * (fitness / previous - 1.0)) : "-";
     text += fmt::format(
         "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, individual.descent.op,
         individual.descent.parents.empty() ? "-"
                                            : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
         individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage, gain,
         in_a_cell(step_text(individual)), in_a_cell(individual.descent.note));
-    if (individual.fitness > 0) previous = individual.fitness;
+    if (fitness > 0) previous = fitness;
   }
+  if (paced)
+    text += "\nThe device was not always as fast; the gain allows for what the best made at the time.\n";
   return text;
 }
 

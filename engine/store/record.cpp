@@ -430,6 +430,23 @@ std::vector<IndividualRow> Record::lineage(IndividualId id) const {
   return rows;
 }
 
+std::vector<IndividualRow> Record::paced_lineage(IndividualId id) const {
+  std::vector<IndividualRow> rows = lineage(id);
+  double pace = 1.0;
+  SQLite::Statement q(
+      *database_,
+      "SELECT kind, individual, body FROM decisions WHERE kind IN ('judge', 'pace') ORDER BY seq");
+  while (q.executeStep()) {
+    const IndividualId judged = q.getColumn(1).getInt64();
+    if (q.getColumn(0).getString() == "pace")
+      pace = json::parse(q.getColumn(2).getString()).at("pace").get<double>();
+    else
+      for (IndividualRow& row : rows)
+        if (row.individual.id == judged) row.pace = pace;
+  }
+  return rows;
+}
+
 std::vector<IndividualId> Record::descendants(IndividualId id) const {
   std::vector<IndividualId> children;
   SQLite::Statement q(*database_,

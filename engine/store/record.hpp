@@ -43,6 +43,7 @@ struct IndividualRow {
   bool expelled = false;      // measured, but wrong at its confirmation
   std::string stage, reason;  // of its evaluation
   double proposed_at = 0.0, judged_at = 0.0;
+  double pace = 1.0;  // at which it was measured (Breeding::paced); told by paced_lineage() alone
 };
 
 // One run of the gate.
@@ -152,8 +153,9 @@ class Record {
   // By what factor it is faster than whom it challenged, less 1, by the last duel that it won. Fitness of
   // another minute, on a warmer card, does not tell that.
   std::optional<double> gain_by_duel(IndividualId challenger) const;
-  std::vector<IndividualRow> lineage(IndividualId) const;     // from the seed (first parents) to it
-  std::vector<IndividualId> descendants(IndividualId) const;  // direct children
+  std::vector<IndividualRow> lineage(IndividualId) const;        // from the seed (first parents) to it
+  std::vector<IndividualRow> paced_lineage(IndividualId) const;  // the same, with the pace of each
+  std::vector<IndividualId> descendants(IndividualId) const;     // direct children
   enum class Order { newest, fittest };
   std::vector<IndividualRow> list(Order, std::int64_t limit, std::int64_t offset = 0) const;
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;

@@ -1,6 +1,7 @@
 // A search that goes on: with what was submitted meanwhile, and where everything is measured slower.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "engine/run_folder.hpp"
 #include "support/contains.hpp"
@@ -119,6 +120,22 @@ BOOST_AUTO_TEST_CASE(where_all_is_slower_better_ones_are_still_found) {
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(one_disturbed_measurement_of_the_best_changes_no_scale) {
+  begin("20");
+  Simulation disturbed;
+  disturbed.pace = 0.5;
+  disturbed.hot = 1;
+  go_on("40", disturbed);
+  int readings = 0;
+  record().each_decision([&](const DecisionRow& decision) {
+    if (decision.kind != "pace") return;
+    ++readings;
+    BOOST_TEST(nlohmann::json::parse(decision.body).at("pace").get<double>() > 0.95);
+  });
+  BOOST_TEST(readings == 1);
+  require_replay_agrees();
+}
+
 // Its two seeds were measured before it was warm, and everything since looks slower beside them.
 BOOST_AUTO_TEST_CASE(a_card_that_warms_up_hides_no_better_kernel) {
   Simulation warming;
@@ -143,8 +160,18 @@ BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_
   const RunFolder folder(run);
   std::filesystem::create_directories(folder.submissions());
   std::ofstream(folder.submissions() / "mine.json") << "{\"source\": ";
+  for (const auto& [name, parents] : {std::pair("stranger", "[99999]"), {"words", "[\"best\"]"}}) {
+    nlohmann::json body{
+        {"source", softmax_source("mine")}, {"note", ""}, {"configuration", nlohmann::json::object()}};
+    body["parents"] = nlohmann::json::parse(parents);
+    std::ofstream(folder.submissions() / (name + std::string(".json"))) << body;
+  }
   const std::string said = go_on("24", {}, "trouble");
   BOOST_TEST(said.find("mine.json is no submission") != std::string::npos, said);
+  BOOST_TEST(said.find("its parent #99999 is not of this run") != std::string::npos, said);
+  BOOST_TEST(said.find("`parents` must be a list of numbers") != std::string::npos, said);
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "stranger.json"));
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "words.json"));
   BOOST_TEST(!std::filesystem::exists(folder.submissions() / "mine.json"));
   BOOST_TEST(std::filesystem::exists(folder.damaged() / "mine.json"));
 }

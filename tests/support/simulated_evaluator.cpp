@@ -103,7 +103,8 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   evaluation.verdict = Evaluation::Verdict::measured;
   evaluation.stage = request.stop_after;
   evaluation.unit = "GB/s";
-  const double pace = evaluations_++ < simulation_.cool ? 1.0 : simulation_.pace;
+  const int hot = evaluations_++ - simulation_.cool;
+  const double pace = hot < 0 || hot >= simulation_.hot ? 1.0 : simulation_.pace;
   evaluation.fitness =
       pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
   for (const Workload& workload : request.workloads) {

@@ -18,6 +18,7 @@ struct Simulation {
   double noise = 0.01;  // relative, of fitness
   double pace = 1.0;    // of evaluations, not of duels: a hot card's is less
   int cool = 0;         // so many evaluations come before it is hot
+  int hot = 1 << 30;    // and so many are
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
   double confirm_s = 0.0;                                  // besides evaluate_s
   int samples = 3;                                         // raw samples of a workload

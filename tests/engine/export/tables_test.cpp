@@ -17,4 +17,14 @@ BOOST_AUTO_TEST_CASE(a_note_stays_in_its_cell_and_is_nothing_but_text) {
       text);
 }
 
+BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {
+  IndividualRow first, second;
+  first.individual.fitness = 100.0;
+  second.individual.fitness = 88.0;
+  second.pace = 0.8;
+  const std::string text = lineage_text({first, second}, "GB/s");
+  BOOST_TEST(text.find("| +10.0 % |") != std::string::npos, text);
+  BOOST_TEST(text.find("not always as fast") != std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
