@@ -299,8 +299,11 @@ void SearchLoop::had_trouble(const JobPtr& job) {
     tell(step, "trouble", job->id, fmt::format("{}: {} (will try again)", trouble.stage, trouble.message));
   });
   if (job->kind == Job::Kind::evaluate)
-    owed_.push_back(job->id);                          // duels and confirmations come again by themselves
-  if (job->kind == Job::Kind::pace) unpaced_ = false;  // without, rather than not at all
+    owed_.push_back(job->id);          // duels and confirmations come again by themselves
+  if (job->kind == Job::Kind::pace) {  // without, rather than not at all
+    unpaced_ = false;
+    doubted_ = nullptr;
+  }
 }
 
 EvaluateRequest SearchLoop::request_for(Compiled variant) const {

@@ -274,11 +274,12 @@ void SearchLoop::take_submissions() {
     individual.descent.parents = submission.parents;
     individual.descent.note = submission.note;
     breeding_.admit(individual);
+    std::string said = submission.note;
+    if (!submission.parents.empty())
+      said = fmt::format("of #{}{}{}", fmt::join(submission.parents, ", #"), said.empty() ? "" : ": ", said);
     record([&](Step& step) {
       step.propose(individual, variant->source, "");
-      tell(step, "submitted", individual.id,
-           (submission.parents.empty() ? "" : fmt::format("of #{}", fmt::join(submission.parents, ", #"))) +
-               (submission.parents.empty() || submission.note.empty() ? "" : ": ") + submission.note);
+      tell(step, "submitted", individual.id, said);
     });
     owed_.push_front(individual.id);
     // Recorded first and removed then: a kill in between makes it come twice, and the second is a duplicate.

@@ -127,12 +127,9 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
   if (story.paced)
     text +=
         "\n\n\\* At the pace of the search's beginning, so that what was measured on a warmer or another "
-        "device "
-        "compares: `status` shows what was measured, which is as much higher or lower as the best was when "
-        "it "
-        "was last measured once more. So it is in the picture. One measurement is noisy: who is better, "
-        "duels "
-        "alone tell.";
+        "device compares: `status` shows what was measured, which is as much higher or lower as the best was "
+        "when it was last measured once more. So it is in the picture. One measurement is noisy: who is "
+        "better, duels alone tell.";
   return text + "\n";
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -33,16 +32,17 @@ int submit_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const auto folder = find_run(find_house(), run);
+  const House house = find_house();
+  const auto folder = find_run(house, run);
   const VariantArgument variant = split_variant_argument(file);
   const std::string source = read_source(variant.name);
   const Record record = must(Record::open(folder));
   std::vector<IndividualId> parents;
   for (const std::string& text : from) {
     const auto of_run = split_run_and_id(text);
-    const IndividualId id = find_individual(record, of_run ? of_run->second : text);
-    if (of_run && !std::filesystem::equivalent(find_run(find_house(), of_run->first), folder))
+    if (of_run && find_run(house, of_run->first) != folder)
       throw InputError(fmt::format("--from {}: a parent is an individual of this run, {}", text, run));
+    const IndividualId id = find_individual(record, of_run ? of_run->second : text);
     if (std::ranges::find(parents, id) == parents.end()) parents.push_back(id);
   }
   const auto waiting = [&] {

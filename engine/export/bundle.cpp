@@ -331,18 +331,14 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
       fs::remove_all(earlier);
     };
     // Where a shell is in it, the folder itself stays.
-    const bool stays = holds_the_working_folder(out);
+    const auto move = holds_the_working_folder(out)
+                          ? move_contents
+                          : [](const fs::path& from, const fs::path& to) { fs::rename(from, to); };
     if (fs::exists(out)) {
       settle();
-      if (stays)
-        move_contents(out, earlier);
-      else
-        fs::rename(out, earlier);
+      move(out, earlier);
     }
-    if (stays)
-      move_contents(partial, out);
-    else
-      fs::rename(partial, out);
+    move(partial, out);
     settle();
     return report;
   } catch (const fs::filesystem_error& error) {

@@ -74,7 +74,7 @@ Draft Drafts::put(Variant variant, const std::string& base) {
   const std::lock_guard lock(mutex_);
   for (const Draft& draft : drafts_)
     if (draft.variant.id == variant.id && draft.variant.source == variant.source) return draft;
-  keep({fmt::format("d{}", ++made_), std::move(variant), base, std::nullopt, base});
+  keep({fmt::format("d{}", ++made_), std::move(variant), base, std::nullopt});
   return drafts_.back();
 }
 
@@ -83,11 +83,11 @@ void Drafts::restore(Draft draft) {
   std::size_t number = 0;
   if (draft.id.size() > 1) std::from_chars(draft.id.data() + 1, draft.id.data() + draft.id.size(), number);
   made_ = std::max(made_, number);
-  draft.origin = draft.base;
   keep(std::move(draft));
 }
 
 void Drafts::keep(Draft draft) {
+  draft.origin = draft.base;
   for (const Draft& other : drafts_)
     if (other.id == draft.base) draft.origin = other.origin;
   drafts_.push_back(std::move(draft));

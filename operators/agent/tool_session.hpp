@@ -19,7 +19,7 @@ struct Draft {
   Variant variant;
   std::string base;  // what it was made from; empty: sent whole
   std::optional<Evaluation> evaluation;
-  std::string origin;  // the kernel at the root of its bases that is no draft; empty: none
+  std::string origin = {};  // the kernel at the root of its bases that is no draft; empty: none
 };
 
 // Thread-safe.

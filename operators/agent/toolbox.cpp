@@ -218,7 +218,7 @@ std::vector<MadeDraft> Toolbox::drafts() const {
 void Toolbox::restore(const std::vector<MadeDraft>& made, double device_seconds) {
   for (const MadeDraft& draft : made)
     if (auto variant = make_variant(draft.source, session_->bench.task(), draft.configuration))
-      session_->drafts.restore({draft.id, std::move(*variant), draft.base, std::nullopt, ""});
+      session_->drafts.restore({draft.id, std::move(*variant), draft.base, std::nullopt});
   session_->turns.restore(device_seconds);
 }
 
