@@ -1,4 +1,4 @@
-# Every library Cultivar uses, as an imported target. All of them are packages of Debian 12 and Ubuntu 24.04.
+# Every library that Cultivar uses, as an imported target. All of them are packages of Debian 12 and Ubuntu 24.04.
 find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)

@@ -1,4 +1,4 @@
-# Text files as constants of the program: cultivar_embed(target name file...) makes "embedded/<name>.hpp"
+# Embeds text files as constants: cultivar_embed(target name file...) generates "embedded/<name>.hpp"
 # with one `inline constexpr std::string_view` in cultivar::<name> for each file, named after it (dots become underscores),
 # and `all`: pairs of file name and text.
 function(cultivar_embed target name)

@@ -1,11 +1,13 @@
 #include "operators/agent.hpp"
 
+#include "operators/agent/agent_dialogue.hpp"
 #include "operators/best_setting.hpp"
 
 namespace cultivar {
 
 std::optional<Brief> Agent::plan(const Surroundings& s, RandomStream&) {
   if (s.parents.empty()) return std::nullopt;
+  if (auto brief = given_.next(s)) return brief;
   Brief brief;
   brief.parents = {best_setting(s.archive, s.parents.front())};
   brief.island = s.island;
@@ -16,8 +18,29 @@ std::optional<Brief> Agent::plan(const Surroundings& s, RandomStream&) {
   return brief;
 }
 
+void Agent::directed(IndividualId subject, const Directions& given) {
+  given_.replace(subject, given);
+}
+
 void Agent::asked(const Brief& brief, const Archive& archive) {
+  given_.asked(brief.direction);
   ++worked_on_[archive.source_id(brief.parents.front())];
+}
+
+void Agent::write(const Brief& brief, PromptWriter& to) const {
+  to.add_kernel();
+  to.add_measurements();
+  to.add_report();
+  to.add_standing();
+  to.add_lineage();
+  to.add_failures();
+  to.add_notes();
+  to.add("direction", brief.direction, 0);
+  to.add("budget", budget_words(to.kit().options().tools), 0);
+}
+
+Move Agent::next(const Conversation& c) const {
+  return agent_move(c.brief, c.kit, c.turns);
 }
 
 }  // namespace cultivar

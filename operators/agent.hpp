@@ -1,11 +1,11 @@
-// An agent: a language model with tools, which reads, edits, builds, checks, times and profiles, cycle after
-// cycle, and then hands over one kernel (operators/agent).
+// An agent: a language model with tools that repeatedly reads, edits, compiles, checks, times and profiles,
+// and then submits one kernel (operators/agent).
 #pragma once
 
 #include <map>
 #include <string>
 
-#include "operators/operator.hpp"
+#include "operators/open_directions.hpp"
 
 namespace cultivar {
 
@@ -13,13 +13,17 @@ class Agent : public AskingOperator {
  public:
   std::string name() const override { return "agent"; }
   int parents_wanted() const override { return 1; }
-  // The parent that selection offers. Of a source that an agent worked on before, the brief says so, that the
-  // next one takes another way.
+  // Follows a model's directions first. Otherwise uses the parent that selection offers. If an agent worked
+  // on that source before, the brief says so, so that the next one takes a different approach.
   std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
+  void directed(IndividualId, const Directions&) override;
+  void write(const Brief&, PromptWriter&) const override;
+  Move next(const Conversation&) const override;
 
  private:
-  std::map<std::string, int> worked_on_;  // source id -> how often
+  std::map<std::string, int> worked_on_;  // source id -> number of times
+  OpenDirections given_;
 };
 
 }  // namespace cultivar

@@ -41,7 +41,7 @@ std::vector<double> Bandit::shares() const {
     all.seconds += a.seconds;
   }
   if (!options_.learn || !(all.trials > 0.0) || !(all.gain > 0.0)) return priors_;
-  // What a mean trial costs is 1 for each kind of cost that there is.
+  // Costs are normalized: the mean trial costs 1 for each kind of cost that occurs.
   const auto cost = [&](const Account& a) {
     double sum = 0.0;
     if (all.usd > 0.0) sum += a.usd / (all.usd / all.trials);
@@ -50,7 +50,7 @@ std::vector<double> Bandit::shares() const {
   };
   const double mean_gain = all.gain / all.trials, mean_cost = cost(all) / all.trials;
   if (!(mean_cost > 0.0)) return priors_;
-  constexpr double kDoubt = 5.0;  // mean trials that every arm is credited with
+  constexpr double kDoubt = 5.0;  // number of average trials added to every arm
   std::vector<double> shares(priors_.size());
   double total = 0.0;
   for (std::size_t i = 0; i < shares.size(); ++i) {

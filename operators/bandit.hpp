@@ -1,5 +1,5 @@
-// What each operator, with each model, has been worth lately: gate-confirmed gain for what it cost. Shares of
-// the next proposals follow from it. A value; a pure function of its history, which replay tells again.
+// The recent value of each operator with each model: gate-confirmed gain per cost. Determines the shares of
+// the next proposals. A value; a pure function of its history, which a replay reproduces.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 namespace cultivar {
 
 struct BanditOptions {
-  bool learn = false;    // false: the shares are the priors, for ever
-  double floor = 0.15;   // this much of the shares always follows the priors: what does badly is tried again
-  double memory = 60.0;  // trials after which a trial counts a third (1/e): what was good need not be so now
+  bool learn = false;    // false: the shares always equal the priors
+  double floor = 0.15;   // the fraction that always follows the priors, so that every arm is tried again
+  double memory = 60.0;  // number of trials after which a trial's weight has decayed to 1/e
 
   friend bool operator==(const BanditOptions&, const BanditOptions&) = default;
 };
@@ -20,15 +20,15 @@ class Bandit {
   // `priors`: the configuration's weights, by arm.
   Bandit(std::vector<double> priors, BanditOptions);
 
-  // A trial of this arm is over: judged, or given up. Arms out of range are ignored.
+  // A trial of this arm ended: evaluated, or given up. Arms out of range are ignored.
   void tried(std::size_t arm, double usd, double device_seconds);
-  // It brought forth a new incumbent that the gate confirmed; `gain` is the logarithm of the ratio to the
-  // old.
+  // A trial of this arm produced a confirmed new incumbent; `gain` is the logarithm of the ratio to the old
+  // one.
   void gained(std::size_t arm, double gain);
 
-  // By arm; they sum to 1. Prior times the arm's rate of gain for its costs, over the mean rate. Dollars and
-  // device seconds count alike when each is divided by its mean over all trials. An arm that was hardly tried
-  // is thought to be as good as the mean.
+  // By arm, with sum 1: the prior times the arm's gain per cost, relative to the mean rate. Dollars and
+  // device seconds are each divided by their mean over all trials and weigh equally. An arm with few trials
+  // is assumed to be close to the mean.
   std::vector<double> shares() const;
 
  private:

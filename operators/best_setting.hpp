@@ -1,4 +1,4 @@
-// Whom to ask about, of all that share a source: tuning has measured many of them.
+// Selects the individual to ask a model about, among all that share a source.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace cultivar {
 
-// The fittest measured one that shares the source of `id`; `id` itself when there is none.
+// The fittest measured individual with the source of `id`; `id` itself if there is none.
 IndividualId best_setting(const Archive&, IndividualId id);
 
-// The fittest measured one whose source is wanted; 0: none.
+// The fittest measured individual whose source satisfies the predicate; 0 if there is none.
 IndividualId fittest_of(const Archive&, const std::function<bool(const std::string& source_id)>& wanted);
 
 }  // namespace cultivar

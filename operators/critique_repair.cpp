@@ -1,9 +1,14 @@
 #include "operators/critique_repair.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
-#include <array>
 
+#include "evaluators/system/lines.hpp"
 #include "operators/best_setting.hpp"
+#include "operators/edit_dialogue.hpp"
+#include "operators/prompts/one_line.hpp"
+#include "operators/registry.hpp"
+#include "operators/reply.hpp"
 
 namespace cultivar {
 
@@ -11,13 +16,14 @@ namespace {
 
 constexpr std::string_view kName = "critique_repair";
 
-// Whose failures are worth a repair: those that wrote a source. Other values of tunables are tried anyway.
-bool writes(std::string_view op) {
-  constexpr std::array<std::string_view, 5> kWriters{"mutate", "crossover", kName, "agent", "submit"};
-  return std::ranges::find(kWriters, op) != kWriters.end();
+// Only failures of written sources are repaired; the tuner tries other values of tunables anyway.
+bool written(const Member& member) {
+  if (member.origin != Origin::operator_) return member.origin == Origin::submission;
+  const OperatorRow* const row = find_operator(member.op);
+  return row != nullptr && row->writes;
 }
 
-// Repairs in a row that led to it.
+// The number of consecutive repairs that led to it.
 int repairs_before(IndividualId id, const Archive& archive) {
   int repairs = 0;
   for (Member m = archive.member(id); m.op == kName; m = archive.member(m.parents.front())) {
@@ -27,11 +33,95 @@ int repairs_before(IndividualId id, const Archive& archive) {
   return repairs;
 }
 
+// Between marks, so that a critique's quotations are searched only here.
+void add_evidence(PromptWriter& to) {
+  const std::optional<Evaluation>& evaluation = to.evaluation();
+  std::string text = "<evidence>\n";
+  if (evaluation && !evaluation->measured())
+    text += describe_rejection(*evaluation, 6000);
+  else if (evaluation)
+    text += to.table_of(*evaluation);
+  if (to.profile())
+    for (const std::string& part : to.report_of(to.subject(), *to.profile())) text += "\n" + part;
+  text += "</evidence>";
+  to.add("evidence", text, 0, "evidence");
+  const auto parents = to.scene().archive.parents(to.subject());
+  if (!evaluation || evaluation->measured() || parents.empty()) return;
+  if (to.scene().archive.state(parents.front()) == Member::State::measured)
+    to.add("origin", to.kernel_text(parents.front()), 4, fmt::format("origin #{}", parents.front()));
+}
+
+// The text without whitespace and without Markdown's quotation characters.
+std::string bare(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '`' && c != '"' && c != '*') out += c;
+  return out;
+}
+
+// The parts of a quotation to look for: the complete quotation, or each part if it contains quoted text among
+// other words, or dots for omissions. Very short parts prove nothing and are ignored.
+bool stands(std::string_view quote, const std::string& evidence) {
+  constexpr std::size_t kLeast = 6;
+  constexpr int kMostParts = 8;
+  const auto found = [&](std::string_view part) { return evidence.find(bare(part)) != std::string::npos; };
+  if (bare(quote).size() >= kLeast && found(quote)) return true;
+  for (const std::string_view mark : {"`", "\"", "...", "\xE2\x80\xA6"}) {
+    const bool around = mark.size() == 1;  // every second part is inside quotes
+    std::size_t longest = 0;
+    bool all = true;
+    int part = 0;
+    for (std::size_t at = 0; part < kMostParts && at <= quote.size(); ++part) {
+      const std::size_t end = std::min(quote.find(mark, at), quote.size());
+      const std::string_view text = quote.substr(at, end - at);
+      at = end + mark.size();
+      if (around && (part % 2 == 0 || end == quote.size())) continue;
+      longest = std::max(longest, bare(text).size());
+      all = all && found(text);
+    }
+    if (part > 1 && all && longest >= kLeast) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string unfounded(const std::string& critique, const std::string& request) {
+  const std::size_t begin = request.find("<evidence>"), end = request.rfind("</evidence>");
+  const std::string evidence = begin == std::string::npos || end == std::string::npos || end < begin
+                                   ? bare(request)
+                                   : bare(std::string_view(request).substr(begin + 10, end - begin - 10));
+  constexpr int kMostQuotes = 100, kMostNamed = 3;
+  constexpr std::size_t kMostQuoted = 1000;  // bytes
+  constexpr std::string_view kWhat =
+      "exactly, one quotation per line: the stage, a line of the diagnostics, a row of the table, or "
+      "a "
+      "line of the profile. Write your conclusions on other lines.";
+  int quotes = 0, named = 0;
+  std::string missing;
+  for (const std::string_view line : lines_of(critique)) {
+    if (quotes == kMostQuotes || named == kMostNamed) break;
+    const std::size_t at = line.find("EVIDENCE:");
+    if (at == std::string::npos) continue;
+    ++quotes;
+    const std::string_view quote = line.substr(at + 9, kMostQuoted);
+    if (stands(quote, evidence)) continue;
+    ++named;
+    missing += "\n- " + one_line_of(quote, 200);
+  }
+  if (quotes == 0)
+    return fmt::format(
+        "Your critique cites no evidence. Add at least one line `EVIDENCE: ...` that quotes, {}", kWhat);
+  if (missing.empty()) return {};
+  return fmt::format(
+      "These quotations do not occur in the evidence that you were given:{}\nWrite the critique again. Quote "
+      "{}",
+      missing, kWhat);
+}
 
 void CritiqueRepair::observe(IndividualId id, const Archive& archive) {
   if (archive.state(id) != Member::State::rejected || archive.duplicate_of(id) != 0) return;
-  if (!writes(archive.member(id).op) || repairs_before(id, archive) >= rounds_) return;
+  if (!written(archive.member(id)) || repairs_before(id, archive) >= rounds_) return;
   failures_.push_back(id);
 }
 
@@ -55,6 +145,29 @@ std::optional<Brief> CritiqueRepair::plan(const Surroundings& s, RandomStream&) 
 void CritiqueRepair::asked(const Brief& brief, const Archive& archive) {
   const IndividualId subject = brief.parents.front();
   if (std::erase(failures_, subject) == 0) slow_.insert(archive.source_id(subject));
+}
+
+void CritiqueRepair::write(const Brief& brief, PromptWriter& to) const {
+  to.add_kernel();
+  add_evidence(to);
+  to.add_standing();
+  to.add_lineage();
+  to.add_notes();
+  to.add("direction", brief.direction, 0);
+}
+
+// The edits follow the first critique whose quotations occur in the evidence.
+Move CritiqueRepair::next(const Conversation& c) const {
+  const std::string& request = c.turns.front().request.messages.front().text;
+  std::string refusal;
+  for (std::size_t i = 0; i < c.turns.size(); ++i) {
+    const std::string& critique = c.turns[i].answer.text;
+    refusal = unfounded(critique, request);
+    if (!refusal.empty()) continue;
+    if (i + 1 == c.turns.size()) return reply_to(c.turns.back(), c.kit.follow_up("repair", ""), c.kit);
+    return edit_move(c, {i + 1, static_cast<int>(i), said_after("CAUSE:", critique)});
+  }
+  return ask_again(c, static_cast<int>(c.turns.size()), refusal);
 }
 
 }  // namespace cultivar

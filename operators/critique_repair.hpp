@@ -1,12 +1,12 @@
-// A failed or slow variant: first a critique that cites evidence, then a repair; round after round, each
-// judged.
+// For a failed or slow variant: first a critique that cites evidence, then a repair, in several rounds. Each
+// repair is evaluated.
 #pragma once
 
 #include <set>
 #include <string>
 #include <vector>
 
-#include "operators/operator.hpp"
+#include "operators/asking_operator.hpp"
 
 namespace cultivar {
 
@@ -16,16 +16,22 @@ class CritiqueRepair : public AskingOperator {
 
   std::string name() const override { return "critique_repair"; }
   int parents_wanted() const override { return 1; }
-  // The newest failure of a written source that has rounds left; when there is none, the parent that
-  // selection offers, as a slow one, once for each source.
+  // The newest failed source with rounds left; if there is none, the parent that selection offers, as a slow
+  // variant, once for each source.
   std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
+  void write(const Brief&, PromptWriter&) const override;
+  Move next(const Conversation&) const override;
   void observe(IndividualId, const Archive&) override;
 
  private:
   int rounds_;
-  std::vector<IndividualId> failures_;  // not asked about yet, oldest first
-  std::set<std::string> slow_;          // source ids that were asked about
+  std::vector<IndividualId> failures_;  // failures not asked about yet, oldest first
+  std::set<std::string> slow_;          // sources already asked about as slow
 };
+
+// Checks that the critique quotes evidence, and that every quotation occurs in the request between <evidence>
+// and </evidence>. Empty if so; otherwise a message for the model.
+std::string unfounded(const std::string& critique, const std::string& request);
 
 }  // namespace cultivar

@@ -1,8 +1,53 @@
 #include "operators/crossover.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "operators/best_setting.hpp"
+#include "operators/edit_dialogue.hpp"
+#include "operators/prompts/compact_report.hpp"
 
 namespace cultivar {
+
+namespace {
+
+// The second kernel, and which of the two is faster on each workload.
+void add_partner(const Brief& brief, PromptWriter& to) {
+  const Scene& s = to.scene();
+  const IndividualId first = brief.parents.at(0), second = brief.parents.at(1);
+  to.add("partner", to.kernel_text(second), 0);
+  const auto a = s.chronicle.evaluation(first), b = s.chronicle.evaluation(second);
+  if (!a || !b) return;
+  constexpr double kSame = 1.02;
+  int rows = 0, alike = 0;
+  std::string table = fmt::format("| workload | #{} | #{} | faster |\n|---|---|---|---|\n", first, second);
+  for (const Workload& w : s.workloads) {
+    const auto row = [&](const Evaluation& e) -> const WorkloadResult* {
+      for (const WorkloadResult& r : e.workloads)
+        if (r.workload == w.name) return &r;
+      return nullptr;
+    };
+    const WorkloadResult *one = row(*a), *two = row(*b);
+    if (!one || !two || !(one->median_us > 0) || !(two->median_us > 0)) continue;
+    const double ratio = two->median_us / one->median_us;
+    ++rows;
+    alike += ratio <= kSame && ratio >= 1.0 / kSame ? 1 : 0;
+    table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, one->value, one->unit, two->value,
+                         two->unit,
+                         ratio > kSame         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
+                         : ratio < 1.0 / kSame ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
+                                               : std::string("neither"));
+  }
+  to.add("comparison", table, 0, "comparison");
+  if (rows > 0 && alike == rows) to.add("same", "yes", 0);
+  if (const auto profile = s.chronicle.profile(second))
+    to.add("comparison",
+           fmt::format("The bottlenecks of #{}:\n\n{}", second,
+                       fmt::join(compact_report(*profile, nullptr), "\n")),
+           3, "report of the second");
+}
+
+}  // namespace
 
 std::optional<Brief> Crossover::plan(const Surroundings& s, RandomStream&) {
   if (s.parents.empty()) return std::nullopt;
@@ -10,7 +55,8 @@ std::optional<Brief> Crossover::plan(const Surroundings& s, RandomStream&) {
   const auto fits = [&](const std::string& source) {
     return source != first && !tried_.contains({first, source});
   };
-  // Selection often gives two of one source, which tuning has made many of: then the fittest of another one.
+  // Selection often returns two parents with the same source, because tuning produces many: then the second
+  // parent is the fittest with another source.
   const IndividualId partner = s.parents.size() > 1 && fits(s.archive.source_id(s.parents[1]))
                                    ? best_setting(s.archive, s.parents[1])
                                    : fittest_of(s.archive, fits);
@@ -24,6 +70,23 @@ std::optional<Brief> Crossover::plan(const Surroundings& s, RandomStream&) {
 
 void Crossover::asked(const Brief& brief, const Archive& archive) {
   ++tried_[{archive.source_id(brief.parents.at(0)), archive.source_id(brief.parents.at(1))}];
+}
+
+void Crossover::write(const Brief& brief, PromptWriter& to) const {
+  to.add_kernel();
+  to.add_measurements();
+  add_partner(brief, to);
+  to.add_report();
+  to.add_standing();
+  to.add_lineage();
+  to.add_failures();
+  to.add_notes();
+  to.add("direction", brief.direction, 0);
+  to.add_answer();
+}
+
+Move Crossover::next(const Conversation& conversation) const {
+  return edit_move(conversation);
 }
 
 }  // namespace cultivar

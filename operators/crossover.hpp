@@ -1,10 +1,10 @@
-// Two parents of different sources: a language model takes from each what it does better.
+// Two parents with different sources: a language model combines the strengths of both.
 #pragma once
 
 #include <map>
 #include <utility>
 
-#include "operators/operator.hpp"
+#include "operators/asking_operator.hpp"
 
 namespace cultivar {
 
@@ -12,10 +12,12 @@ class Crossover : public AskingOperator {
  public:
   std::string name() const override { return "crossover"; }
   int parents_wanted() const override { return 2; }
-  // The second parent has another source (knobs of one source are crossover_knobs' affair): selection's, or
-  // else the fittest. nullopt when every pair of the first was asked about before.
+  // The second parent has another source (crossover_knobs handles parents with the same source): the one from
+  // selection, or else the fittest. nullopt if every pair with the first parent was asked about before.
   std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
+  void write(const Brief&, PromptWriter&) const override;
+  Move next(const Conversation&) const override;
 
  private:
   std::map<std::pair<std::string, std::string>, int> tried_;  // source ids

@@ -23,7 +23,8 @@ std::optional<Proposal> CrossoverKnobs::propose(const Surroundings& s, RandomStr
   const Stock& stock = stock_of(first.source_id, s);
   if (!stock.feasible) return std::nullopt;
 
-  // What the second parent could give: a value of a tunable of the same name, legal here, that differs.
+  // Values that the child could take from the second parent: legal, different values of tunables with the
+  // same name.
   std::vector<const Tunable*> gifts;
   for (const Tunable& tunable : stock.feasible->tunables()) {
     const auto theirs = second.configuration.find(tunable.name);
@@ -36,7 +37,8 @@ std::optional<Proposal> CrossoverKnobs::propose(const Surroundings& s, RandomStr
 
   Configuration child = first.configuration;
   std::vector<std::string> taken;
-  const std::size_t sure = below(stream, gifts.size());  // at least one, or the child is its parent
+  const std::size_t sure =
+      below(stream, gifts.size());  // at least one, otherwise the child equals its parent
   for (std::size_t i = 0; i < gifts.size(); ++i) {
     if (uniform(stream) >= 0.5 && i != sure) continue;
     child.insert_or_assign(gifts[i]->name, second.configuration.find(gifts[i]->name)->second);

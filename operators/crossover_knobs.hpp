@@ -1,4 +1,4 @@
-// A child with the first parent's source and, for each tunable that both parents have, the value of one of
+// A child with the first parent's source; each tunable that both parents have gets the value of one of
 // them.
 #pragma once
 
@@ -15,14 +15,15 @@ class CrossoverKnobs : public Operator {
  public:
   std::string name() const override { return "crossover_knobs"; }
   int parents_wanted() const override { return 2; }
-  // A mixture that breaks a constraint is repaired by taking values back, one by one in random order, until
-  // it holds none of the second parent's; nullopt when the parents share no tunable on which they differ.
+  // A combination that violates a constraint is repaired by reverting values to the first parent's, one by
+  // one in random order; nullopt if no value of the second parent remains, or if the parents do not differ in
+  // a shared tunable.
   std::optional<Proposal> propose(const Surroundings&, RandomStream&) override;
 
  private:
-  struct Stock {  // one source
+  struct Stock {  // for one source
     std::string source;
-    std::unique_ptr<Feasibility> feasible;  // none: no tunables
+    std::unique_ptr<Feasibility> feasible;  // null if there are no tunables
   };
   const Stock& stock_of(const std::string& source_id, const Surroundings&);
 

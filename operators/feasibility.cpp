@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "evaluators/check/stages.hpp"
+#include "evaluators/judge/stages.hpp"
 
 namespace cultivar {
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostKnown = 1 << 20;
 
-// The names given and all that their values depend on through `let`.
+// The given names and all names that their values depend on through `let`.
 std::set<std::string> closure(const std::vector<std::string>& start, const Manifest& manifest,
                               const Task& task) {
   std::set<std::string> names(start.begin(), start.end());
@@ -52,7 +52,7 @@ void Feasibility::add_question(const Variant& variant, const std::vector<Express
   Question question{variant, {}, {}, {}};
   question.variant.manifest.constraints = constraints;
   std::erase_if(question.variant.manifest.let, [&](const auto& let) { return !all.contains(let.first); });
-  // Workloads that look alike to it are asked about once.
+  // Workloads with equal values of these names are checked only once.
   std::set<std::string> seen;
   for (const Workload& workload : workloads) {
     std::string look;

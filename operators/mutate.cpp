@@ -1,60 +1,102 @@
 #include "operators/mutate.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 
 #include "operators/best_setting.hpp"
+#include "operators/edit_dialogue.hpp"
 
 namespace cultivar {
 
-const std::vector<Direction>& directions() {
-  static const std::vector<Direction> all{
-      {"bottleneck", "attack what the measurements show to limit it most, and nothing else", ""},
+namespace {
+
+// The source of the best, if the subject has another source; dropped first if space is short.
+void add_best(PromptWriter& to) {
+  const Scene& s = to.scene();
+  const IndividualId subject = to.subject();
+  if (s.incumbent == 0 || s.incumbent == subject ||
+      s.archive.source_id(s.incumbent) == s.archive.source_id(subject))
+    return;
+  constexpr int kLeastUseful = 20;
+  to.add("best", to.kernel_text(s.incumbent), kLeastUseful,
+         fmt::format("source of the best, #{}", s.incumbent));
+}
+
+// The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
+// near.
+std::string reach(const PromptWriter& from) {
+  const Scene& s = from.scene();
+  const std::optional<Evaluation>& evaluation = from.evaluation();
+  const std::vector<double>& floors_us = from.floors_us();
+  constexpr double kFar = 0.25, kNear = 0.6, kFarBehind = 0.5, kBeside = 0.9;
+  double logs = 0.0;
+  int rows = 0;
+  if (evaluation && evaluation->measured() && floors_us.size() == s.workloads.size())
+    for (std::size_t i = 0; i < s.workloads.size(); ++i)
+      for (const WorkloadResult& row : evaluation->workloads)
+        if (row.workload == s.workloads[i].name && row.median_us > 0.0)
+          logs += std::log(floors_us[i] / row.median_us), ++rows;
+  const double share = rows > 0 ? std::exp(logs / rows) : 0.0;  // share of the roofline; 0: unknown
+  const double best = s.incumbent == 0 ? 0.0 : s.archive.fitness(s.incumbent);
+  const double beside = best > 0.0 ? s.archive.fitness(from.subject()) / best : 1.0;
+  std::string where;
+  if (share > 0.0) where = fmt::format("It reaches {:.0f} % of the device's measured peak", 100 * share);
+  if (beside < kBeside)
+    where += fmt::format("{} {:.0f} % of the best", where.empty() ? "It reaches" : " and", 100 * beside);
+  where += where.empty() ? "" : ". ";
+  if ((share > 0.0 && share < kFar) || beside < kFarBehind)
+    return where +
+           "That is far from the peak: one change means one idea, no matter how much code it affects. Be "
+           "bold, and rewrite the core if the idea needs it.";
+  if (share >= kNear && beside >= kBeside)
+    return where + "That is near the peak: change only what serves this direction.";
+  return where + "One change means one idea, fully implemented; leave everything else unchanged.";
+}
+
+}  // namespace
+
+std::vector<Direction> directions(Target target) {
+  std::vector<Direction> all{
+      {"bottleneck", "attack what the measurements show to limit it most, and nothing else"},
       {"traffic",
        "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that "
-       "are read back",
-       ""},
+       "are read back"},
       {"overlap",
-       "hide latency: overlap loads with arithmetic (prefetch, double buffering, software pipelining)", ""},
+       "hide latency: overlap loads with arithmetic (prefetch, double buffering, software pipelining)"},
       {"parallelism",
-       "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks", ""},
+       "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks"},
       {"arithmetic",
-       "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions",
-       ""},
-      {"registers", "change how values live in registers: unrolling, accumulators, spills, live ranges", ""},
-      {"vector", "use wider vectors: layout, alignment, unit stride, several independent sums", "cpu"},
-      {"blocking", "block for the caches: loop order, tile sizes, packing of what is read often", "cpu"},
-      {"tensor", "feed the tensor cores better: larger tiles, fewer waits, operands from registers", "cuda"},
-      {"memory_system", "use the memory system better: TMA or cp.async, swizzles without bank conflicts",
-       "cuda"},
-      {"roles", "split roles among warps: producers and consumers, persistence, scheduling of tiles", "cuda"},
+       "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions"},
+      {"registers", "change how values live in registers: unrolling, accumulators, spills, live ranges"}};
+  all.insert(all.end(), target->directions.begin(), target->directions.end());
+  all.push_back(
       {"knobs",
        "make fixed choices tunable: new tunables with values worth trying, and constraints that keep them "
-       "legal",
-       ""},
-      {"rewrite", "write the core loop anew along another algorithm that suits the device better", ""},
-  };
+       "legal"});
+  all.push_back({"rewrite", "write the core loop anew along another algorithm that suits the device better"});
   return all;
 }
 
 std::optional<Brief> Mutate::plan(const Surroundings& s, RandomStream& stream) {
   if (s.parents.empty()) return std::nullopt;
+  if (auto brief = given_.next(s)) return brief;
   const IndividualId parent = best_setting(s.archive, s.parents.front());
   const std::string& source = s.archive.source_id(parent);
-  const std::string_view target = s.facts.contains("num_sms") ? "cuda" : "cpu";
+  const std::vector<Direction> all = directions(s.target);
   std::vector<const Direction*> fit;
   int fewest = 1 << 20;
   const auto tries = [&](const Direction& d) {
     const auto found = tried_.find({source, std::string(d.words)});
     return found == tried_.end() ? 0 : found->second;
   };
-  for (const Direction& d : directions())
-    if (d.target.empty() || d.target == target) {
-      fit.push_back(&d);
-      fewest = std::min(fewest, tries(d));
-    }
+  for (const Direction& d : all) {
+    fit.push_back(&d);
+    fewest = std::min(fewest, tries(d));
+  }
   std::erase_if(fit, [&](const Direction* d) { return tries(*d) > fewest; });
-  // Half of the first questions about a source follow the measurements.
-  const bool first = fit.front() == &directions().front() && uniform(stream) < 0.5;
+  // Half of the first questions about a source use the direction that follows the measurements.
+  const bool first = fit.front() == &all.front() && uniform(stream) < 0.5;
   const Direction& chosen = first ? *fit.front() : *fit[below(stream, fit.size())];
   Brief brief;
   brief.parents = {parent};
@@ -63,8 +105,31 @@ std::optional<Brief> Mutate::plan(const Surroundings& s, RandomStream& stream) {
   return brief;
 }
 
+void Mutate::directed(IndividualId subject, const Directions& given) {
+  given_.replace(subject, given);
+}
+
 void Mutate::asked(const Brief& brief, const Archive& archive) {
+  given_.asked(brief.direction);
   ++tried_[{archive.source_id(brief.parents.front()), brief.direction}];
+}
+
+void Mutate::write(const Brief& brief, PromptWriter& to) const {
+  to.add_kernel();
+  to.add_measurements();
+  to.add_report();
+  to.add_standing();
+  add_best(to);
+  to.add_lineage();
+  to.add_failures();
+  to.add_notes();
+  to.add("direction", brief.direction, 0);
+  to.add("reach", reach(to), 0);
+  to.add_answer();
+}
+
+Move Mutate::next(const Conversation& conversation) const {
+  return edit_move(conversation);
 }
 
 }  // namespace cultivar

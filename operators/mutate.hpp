@@ -1,33 +1,33 @@
-// One parent, one stated direction: a language model changes the source.
+// One parent and one given direction: a language model changes the source.
 #pragma once
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "operators/operator.hpp"
+#include "operators/open_directions.hpp"
 
 namespace cultivar {
 
-struct Direction {
-  std::string_view name, words;
-  std::string_view target;  // where it makes sense; empty: everywhere
-};
-const std::vector<Direction>& directions();
+// The directions that apply to every target, and the target's own.
+std::vector<Direction> directions(Target);
 
 class Mutate : public AskingOperator {
  public:
   std::string name() const override { return "mutate"; }
   int parents_wanted() const override { return 1; }
-  // One of the directions that were tried least on this source. Most often it is the first, which leaves the
-  // choice to what was measured.
+  // Follows a model's directions first. Otherwise chooses one of the directions that were tried least on this
+  // source, most often the first one, which follows the measurements.
   std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
+  void directed(IndividualId, const Directions&) override;
+  void write(const Brief&, PromptWriter&) const override;
+  Move next(const Conversation&) const override;
 
  private:
-  std::map<std::pair<std::string, std::string>, int> tried_;  // (source id, direction) -> how often
+  std::map<std::pair<std::string, std::string>, int> tried_;  // (source id, direction) -> number of times
+  OpenDirections given_;
 };
 
 }  // namespace cultivar

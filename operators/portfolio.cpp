@@ -2,13 +2,15 @@
 
 #include <stdexcept>
 
+#include "operators/asking_operator.hpp"
+
 namespace cultivar {
 
 Portfolio::Portfolio(std::vector<Share> shares) : shares_(std::move(shares)) {
   if (shares_.empty()) throw std::invalid_argument("a portfolio needs at least one operator");
   for (const Share& share : shares_) {
     if (!(share.weight > 0)) throw std::invalid_argument("an operator's weight must be positive");
-    if (!share.op->asks()) {
+    if (share.op->asking() == nullptr) {
       arms_.push_back({share.op.get(), "", share.weight});
       continue;
     }
@@ -53,7 +55,13 @@ void Portfolio::observe(IndividualId id, const Archive& archive) {
 
 void Portfolio::asked(const Brief& brief, const Archive& archive) {
   for (const Share& share : shares_)
-    if (share.op->name() == brief.op) share.op->asked(brief, archive);
+    if (AskingOperator* const op = share.op->asking(); op != nullptr && op->name() == brief.op)
+      op->asked(brief, archive);
+}
+
+void Portfolio::directed(IndividualId subject, const Directions& given) {
+  for (const Share& share : shares_)
+    if (AskingOperator* const op = share.op->asking()) op->directed(subject, given);
 }
 
 }  // namespace cultivar

@@ -1,63 +1,74 @@
 #include "operators/registry.hpp"
 
+#include <algorithm>
 #include <array>
 
+#include "evaluators/system/error.hpp"
 #include "operators/agent.hpp"
+#include "operators/agent/agent_dialogue.hpp"
 #include "operators/critique_repair.hpp"
 #include "operators/crossover.hpp"
 #include "operators/crossover_knobs.hpp"
 #include "operators/mutate.hpp"
+#include "operators/plan.hpp"
 #include "operators/tune.hpp"
 
 namespace cultivar {
 
 namespace {
 
-struct Known {
-  const char* name;
-  bool asks;
-  std::unique_ptr<Operator> (*make)(const OperatorOptions&);
-};
-
 template <class Made>
 std::unique_ptr<Operator> plain(const OperatorOptions&) {
   return std::make_unique<Made>();
 }
 
-// A new operator is one line here.
-constexpr std::array<Known, 6> kOperators{{
-    {"tune", false,
-     [](const OperatorOptions& o) -> std::unique_ptr<Operator> {
-       return std::make_unique<TuneOperator>(o.run_seed);
-     }},
-    {"crossover_knobs", false, plain<CrossoverKnobs>},
-    {"mutate", true, plain<Mutate>},
-    {"crossover", true, plain<Crossover>},
-    {"critique_repair", true,
-     [](const OperatorOptions& o) -> std::unique_ptr<Operator> {
-       return std::make_unique<CritiqueRepair>(o.repair_rounds);
-     }},
-    {"agent", true, plain<Agent>},
-}};
+std::unique_ptr<Operator> tune(const OperatorOptions& options) {
+  return std::make_unique<TuneOperator>(options.run_seed);
+}
+
+std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {
+  return std::make_unique<CritiqueRepair>(options.repair_rounds);
+}
+
+// Add a new operator here. Colors that color-blind readers can distinguish (Okabe and Ito), mid-toned for
+// light and dark pages.
+// clang-format off
+constexpr std::array kOperators{
+    // name, writes, prompt, tools, colour, constructor
+    OperatorRow{"tune",            false, "",          nullptr,          "#56b4e9", tune},
+    OperatorRow{"crossover_knobs", false, "",          nullptr,          "#009e73", plain<CrossoverKnobs>},
+    OperatorRow{"mutate",          true,  "mutate",    nullptr,          "#e69f00", plain<Mutate>},
+    OperatorRow{"crossover",       true,  "crossover", nullptr,          "#cc79a7", plain<Crossover>},
+    OperatorRow{"critique_repair", true,  "critique",  nullptr,          "#8c7ae6", critique_repair},
+    OperatorRow{"agent",           true,  "agent",     agent_tool_specs, "#0072b2", plain<Agent>},
+    OperatorRow{"plan",            false, "plan",      nullptr,          "#f0e442", plain<PlanOperator>},
+};
+// clang-format on
 
 }  // namespace
 
+std::span<const OperatorRow> operator_rows() {
+  return kOperators;
+}
+
 std::vector<std::string> operator_names() {
   std::vector<std::string> names;
-  for (const Known& known : kOperators) names.emplace_back(known.name);
+  for (const OperatorRow& row : kOperators) names.emplace_back(row.name);
   return names;
 }
 
-bool asks_a_model(const std::string& name) {
-  for (const Known& known : kOperators)
-    if (name == known.name) return known.asks;
-  return false;
+const OperatorRow* find_operator(std::string_view name) {
+  const auto* const found = std::ranges::find(kOperators, name, &OperatorRow::name);
+  return found == kOperators.end() ? nullptr : found;
 }
 
-std::unique_ptr<Operator> make_operator(const std::string& name, const OperatorOptions& options) {
-  for (const Known& known : kOperators)
-    if (name == known.name) return known.make(options);
-  throw InputError("no operator is called '" + name + "'");
+const OperatorRow& operator_named(std::string_view name) {
+  if (const OperatorRow* const row = find_operator(name)) return *row;
+  throw InputError("there is no operator '" + std::string(name) + "'");
+}
+
+std::unique_ptr<Operator> make_operator(std::string_view name, const OperatorOptions& options) {
+  return operator_named(name).make(options);
 }
 
 }  // namespace cultivar

@@ -1,23 +1,41 @@
-// Every operator by name, as a configuration names it.
+// Every operator by its name in a configuration.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operators/operator.hpp"
 
 namespace cultivar {
 
+struct ToolSpec;
+
 struct OperatorOptions {
   std::uint64_t run_seed = 1;
-  int repair_rounds = 3;  // of critique_repair, on one line of failures
+  int repair_rounds = 3;  // for critique_repair: repairs in a row
 };
 
+// The facts about an operator that other parts read.
+struct OperatorRow {
+  std::string_view name;
+  bool writes = false;               // makes new sources; other operators keep the source of a parent
+  std::string_view prompt;           // template of its first question; empty if it asks no language model
+  std::vector<ToolSpec> (*tools)();  // that its model can call; nullptr if none
+  std::string_view colour;           // in charts
+  std::unique_ptr<Operator> (*make)(const OperatorOptions&);
+
+  bool asks() const { return !prompt.empty(); }
+  bool uses_tools() const { return tools != nullptr; }
+};
+
+std::span<const OperatorRow> operator_rows();
 std::vector<std::string> operator_names();
-bool asks_a_model(const std::string& name);
-std::unique_ptr<Operator> make_operator(const std::string& name,
-                                        const OperatorOptions&);  // throws InputError
+const OperatorRow* find_operator(std::string_view name);                                 // nullptr if unknown
+const OperatorRow& operator_named(std::string_view name);                                // throws InputError
+std::unique_ptr<Operator> make_operator(std::string_view name, const OperatorOptions&);  // throws InputError
 
 }  // namespace cultivar

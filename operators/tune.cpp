@@ -29,8 +29,8 @@ Configuration configuration_at(const std::vector<Tunable>& tunables, std::span<c
   return configuration;
 }
 
-// nullopt: a value that is not on the grid (a hand-written variant may carry one that its manifest allows no
-// more).
+// nullopt: a value is not on the grid (a hand-written variant may have a value that its manifest no longer
+// allows).
 std::optional<Point> point_of(const std::vector<Tunable>& tunables, const Configuration& configuration) {
   Point point;
   for (const Tunable& tunable : tunables) {
@@ -47,8 +47,8 @@ std::optional<Point> point_of(const std::vector<Tunable>& tunables, const Config
 
 struct TuneOperator::Study {
   std::string source;
-  std::shared_ptr<Feasibility> feasible;  // shared with the tuner's predicate
-  std::unique_ptr<Tuner> tuner;           // none: the source has no tunables, or does not parse any more
+  std::shared_ptr<Feasibility> feasible;  // also used by the tuner's predicate
+  std::unique_ptr<Tuner> tuner;           // null if the source has no tunables or no longer parses
   bool taught = false;
 };
 
@@ -78,13 +78,14 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
   }
   if (!study->tuner) return *study;
   std::vector<IndividualId> undecided;
-  // The surrogate remembers all of the news and is improved by the last of them; more of them for one that
-  // never was, because its source is new or the search was resumed. Each takes milliseconds.
+  // The surrogate stores all new observations, but is refitted only with the last ones (more of them if it
+  // was never fitted, because the source is new or the search was resumed). Each fit takes milliseconds.
   const std::size_t lessons = study->taught ? 4 : 16;
   const auto& unread = unread_[source_id];
   for (std::size_t i = 0; i < unread.size(); ++i) {
     const IndividualId id = unread[i];
-    // A duplicate is its twin: the same kernel has the same speed, and the twin may still be in flight.
+    // A duplicate counts as the original: the same kernel has the same speed, and the original may still be
+    // in flight.
     const IndividualId twin = s.archive.duplicate_of(id) ? s.archive.duplicate_of(id) : id;
     if (s.archive.state(twin) == Member::State::in_flight) {
       undecided.push_back(id);
@@ -112,7 +113,7 @@ std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Su
   };
   for (const IndividualId id : s.archive.in_flight())
     if (s.archive.source_id(id) == source_id) add_pending(id);
-  for (const IndividualId id : unread_[source_id]) add_pending(id);  // duplicates whose twin is in flight
+  for (const IndividualId id : unread_[source_id]) add_pending(id);  // duplicates whose original is in flight
 
   const auto point = study.tuner->propose(pending);
   if (!point) return std::nullopt;

@@ -1,4 +1,4 @@
-// Tunes the knobs of one source: a surrogate learns from every individual that shares it.
+// Tunes the knobs of one source with a surrogate that is trained on every individual with that source.
 #pragma once
 
 #include <map>
@@ -17,19 +17,21 @@ class TuneOperator : public Operator {
 
   std::string name() const override { return "tune"; }
   int parents_wanted() const override { return 1; }
-  // From the parent's source; when its space is exhausted, from the source of the fittest that still has one.
+  // Proposes for the parent's source; if its space is exhausted, for the fittest source with a remaining
+  // space.
   std::optional<Proposal> propose(const Surroundings&, RandomStream&) override;
   void observe(IndividualId, const Archive&) override;
 
  private:
-  struct Study;  // one source: its space and its tuner
+  struct Study;  // for one source: its space and its tuner
   Study& study_of(const std::string& source_id, const Surroundings&);
   std::optional<Proposal> propose_from(IndividualId parent, const Surroundings&);
 
   std::uint64_t run_seed_;
   std::map<std::string, std::unique_ptr<Study>> studies_;
-  std::map<std::string, std::vector<IndividualId>> unread_;  // by source: judged, not told to its tuner yet
-  std::map<std::string, IndividualId> fittest_;              // by source
+  std::map<std::string, std::vector<IndividualId>>
+      unread_;                                   // by source: evaluated, but not yet passed to its tuner
+  std::map<std::string, IndividualId> fittest_;  // by source
 };
 
 }  // namespace cultivar

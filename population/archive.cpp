@@ -13,7 +13,7 @@ std::uint32_t Archive::interned(const std::string& text, std::vector<std::string
 }
 
 const Archive::Row& Archive::row(IndividualId id) const {
-  if (id < 1 || id > size()) throw std::out_of_range("no individual " + std::to_string(id));
+  if (id < 1 || id > size()) throw std::out_of_range("there is no individual " + std::to_string(id));
   return rows_[static_cast<std::size_t>(id - 1)];
 }
 
@@ -29,6 +29,7 @@ void Archive::add(const Individual& individual) {
     throw std::logic_error("an individual has at most 255 parents and 255 tunables");
   Row row;
   row.source = interned(individual.source_id, sources_, source_index_);
+  row.origin = individual.descent.origin;
   row.op = static_cast<std::uint16_t>(interned(individual.descent.op, ops_, op_index_));
   row.island = static_cast<std::uint16_t>(individual.descent.island);
   row.pool_at = static_cast<std::uint32_t>(pool_.size());
@@ -74,6 +75,7 @@ Member Archive::member(IndividualId id) const {
   member.fitness = r.fitness;
   member.duplicate_of = r.duplicate_of;
   member.island = r.island;
+  member.origin = r.origin;
   member.op = ops_[r.op];
   member.source_id = sources_[r.source];
   member.parents = parents(id);

@@ -1,5 +1,5 @@
-// Every individual of the run, kept small (about 100 bytes each): what breeding asks again and again.
-// Sources, notes, evaluations and samples stay in the record.
+// Every individual of a run in compact form (about 100 bytes each), for the frequent queries of breeding.
+// Sources, notes, evaluations and samples are only in the record.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cultivar {
 
-// An individual as the archive keeps it.
+// An individual as stored in the archive.
 struct Member {
   enum class State : std::uint8_t { in_flight, measured, rejected };
 
@@ -21,18 +21,20 @@ struct Member {
   double fitness = 0.0;
   IndividualId duplicate_of = 0;
   int island = 0;
-  std::string op, source_id;
+  Origin origin = Origin::operator_;
+  std::string op;  // as in Descent
+  std::string source_id;
   std::vector<IndividualId> parents;
   Configuration configuration;
 };
 
-// A value; not thread-safe. Ids are 1, 2, 3, ... in the order of add().
+// A value type; not thread-safe. IDs are 1, 2, 3, ... in the order of add().
 class Archive {
  public:
-  // Throws std::logic_error unless its id is the next one.
+  // Throws std::logic_error unless the ID is the next one.
   void add(const Individual&);
   void judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of = 0);
-  // A measured one that turned out to be wrong counts as rejected from now on.
+  // Marks a measured individual as rejected, because it turned out to be wrong.
   void expel(IndividualId);
 
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -40,6 +42,8 @@ class Archive {
 
   Member member(IndividualId) const;  // throws std::out_of_range
   Member::State state(IndividualId id) const { return row(id).state; }
+  Origin origin(IndividualId id) const { return row(id).origin; }
+  const std::string& op(IndividualId id) const { return ops_[row(id).op]; }
   double fitness(IndividualId id) const { return row(id).fitness; }
   IndividualId duplicate_of(IndividualId id) const { return row(id).duplicate_of; }
   const std::string& source_id(IndividualId id) const { return sources_[row(id).source]; }
@@ -52,6 +56,7 @@ class Archive {
     std::uint16_t op = 0, island = 0;
     std::uint8_t parents = 0, settings = 0;
     Member::State state = Member::State::in_flight;
+    Origin origin = Origin::operator_;
   };
   const Row& row(IndividualId) const;
   Row& row_of(IndividualId);
@@ -59,7 +64,7 @@ class Archive {
                          std::unordered_map<std::string, std::uint32_t>&);
 
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> pool_;  // a row's parents, then its settings
+  std::vector<std::uint32_t> pool_;  // the parents of a row, then its settings
   std::vector<IndividualId> in_flight_;
   std::vector<std::string> sources_, ops_;
   std::unordered_map<std::string, std::uint32_t> source_index_, op_index_;

@@ -1,39 +1,51 @@
-// A variant with its evaluation and its descent. Ids are small integers, given by the record in order of
+// A variant with its evaluation and its descent. IDs are small integers that the record assigns in order of
 // proposal.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "evaluators/evaluation.hpp"
 #include "evaluators/variant/variant.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
 
 using IndividualId = std::int64_t;  // 1, 2, 3, ...; 0 = none
 
+// Where an individual comes from.
+enum class Origin : std::uint8_t { seed, submission, operator_ };
+
 struct Descent {
   std::vector<IndividualId> parents;  // empty for seeds
-  std::string op;                     // "seed", "submit", "tune", "crossover_knobs", ...
-  std::string model;                  // empty without a language model
+  Origin origin = Origin::operator_;
+  std::string op;     // the operator's name; empty for others
+  std::string model;  // empty without a language model
   double usd = 0.0;
   std::int64_t tokens = 0;
   int island = 0;
-  std::string note;  // what the operator meant to do, in words
+  std::string note;  // the operator's intent, as text
 };
 
-// What the record keeps of an individual beside its source and its evaluations.
+// "seed", "submit", or the operator's name, as in the record, in tables and in prompts.
+std::string name_of(Origin, const std::string& op);
+inline std::string origin_name(const Descent& descent) {
+  return name_of(descent.origin, descent.op);
+}
+void set_origin(Descent&, std::string_view name);  // from such a name
+
+// The facts that the record keeps about an individual in addition to its source and its evaluations.
 struct Individual {
   IndividualId id = 0;
   std::string variant_id, source_id;
   std::string
-      machine_code;  // hash of its binaries and launch plans: equal for equal kernels; empty before compile
+      machine_code;  // hash of the binaries and launch plans; equal for equal kernels; empty before compile
   Configuration configuration;
   Descent descent;
   bool measured = false;
   IndividualId duplicate_of =
-      0;  // the individual with the same machine code, which was measured in its place
+      0;  // the individual with the same machine code that was measured instead; 0: none
   double fitness = 0.0;
   std::vector<double> workload_values;  // in the order of the search's workloads
 };

@@ -7,7 +7,7 @@ namespace cultivar {
 
 namespace {
 
-// Fittest first; of equals the older one, so that the order never depends on chance.
+// Sorts the fittest first; of equals the older one, so that the order never depends on chance.
 bool fitter(const Elite& a, const Elite& b) {
   return a.fitness != b.fitness ? a.fitness > b.fitness : a.id < b.id;
 }
@@ -24,8 +24,8 @@ bool Islands::admit(Island& island, Elite elite) {
   auto& elites = island.elites;
   if (std::ranges::any_of(elites, [&](const Elite& e) { return e.id == elite.id; })) return false;
   if (elite.immigrant) {
-    // A bounded number of strangers: the best of them stay, and natives keep the rest of the places. Without
-    // the bound the best of one island would in time fill them all, and the islands would be one.
+    // The number of immigrants is limited: the best of them stay, and natives keep the other places. Without
+    // the limit the best of one island would eventually fill all islands, and the islands would be one.
     const auto strangers = std::ranges::count_if(elites, &Elite::immigrant);
     if (strangers >= options_.immigrants) {
       const auto weakest =
@@ -69,7 +69,7 @@ std::vector<Migration> Islands::judged() {
     const auto best = std::ranges::find_if(elites, [](const Elite& e) { return !e.immigrant; });
     if (best != elites.end()) moves.push_back({best->id, from, (from + 1) % count()});
   }
-  // All leave before any arrives: nobody travels two islands at once.
+  // All migrants are chosen before any is added, so that none travels two islands at once.
   std::vector<Migration> landed;
   std::vector<double> fitness;
   for (const Migration& move : moves) {

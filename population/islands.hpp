@@ -1,4 +1,4 @@
-// Where individuals breed: islands, each with its elites, that exchange a few of them now and then.
+// Islands: separate breeding populations with their own elites, which exchange a few of them at intervals.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace cultivar {
 
 struct IslandOptions {
   int islands = 3;
-  int elites = 8;          // of one island
-  int migrate_every = 24;  // judged individuals between two migrations; 0: never
-  int immigrants = 2;      // at most so many elites of one island were born elsewhere
-  int tournament = 2;      // elites drawn for one parent, the fittest of which is taken
-  double explore = 0.2;    // chance that a parent comes from all of the island's measured individuals
+  int elites = 8;          // per island
+  int migrate_every = 24;  // judged individuals between two migrations; 0: no migration
+  int immigrants = 2;      // maximum number of elites of one island that were born elsewhere
+  int tournament = 2;      // number of elites drawn for one parent; the fittest is chosen
+  double explore = 0.2;    // probability that a parent is drawn from all of the island's measured individuals
 
   friend bool operator==(const IslandOptions&, const IslandOptions&) = default;
 };
@@ -34,23 +34,25 @@ struct Migration {
   friend bool operator==(const Migration&, const Migration&) = default;
 };
 
-// A value: equal histories give equal islands. Not thread-safe.
+// A value type: equal histories give equal islands. Not thread-safe.
 class Islands {
  public:
   explicit Islands(const IslandOptions&);
 
-  // A measured individual joins the island where it was born; a founder (seed, submission) joins all of them.
+  // Adds a measured individual to the island where it was born, and a founder (seed, submission) to all
+  // islands.
   void settle(IndividualId, double fitness, int island);
   void settle_everywhere(IndividualId, double fitness);
-  // It turned out to be wrong after all (a failed confirmation): it breeds no more.
+  // Removes an individual that turned out to be wrong (a failed confirmation): it is no longer a parent.
   void expel(IndividualId);
-  // Counts one judged individual; when it is time, the best native of each island is copied to the next in a
-  // ring.
+  // Counts one judged individual. When a migration is due, copies the best native of each island to the next
+  // island in a ring.
   std::vector<Migration> judged();
 
   int count() const { return static_cast<int>(islands_.size()); }
-  const std::vector<Elite>& elites(int island) const;          // fittest first
-  const std::vector<IndividualId>& members(int island) const;  // every measured one, in order of judgement
+  const std::vector<Elite>& elites(int island) const;  // fittest first
+  const std::vector<IndividualId>& members(
+      int island) const;  // all measured individuals, in order of evaluation
 
  private:
   struct Island {

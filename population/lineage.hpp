@@ -1,4 +1,4 @@
-// Where individuals come from.
+// The descent of individuals.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,7 @@ namespace cultivar {
 
 using ParentsOf = std::function<std::vector<IndividualId>(IndividualId)>;
 
-// From the seed to `id`, by first parents (the one whose source it carries on).
+// The chain from the seed to `id` by first parents (the parent whose source it continues).
 std::vector<IndividualId> chain_to_seed(IndividualId id, const ParentsOf&);
-// Every ancestor once, oldest first, without `id` itself.
-std::vector<IndividualId> ancestors(IndividualId id, const ParentsOf&);
-// Every descendant of `id` among 1..count, in order of birth. Parents are always older than their children.
-std::vector<IndividualId> descendants(IndividualId id, IndividualId count, const ParentsOf&);
 
 }  // namespace cultivar

@@ -1,6 +1,6 @@
 #include "population/novelty.hpp"
 
-#include "population/random.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 

@@ -1,5 +1,5 @@
-// Who is new. Equal variants and variants with equal machine code are the same kernel: the second is not
-// measured.
+// Detects duplicates. Equal variants and variants with equal machine code are the same kernel: the second one
+// is not measured.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace cultivar {
 
-// Keys are 64 bits of a hash: at a million individuals the chance that any two unlike ones are taken for
-// equal is 3e-8, and the price is one variant left unmeasured. A value; not thread-safe.
+// Keys are 64 bits of a hash. With a million individuals the probability that any two different ones collide
+// is 3e-8; the cost of a collision is one variant that is not measured. A value type; not thread-safe.
 class Novelty {
  public:
   std::optional<IndividualId> with_variant(std::string_view variant_id) const;
   std::optional<IndividualId> with_machine_code(std::string_view hash) const;
-  // The first to come stays.
+  // The first individual with a key stays.
   void add_variant(std::string_view variant_id, IndividualId);
   void add_machine_code(std::string_view hash, IndividualId);
 

@@ -11,7 +11,7 @@ IndividualId choose(const Islands& islands, const IslandOptions& options, int is
   const auto& members = islands.members(island);
   const bool explore = uniform(stream) < options.explore;
   if ((explore || elites.empty()) && !members.empty()) return members[below(stream, members.size())];
-  std::size_t best = below(stream, elites.size());  // elites are sorted: the smallest index is the fittest
+  std::size_t best = below(stream, elites.size());  // elites are sorted, so the smallest index is the fittest
   for (int i = 1; i < options.tournament; ++i) best = std::min(best, below(stream, elites.size()));
   return elites[best].id;
 }
@@ -23,7 +23,8 @@ std::vector<IndividualId> choose_parents(const Islands& islands, const Archive& 
                                          RandomStream& stream) {
   std::vector<IndividualId> parents;
   if (islands.elites(island).empty() && islands.members(island).empty()) return parents;
-  // Different parents are drawn by trying again; the tries are bounded because an island may hold too few.
+  // Draws again until the parents differ. The number of attempts is limited, because an island may have too
+  // few.
   for (int tries = 0; tries < 8 * count && static_cast<int>(parents.size()) < count; ++tries) {
     const IndividualId id = choose(islands, options, island, stream);
     if (std::ranges::find(parents, id) == parents.end()) parents.push_back(id);

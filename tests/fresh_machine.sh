@@ -1,92 +1,118 @@
 #!/bin/bash
-# Both README commands on a machine that has nothing: a bare root filesystem, made by debootstrap, with this commit's
-# files in it. Prints how long each step took. Needs root and debootstrap; takes about half an hour.
-#
-#   tests/fresh_machine.sh [--suite SUITE] [--mirror URL] [--keyring FILE] [--only-setup] [--keep] FOLDER
-#
-# SUITE is bookworm or noble; the mirror is the one that this machine's own apt uses for that suite, unless given.
+# Measures each step from nothing to an exported kernel: `./cultivar run configs/quickstart.yaml` on a bare machine.
 set -eu
 
-suite=bookworm mirror='' keyring='' keep='' only_setup='' folder=''
+help() {
+  cat <<'END'
+Runs `./cultivar run configs/quickstart.yaml` with the files of this commit in a minimal root filesystem made by debootstrap,
+on two cores, and prints how long each step took: packages, configure, build, search, export. Making the root filesystem does
+not count. Needs root, debootstrap and bubblewrap. Run it on an idle machine.
+
+Usage: tests/fresh_machine.sh [OPTION...] [FOLDER]
+
+  FOLDER            where to create the root filesystem (default: a new folder in /var/tmp)
+  --suite SUITE     bookworm (default) or noble
+  --mirror URL      default: the mirror that this machine's apt uses for the suite
+  --keyring FILE    the keyring of that mirror, if debootstrap does not know it
+  --cores N         the number of cores to use (default: 2)
+  --set A.B=C       replace a value of the configuration; may be repeated
+  --all             also build and verify the exported project, and run `./cultivar test` (half an hour)
+  --keep            do not delete the root filesystem
+  --help            print this text
+
+Examples:
+  tests/fresh_machine.sh
+  tests/fresh_machine.sh --keep --set budget.wall=20s /var/tmp/bare
+  tests/fresh_machine.sh --suite noble --all
+END
+}
+
+suite=bookworm mirror='' keyring='' keep='' cores=2 all='' folder='' overrides=''
+value() { (($# >= 2)) || { echo "$1 needs a value; see --help" >&2; exit 2; }; }
 while (($#)); do
   case $1 in
-    --suite) suite=$2; shift 2 ;;
-    --mirror) mirror=$2; shift 2 ;;
-    --keyring) keyring=$2; shift 2 ;;
+    --help | -h) help; exit 0 ;;
+    --suite) value "$@"; suite=$2; shift 2 ;;
+    --mirror) value "$@"; mirror=$2; shift 2 ;;
+    --keyring) value "$@"; keyring=$2; shift 2 ;;
+    --cores) value "$@"; cores=$2; shift 2 ;;
+    --set) value "$@"; overrides+=" --set $(printf %q "$2")"; shift 2 ;;
+    --all) all=1; shift ;;
     --keep) keep=1; shift ;;
-    --only-setup) only_setup=1; shift ;;
-    -*) echo "usage: see the head of $0" >&2; exit 2 ;;
+    -*) echo "unknown option $1; see --help" >&2; exit 2 ;;
     *) folder=$1; shift ;;
   esac
 done
-[[ -n $folder ]] || { echo "name the folder to make" >&2; exit 2; }
-[[ ! -e $folder ]] || { echo "$folder is there already" >&2; exit 2; }
-[[ $(id -u) == 0 ]] || { echo "debootstrap and chroot need root" >&2; exit 3; }
-command -v debootstrap >/dev/null || { echo "apt-get install debootstrap" >&2; exit 3; }
-source=$(git -C "$(dirname "$(readlink -f -- "$0")")" rev-parse --show-toplevel)
+here=$(dirname "$(readlink -f -- "$0")")
+# shellcheck source=tests/support/bare_root.sh
+source "$here/support/bare_root.sh"
+lacking=$(bare_root_lacks "$suite" "$mirror")
+[[ -z $lacking ]] || { echo "$lacking" >&2; exit 3; }
+[[ -n $folder ]] || folder=$(mktemp -d -u /var/tmp/cultivar-bare.XXXXXX)
+[[ ! -e $folder ]] || { echo "$folder already exists; give a new folder" >&2; exit 2; }
+folder=$(realpath -m -- "$folder")
 
-if [[ -z $mirror ]]; then
-  # shellcheck disable=SC2016  # apt's own placeholders
-  mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
-    awk -v suite="$suite" '$1 == suite {print $2; exit}')
-  [[ -n $mirror ]] || { echo "this machine's apt knows no mirror of $suite: name one with --mirror" >&2; exit 3; }
-fi
-components=main
-script=/usr/share/debootstrap/scripts/$suite
-if [[ $suite == noble ]]; then
-  components=main,universe
-  [[ -e $script ]] || script=${script%/*}/gutsy  # what later names of Ubuntu are links to
-fi
-
-# shellcheck disable=SC2317  # called by the trap
-clean_up() {
-  for mount in tmp dev/shm dev sys proc; do mountpoint -q "$folder/$mount" && umount -l "$folder/$mount"; done
-  [[ -n $keep ]] || rm -rf --one-file-system "$folder"
-}
-trap clean_up EXIT
-
-declare -a report
-step() {  # name, command...
-  local name=$1 start=$SECONDS code=0
-  shift
-  printf '\n== %s\n' "$name"
-  "$@" || code=$?
-  report+=("$(printf '%5d s  exit %d  %s' $((SECONDS - start)) "$code" "$name")")
-  return "$code"
-}
-# shellcheck disable=SC2317  # called by step
-inside() { chroot "$folder" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh -c "cd /root/cultivar && $1"; }
-
-step "a bare $suite" debootstrap --variant=minbase --components="$components" ${keyring:+--keyring="$keyring"} \
-  "$suite" "$folder" "$mirror" "$script" >"$folder.log" 2>&1
-# What the host needs to reach its mirror: names, proxies.
-cp /etc/resolv.conf "$folder/etc/resolv.conf"
-cp /etc/hosts "$folder/etc/hosts"
-apt-config dump Acquire | grep -i proxy >"$folder/etc/apt/apt.conf.d/99host" || true
-mount -t proc proc "$folder/proc"
-mount --rbind /sys "$folder/sys" && mount --make-rslave "$folder/sys"
-mount -t tmpfs dev "$folder/dev"
-for node in null zero full random urandom tty; do
-  [[ -e /dev/$node ]] && cp -a "/dev/$node" "$folder/dev/$node"
-done
-ln -s /proc/self/fd "$folder/dev/fd"
-mkdir "$folder/dev/shm" && mount -t tmpfs shm "$folder/dev/shm"
-mount -t tmpfs tmp "$folder/tmp"
+[[ -n $keep ]] || trap 'rm -rf --one-file-system "$folder" "$folder.log"' EXIT
+echo "Creating a minimal $suite in $folder."
+make_bare_root "$folder" "$suite" "$mirror" "$keyring"
 mkdir "$folder/root/cultivar"
-git -C "$source" archive HEAD | tar -x -C "$folder/root/cultivar"
+git -C "${here%/*}" archive HEAD | tar -x -C "$folder/root/cultivar"
+taskset -cp "0-$((cores - 1))" $$ >/dev/null
+inside() { in_bare_root "$folder" "cd /root/cultivar && $1"; }
 
-result=0
-if [[ -n $only_setup ]]; then
-  step "./cultivar setup" inside './cultivar setup' || result=1
-else
-  step "./cultivar run configs/quickstart.yaml (set-up, build, search, export)" \
-    inside './cultivar run configs/quickstart.yaml' || result=1
-  step "the exported project, built and verified" inside \
-    'cmake -S runs/quickstart/best -B /root/best && cmake --build /root/best && /root/best/verify' || result=1
-  step "./cultivar test" inside './cultivar test' || result=1
+# The lines that the launcher and the program print mark the beginning of each step.
+declare -A at=()
+code=1
+note() { local now=${EPOCHREALTIME/./}; [[ -n ${at[$1]-} ]] || at[$1]=$((now / 1000)); }
+run() {
+  note start
+  local line
+  while IFS= read -r line; do
+    if [[ $line == 'exit code '* ]]; then code=${line##* }; break; fi
+    printf '%s\n' "$line"
+    case $line in
+      'Configuring ('*) note configure ;;
+      'Building with '*) note build ;;
+      'Built in '*) note launch ;;
+      'Searching: '*) note search ;;
+      *': attention_forward on cpu, '*) note export ;;
+      'The best kernel is exported to '*) note end ;;
+    esac
+  done < <(inside "stdbuf -oL ./cultivar run configs/quickstart.yaml$overrides 2>&1; echo exit code \$?")
+}
+run
+echo
+if [[ $code != 0 || -z ${at[end]-} ]]; then
+  echo "The run ended with exit code $code, so no times are reported." >&2
+  exit 1
 fi
-step "a second start" inside './cultivar --version' || result=1
 
-printf '\n'
-printf '%s\n' "${report[@]}"
-exit "$result"
+# The wall-clock budget of the search, in milliseconds.
+budget=$(inside './cultivar status runs/quickstart --json' |
+  awk '/"wall": {/ {wall = 1} wall && /"limit":/ {gsub(/[^0-9.]/, ""); printf "%d", $0 * 1000; exit}')
+row() { printf '%-38s %6d.%d s\n' "$1" $(($2 / 1000)) $(($2 % 1000 / 100)); }
+between() { echo $((at[$2] - at[$1])); }
+printf 'From nothing to the exported kernel: %s, %s cores, commit %s\n' "$suite" "$cores" \
+  "$(git -C "$here" rev-parse --short HEAD)"
+row packages "$(between start configure)"
+row configure "$(between configure build)"
+row build "$(between build launch)"
+row 'program start' "$(between launch search)"
+row search "$(between search export)"
+row export "$(between export end)"
+row total "$(between start end)"
+row "total without the search budget" $((at[end] - at[start] - budget))
+
+step() {  # name, command
+  local start=$SECONDS ended=0
+  inside "$2" || ended=$?
+  row "$1" $(((SECONDS - start) * 1000))
+  ((ended == 0)) || { echo "$1: exit code $ended" >&2; code=1; }
+}
+step 'second start (--version)' './cultivar --version'
+if [[ -n $all ]]; then
+  step 'building and verifying the export' \
+    'cmake -S runs/quickstart/best -B /root/best && cmake --build /root/best && /root/best/verify'
+  step './cultivar test' './cultivar test'
+fi
+exit "$code"

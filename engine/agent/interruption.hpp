@@ -1,4 +1,4 @@
-// Ends work that waits elsewhere, once, when a call is over.
+// Ends work that blocks elsewhere when a call is canceled or times out.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace cultivar {
 
-// Calls `act` at most once, from a thread of its own, when the watch is over; not any more once this is
-// destroyed. The watch must outlive it.
+// Calls `act` at most once, from its own thread, when the watch is over; never after the destructor returned.
+// The watch must outlive this object.
 class Interruption {
  public:
   Interruption(const Watch& watch, std::function<void()> act);

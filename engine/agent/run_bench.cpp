@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "engine/agent/record_kernels.hpp"
-#include "engine/recorded_run.hpp"
+#include "engine/config/sampling.hpp"
 #include "engine/store/names.hpp"
+#include "engine/store/record_kernels.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
-#include "engine/submissions.hpp"
+#include "engine/store/submissions.hpp"
 
 namespace cultivar {
 namespace {
@@ -27,7 +28,8 @@ RunBench::Opened RunBench::open(const Where& where) {
   const Record record = open_record(where.run_folder);
   Opened opened;
   opened.facts = record.facts();
-  opened.config = recorded_config(opened.facts.config_yaml, RunFolder(where.run_folder), {}, where.surface);
+  opened.config =
+      recorded_config(opened.facts.config_yaml, RunFolder(where.run_folder), {}, where.surface.installation);
   return opened;
 }
 
@@ -48,15 +50,9 @@ BenchSettings RunBench::settings_of(const Where& where, const Opened& opened) {
   settings.compilers = e.compile_workers > 0
                            ? e.compile_workers
                            : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  settings.sampling.screening_samples = e.screening_samples;
-  settings.sampling.screening_seconds = e.screening_seconds;
-  settings.sampling.max_samples = e.max_samples;
-  settings.sampling.max_seconds = e.max_seconds;
-  settings.sampling.oracle_rows = e.oracle_rows;
-  const Task task = load_task(s.task_folder);
-  settings.workloads = task.workloads(opened.config.workloads)->workloads;
+  settings.sampling = sampling_of(e);
+  settings.workloads = opened.config.task->workloads(opened.config.workloads)->workloads;
   settings.knowledge = where.knowledge;
-  settings.variant_format = where.variant_format;
   return settings;
 }
 
@@ -70,7 +66,8 @@ RunBench::RunBench(Where where, const Opened& opened)
   const nlohmann::json& devices = run_.environment.at("devices");
   if (devices.empty()) return;
   facts_ = facts_in(run_.environment);
-  device_words_ = devices.front().at("description").get<std::string>() + " (of the recorded search)";
+  device_words_ =
+      devices.front().at("description").get<std::string>() + " (the device of the recorded search)";
 }
 
 std::string RunBench::situation() const {
@@ -81,17 +78,16 @@ std::string RunBench::caveat() const {
   const auto info = device();
   if (info && facts_ && info->facts != *facts_)
     return fmt::format(
-        "Note: the search was measured on another device than this one ({}). Compare only what was "
-        "timed here.",
+        "Note: the search's kernels were measured on another device ({}). Compare only times that "
+        "were measured here.",
         info->description);
-  const bool shared = target() == TargetKind::cpu || !where_.device ||
+  const bool shared = target()->on_host || !where_.device ||
                       std::ranges::find(devices_of_search_, *where_.device) != devices_of_search_.end();
   if (!shared || !RunLock::holder(RunFolder(where_.run_folder))) return "";
-  if (target() == TargetKind::cuda)
-    return "Note: the search uses this device too. Both take turns on it, and both go slower.";
-  return "Note: the search is measuring on this device at the same time: times are noisy, and disturb its "
-         "own. "
-         "Prefer compile, check and submit: the search then judges the kernel itself.";
+  if (!target()->on_host) return "Note: the search also uses this device. Both share it, so both are slower.";
+  return "Note: the search is measuring on this device at the same time: times are noisy, and timing here "
+         "disturbs the search's measurements. Prefer compile, check and submit; then the search measures the "
+         "kernel.";
 }
 
 Expected<std::vector<KernelRow>> RunBench::kernels(const KernelQuery& query) const {
@@ -110,11 +106,11 @@ Expected<std::string> RunBench::submit(const Variant& variant, const std::string
       submit_variant(where_.run_folder, variant.source, variant.configuration, note, parents);
   if (!waiting) return tl::make_unexpected(waiting.error());
   if (RunLock::holder(RunFolder(where_.run_folder)))
-    return "Submitted: the running search takes it up within seconds. list_lineage with order=newest shows "
-           "it then.";
+    return "Submitted: the running search picks it up within seconds; then list_lineage with order=newest "
+           "shows it.";
   return fmt::format(
-      "Submitted, and waiting: the search is not running now, and takes it up when somebody resumes "
-      "it ({}).",
+      "Submitted and waiting: the search is not running; it picks up the kernel when somebody "
+      "resumes it ({}).",
       where_.resume_command);
 }
 

@@ -1,13 +1,13 @@
-// The bench of an agent that works beside a search: it reads the run's record, running or stopped, and writes
-// nothing but submissions.
+// The bench of an agent that works outside a search: it reads the run's record, whether the search is running
+// or stopped, and writes only submissions.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include "engine/agent/worker_bench.hpp"
-#include "engine/run_folder.hpp"
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/run_folder.hpp"
 
 namespace cultivar {
 
@@ -17,11 +17,10 @@ class RunBench : public WorkerBench {
     std::filesystem::path run_folder;
     Surface surface;
     std::vector<std::filesystem::path> knowledge;
-    std::filesystem::path variant_format;
-    std::optional<int> device;   // another than the search's own first one
-    std::string resume_command;  // "cultivar resume runs/x", to be shown
+    std::optional<int> device;   // if set, used instead of the search's first device
+    std::string resume_command;  // "cultivar resume runs/x", to show to the user
   };
-  // Throws what is wrong with the run: InputError, MissingError, std::runtime_error.
+  // Throws when the run cannot be used: InputError, MissingError, std::runtime_error.
   explicit RunBench(Where);
 
   std::string situation() const override;

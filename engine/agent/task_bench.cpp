@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/workload_choice.hpp"
+#include "engine/config/workload_choice.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -16,8 +16,7 @@ TaskBench::TaskBench(BenchSettings settings) : WorkerBench(std::move(settings)) 
   std::error_code ignored;
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(task().folder / "seeds", ignored))
-    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".cu")
-      files.push_back(entry.path());
+    if (is_source(entry.path())) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     auto variant = make_variant(read_source(file), task());
@@ -40,7 +39,7 @@ const TaskBench::Seed& TaskBench::best() const {
 KernelRow TaskBench::row_of(const Seed& seed) const {
   KernelRow row;
   row.id = seed.name;
-  row.state = !seed.evaluation ? "not judged" : seed.evaluation->measured() ? "measured" : "rejected";
+  row.state = !seed.evaluation ? "not evaluated" : seed.evaluation->measured() ? "measured" : "rejected";
   if (seed.evaluation) {
     row.stage = name_of(seed.evaluation->stage);
     row.reason = seed.evaluation->reason;
@@ -84,12 +83,13 @@ Expected<Kernel> TaskBench::kernel(const std::string& id) const {
     if (seed.name == id) return told(seed);
     known.push_back(seed.name);
   }
-  return failure("task", fmt::format("There is no kernel '{}'{}; drafts of this session are d1, d2, ...", id,
-                                     did_you_mean(id, known)));
+  return failure(
+      "task", fmt::format("There is no kernel '{}'{}; the drafts of this session are named d1, d2, ...", id,
+                          did_you_mean(id, known)));
 }
 
 Expected<std::string> TaskBench::submit(const Variant&, const std::string&, const std::string&) {
-  return failure("submit", "There is no search to submit to");
+  return failure("submit", "There is no search to submit to: this session serves a task");
 }
 
 Expected<Evaluation> TaskBench::evaluate(const EvaluateRequest& request, const Watch& watch) {

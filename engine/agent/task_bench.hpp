@@ -9,13 +9,13 @@ namespace cultivar {
 
 class TaskBench : public WorkerBench {
  public:
-  // Throws InputError when the task has no seed for the target that can be read.
+  // Throws InputError when the task has no readable seed for the target.
   explicit TaskBench(BenchSettings);
 
   std::string situation() const override;
   std::string caveat() const override { return ""; }
   Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
-  // `best` is the fastest seed that was measured in this session, or else the first seed.
+  // `best` is the fastest seed measured in this session; before any measurement, the first seed.
   Expected<Kernel> kernel(const std::string& id) const override;
   bool takes_submissions() const override { return false; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
@@ -30,9 +30,9 @@ class TaskBench : public WorkerBench {
   struct Seed {
     std::string name;
     Variant variant;
-    std::optional<Evaluation> evaluation;  // of this session, on every workload that it claims
+    std::optional<Evaluation> evaluation;  // of this session, on all workloads that it claims
   };
-  const Seed& best() const;  // under the mutex
+  const Seed& best() const;  // call with the mutex locked
   KernelRow row_of(const Seed&) const;
 
   mutable std::mutex mutex_;

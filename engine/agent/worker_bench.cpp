@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
+#include "embedded/variant_format.hpp"
 #include "engine/agent/interruption.hpp"
-#include "evaluators/targets/binary_cache.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "operators/prompts/describe.hpp"
 
 namespace cultivar {
@@ -14,16 +13,15 @@ namespace cultivar {
 WorkerBench::WorkerBench(BenchSettings settings)
     : settings_(std::move(settings)),
       task_(load_task(settings_.services.task_folder)),
-      notes_(load_notes(settings_.knowledge)) {
+      notes_(known_notes(settings_.knowledge)) {
   settings_.services.compile_workers = 1;
-  settings_.sampling.max_samples = std::min(settings_.sampling.max_samples, kBenchmarkSamples);
-  settings_.sampling.max_seconds = std::min(settings_.sampling.max_seconds, kBenchmarkSeconds);
+  settings_.sampling = benchmark_sampling(settings_.sampling);
 }
 WorkerBench::~WorkerBench() = default;
 
 std::string WorkerBench::unit() const {
   if (task_.cost.by_bytes) return "GB/s";
-  return target() == TargetKind::cpu ? "GFLOPS" : "TFLOPS";
+  return target()->unit;
 }
 
 std::optional<DeviceInfo> WorkerBench::device() const {
@@ -37,16 +35,15 @@ std::optional<Facts> WorkerBench::facts() const {
 }
 
 std::string WorkerBench::architecture() const {
-  if (target() == TargetKind::cpu) return "";
   const auto numbers = facts();
-  if (!numbers || !numbers->contains("compute_capability")) return settings_.services.architecture;
-  return architecture_of(static_cast<int>(numbers->at("compute_capability")));
+  const std::string known = numbers ? architecture_of(target(), *numbers) : std::string();
+  return known.empty() ? settings_.services.architecture : known;
 }
 
 std::vector<Page> WorkerBench::pages() const {
-  return {{"task", "what must be computed, how outputs are judged, the workloads that are timed"},
-          {"variant_format", "how a kernel and its manifest are written"},
-          {"device", "the numbers of the device, as expressions of a manifest see them"}};
+  return {{"task", "what must be computed, how outputs are checked, which workloads are timed"},
+          {"variant_format", "the format of a kernel and its manifest"},
+          {"device", "the facts of the device, as available to expressions in a manifest"}};
 }
 
 template <class Result, class Ask>
@@ -58,7 +55,7 @@ Result WorkerBench::on_device(const Watch& watch, const Ask& ask) {
     learn(*device_);
     return ask(*device_);
   }();
-  if (watch.over()) device_.reset();  // its worker was killed, or may be at any instant
+  if (watch.over()) device_.reset();  // its worker was killed, or is about to be
   return result;
 }
 
@@ -78,11 +75,11 @@ void WorkerBench::ask_device(const Watch& watch) {
   on_device<int>(watch, [](DeviceService&) { return 0; });
 }
 
-// What is known without the device is good enough; where nothing is, the device is asked, unless it is busy
-// for long.
+// Known facts are used without the device; if there are none, the device is queried, unless it stays busy
+// too long.
 Expected<std::string> WorkerBench::page(const std::string& name) {
   if (name == "task") return describe_task(task_, settings_.workloads, target());
-  if (name == "variant_format") return read_file(settings_.variant_format);
+  if (name == "variant_format") return std::string(variant_format::README_md);
   if (!known_facts()) {
     Watch watch;
     watch.deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -90,17 +87,16 @@ Expected<std::string> WorkerBench::page(const std::string& name) {
   }
   if (const auto info = device()) return describe_device(info->description, info->facts);
   if (const auto known = known_facts()) return describe_device(device_words(), *known);
-  const KnownDevice* const card = target() == TargetKind::cuda ? known_device("h100") : nullptr;
-  if (card == nullptr) return failure("device", "The device does not answer: `cultivar doctor` says why");
-  return describe_device("There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
-                         card->facts);
+  if (target()->stand_in_words.empty())
+    return failure("device", "The device does not answer; run `cultivar doctor` to see why");
+  return describe_device(target()->stand_in_words, target()->stand_in_facts(0));
 }
 
 tl::expected<Compiled, Evaluation> WorkerBench::compile(const Variant& variant,
                                                         const std::vector<Workload>& workloads,
                                                         const Watch& watch) {
-  // Code runs on the very kind of card that it was compiled for; where there is none, Hopper's is made.
-  if (target() == TargetKind::cuda && !known_facts()) ask_device(watch);
+  // Code is compiled for the architecture of the device that runs it; without a device, for the usual one.
+  if (target()->architecture_of != nullptr && !known_facts()) ask_device(watch);
   const std::string architecture = this->architecture();
   std::unique_ptr<CompileService> compiler;
   {

@@ -1,4 +1,4 @@
-// The bench of an agent over the real workers: what a run's and a task's bench have in common.
+// An agent's bench on real workers; the base of the benches for a run and for a task.
 #pragma once
 
 #include <condition_variable>
@@ -11,22 +11,16 @@
 
 namespace cultivar {
 
-// For one workload beside another kernel, at most: an agent waits for it, and the gate decides anyway.
-inline constexpr double kBenchmarkSeconds = 5.0;  // of timed work
-inline constexpr int kBenchmarkSamples = 30;
-
 struct BenchSettings {
-  ServiceOptions
-      services;       // its task_folder is the task's; one compiler each is started for calls side by side
-  int compilers = 1;  // of these, at most
+  ServiceOptions services;  // with the task's task_folder; concurrent calls each get their own compiler
+  int compilers = 1;        // limit on the number of compilers
   std::vector<Workload> workloads;
   Sampling sampling;
-  std::vector<std::filesystem::path> knowledge;  // folders of notes
-  std::filesystem::path variant_format;          // a page of text
+  std::vector<std::filesystem::path> knowledge;  // folders of notes, in addition to the built-in ones
 };
 
-// Starts nothing before the first call that needs it. A call that is over kills the workers that serve it,
-// and those alone; the next call gets fresh ones.
+// Starts no worker before the first call that needs it. A call that is canceled or times out kills only the
+// workers that serve it; the next call starts new ones.
 class WorkerBench : public Bench {
  public:
   explicit WorkerBench(BenchSettings);
@@ -34,12 +28,12 @@ class WorkerBench : public Bench {
 
   const Task& task() const override { return task_; }
   const std::vector<Workload>& workloads() const override { return settings_.workloads; }
-  TargetKind target() const override { return settings_.services.target; }
+  Target target() const override { return settings_.services.target; }
   std::string unit() const override;
   std::string architecture() const override;
   std::optional<Facts> facts() const override;
   Sampling sampling() const override { return settings_.sampling; }
-  bool timing_needs_quiet() const override { return target() == TargetKind::cpu; }
+  bool timing_needs_quiet() const override { return target()->on_host; }
   const std::vector<Note>& notes() const override { return notes_; }
   std::vector<Page> pages() const override;
   Expected<std::string> page(const std::string& name) override;
@@ -50,9 +44,9 @@ class WorkerBench : public Bench {
   Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
 
  protected:
-  virtual std::optional<Facts> known_facts() const = 0;  // without the device; nullopt: nothing certain
-  virtual std::string device_words() const = 0;          // of those facts
-  // What this machine's device says of itself; nullopt: it has not been asked yet.
+  virtual std::optional<Facts> known_facts() const = 0;  // known without the device; nullopt if unknown
+  virtual std::string device_words() const = 0;          // describes the device of known_facts()
+  // This machine's device, as queried; nullopt before the first query.
   std::optional<DeviceInfo> device() const;
 
  private:
@@ -74,7 +68,7 @@ class WorkerBench : public Bench {
   std::mutex compilers_mutex_;
   std::condition_variable_any compiler_free_;
   std::vector<std::unique_ptr<CompileService>> idle_;
-  std::string compiled_for_;  // the architecture of those
+  std::string compiled_for_;  // the architecture of the compilers
   int compiling_ = 0;
 };
 

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "engine/store/trouble.hpp"
-#include "evaluators/error.hpp"
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -16,37 +18,49 @@ namespace {
 
 constexpr Command table[] = {
     {"run", "start a search from a configuration", run_command},
-    {"resume", "go on with a stopped search", resume_command},
-    {"status", "how a search is doing", status_command},
-    {"show", "one individual: source, evaluation, descent", show_command},
-    {"lineage", "what came from what", lineage_command},
-    {"report", "a run as a page: its course as a picture, what each step gave", report_command},
+    {"resume", "resume a stopped search", resume_command},
+    {"status", "show the state of a search", status_command},
+    {"show", "show one individual: source, evaluation, lineage", show_command},
+    {"lineage", "show which kernels were derived from which", lineage_command},
+    {"report", "write a run's history as a Markdown page with a chart", report_command},
     {"submit", "put a hand-written variant into a search", submit_command},
-    {"export", "the best kernel as a ready-to-use project", export_command},
+    {"export", "export the best kernel as a ready-to-use project", export_command},
     {"evaluate", "check and time variants outside a search", evaluate_command},
-    {"compare", "let the gate decide between two variants", compare_command},
-    {"profile", "what a variant runs into, and where", profile_command},
-    {"tasks", "what can be searched for", tasks_command},
-    {"replay", "make every decision of a run again from its record", replay_command},
+    {"compare", "test whether one variant is faster than another", compare_command},
+    {"profile", "show a variant's bottlenecks and where they are", profile_command},
+    {"tasks", "list the tasks that can be searched", tasks_command},
+    {"replay", "recompute every decision of a run from its record", replay_command},
     {"mcp", "offer a run or a task to a coding agent", mcp_command},
-    {"doctor", "what this machine offers, and what is missing", doctor_command},
+    {"doctor", "check what this machine supports and what is missing", doctor_command},
 };
+
+// Commands of the launcher, which sets CULTIVAR_COMMAND. An installed program does not have them.
+constexpr std::pair<const char*, const char*> of_the_launcher[] = {
+    {"test", "build and run the whole test suite"},
+    {"setup", "only install and build"},
+    {"package", "build a Debian package of the programs"},
+};
+
+bool launched() {
+  return std::getenv("CULTIVAR_COMMAND") != nullptr;
+}
 
 void print_help(std::FILE* out) {
   fmt::print(out,
-             "Cultivar breeds compute kernels: it changes, checks, times and selects them for days.\n\n"
+             "Cultivar improves compute kernels by evolutionary search: it changes, checks, times and "
+             "selects them.\n\n"
              "Usage: cultivar COMMAND ...\n\nCommands:\n");
   for (const Command& command : table) fmt::print(out, "  {:<10} {}\n", command.name, command.about);
-  fmt::print(out, "  {:<10} {}\n  {:<10} {}\n", "test", "build and run the whole test suite", "setup",
-             "install and build only");
+  if (launched())
+    for (const auto& [name, about] : of_the_launcher) fmt::print(out, "  {:<10} {}\n", name, about);
   fmt::print(out,
-             "\n`cultivar COMMAND --help` explains a command and gives an example.\n\n"
+             "\n`cultivar COMMAND --help` describes a command and shows an example.\n\n"
              "Start here:\n  cultivar run configs/quickstart.yaml\n");
 }
 
 int after_all_is_written(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  notify("cultivar: not everything could be written to the standard output\n");
+  notify("cultivar: some output could not be written to stdout\n");
   return code == 0 ? 1 : code;
 }
 
@@ -78,7 +92,8 @@ int cultivar_main(const Arguments& arguments) {
   for (const Command& command : table) {
     if (command.name != name) continue;
     const auto complain = [&](std::string_view words) {
-      if (words.starts_with(name + ": ")) words.remove_prefix(name.size() + 2);  // what failed is the command
+      if (words.starts_with(name + ": "))
+        words.remove_prefix(name.size() + 2);  // the command's name is printed below
       notify("cultivar {}: {}\n", name, words);
     };
     try {
@@ -88,8 +103,8 @@ int cultivar_main(const Arguments& arguments) {
       return 1;
     } catch (const nlohmann::json::exception& error) {
       notify(
-          "cultivar {}: the record holds something that this program cannot read ({}): it is damaged, or of "
-          "another version of Cultivar. Its folder `checkpoints` holds older copies\n",
+          "cultivar {}: the record holds something that this program cannot read ({}): it is damaged, or was "
+          "written by another version of Cultivar. The run's folder `checkpoints` holds older copies\n",
           name, said_shortly(error));
       return 1;
     } catch (const InputError& error) {
@@ -103,10 +118,12 @@ int cultivar_main(const Arguments& arguments) {
       return 1;
     }
   }
-  std::vector<std::string> names{"test", "setup", "help"};
+  std::vector<std::string> names{"help"};
+  if (launched())
+    for (const auto& [known, about] : of_the_launcher) names.emplace_back(known);
   for (const Command& command : table) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
-  notify("cultivar: there is no command '{}'{}\n`cultivar --help` lists all.\n", name,
+  notify("cultivar: there is no command '{}'{}\n`cultivar --help` lists all commands.\n", name,
          near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   return 2;
 }

@@ -1,4 +1,4 @@
-// Every command of the program: one function, one file. `arguments` are what follows the command's name.
+// Every command of the program: one function in one file. `arguments` excludes the command's name.
 #pragma once
 
 #include <span>
@@ -34,7 +34,7 @@ int replay_command(const Arguments&);
 int doctor_command(const Arguments&);
 int mcp_command(const Arguments&);
 
-// Runs the command that the first argument names; explains every trouble and returns the exit code:
+// Runs the command that the first argument names. Prints a message for every error and returns the exit code:
 // 0 done, 1 the work failed, 2 bad usage or configuration, 3 something needed is missing, 130 interrupted.
 int cultivar_main(const Arguments&);
 

@@ -29,7 +29,9 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
   Compiled compiled = bench.contender(source, workloads);
   if (compiled.is_library()) return compiled;  // the gate checks its outputs
   if (claimed(compiled.variant, task, workloads).size() != workloads.size())
-    throw InputError(fmt::format("{} does not claim every workload that is compared", source.origin));
+    throw InputError(fmt::format(
+        "{} does not claim every workload of this comparison; choose another set with --workloads",
+        source.origin));
   EvaluateRequest request;
   request.variant = compiled;
   request.workloads = workloads;
@@ -46,30 +48,32 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
 }  // namespace
 
 int compare_command(const Arguments& arguments) {
-  std::string task_name, a, b, target = "cpu", set;
+  std::string task_name, a, b, target = name_of(usual_target()), set;
   GateOptions gate;
   bool as_json = false;
-  Options options(
-      "compare",
-      "Lets the gate decide whether A is better than B: interleaved, randomised, every output checked. A and "
-      "B are files, seeds of the task by name, or RUN:ID; @NAME=VALUE,... behind them sets tunables. Either "
-      "may "
-      "be a contender's library, by name (cudnn) or path (.so).",
-      "cultivar compare attention_forward runs/quickstart:best tiled");
+  Options options("compare",
+                  "Tests whether A is faster than B: timed in interleaved, randomized pairs, every output "
+                  "checked. A and B "
+                  "are files, names of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables. "
+                  "Either may also "
+                  "be a contender library, by name (cudnn) or path (.so).",
+                  "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
   options.argument("B", b, "the incumbent");
-  options.option("--target", target, "cpu[:CORES] (2 cores unless told), or cuda[:N]");
-  options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
-  options.option("--min-gain", gate.min_gain, "what A must be shown to gain, 0.005 = 0.5 %");
-  options.option("--max-seconds", gate.max_device_seconds, "of device time; then the answer is undecided");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  options.option("--target", target, "cpu[:CORES] (2 cores if omitted) or cuda[:N]");
+  options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
+  options.option("--min-gain", gate.min_gain,
+                 "the gain that A must show to count as better, for example 0.005 for 0.5 %");
+  options.option("--max-seconds", gate.max_device_seconds,
+                 "limit on device time; after it the verdict is undecided");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   if (!(gate.min_gain >= 0.0 && gate.min_gain < 1.0))
-    throw InputError("--min-gain is a share, as 0.005 for 0.5 %");
+    throw InputError("--min-gain must be a fraction from 0 to below 1, for example 0.005 for 0.5 %");
   if (!(gate.max_device_seconds > 0.0 && std::isfinite(gate.max_device_seconds)))
-    throw InputError("--max-seconds is a number of seconds above 0, as 10");
+    throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
   const House house = find_house();
@@ -95,7 +99,7 @@ int compare_command(const Arguments& arguments) {
 
   const Decision& d = report.decision;
   json rows = json::array();
-  Table table({"workload", "A", "B", "A is faster by", "at least", "at most"});
+  Table table({"workload", "A", "B", "A is faster by", "lower bound", "upper bound"});
   for (std::size_t i = 0; i < d.workloads.size(); ++i) {
     const WorkloadRatio& w = d.workloads[i];
     const double mine = i < report.challenger_seconds.size() ? report.challenger_seconds[i] : NAN;
@@ -126,9 +130,9 @@ int compare_command(const Arguments& arguments) {
                 {"trouble", report.trouble}});
   output.line("A = " + a + "\nB = " + b + "\n");
   if (d.blocks > 0) output.line(table.text("  "));
-  for (const std::string& trouble : report.trouble) output.line("trouble: " + trouble);
+  for (const std::string& trouble : report.trouble) output.line("error: " + trouble);
   if (!report.trouble.empty()) {
-    output.line("No verdict: one side failed while they were timed.");
+    output.line("No verdict: one of the kernels failed during timing.");
     return 1;
   }
   const std::string figures =
@@ -143,8 +147,8 @@ int compare_command(const Arguments& arguments) {
       output.line(fmt::format("A is not better than B: {}. {}. {}", range, figures, d.reason));
       break;
     case Verdict::undecided:
-      output.line(fmt::format("Undecided: {}. {}. More time: --max-seconds {:.0f}", range, figures,
-                              4 * gate.max_device_seconds));
+      output.line(fmt::format("Undecided: {}. {}. To allow more time, add --max-seconds {:.0f}", range,
+                              figures, 4 * gate.max_device_seconds));
       break;
   }
   return 0;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "evaluators/contenders/catalogue.hpp"
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -14,14 +14,13 @@ std::vector<std::string> sources_below(const Task& task, const std::vector<std::
   std::error_code ignored;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(task.folder / folder, ignored))
-      if (entry.path().extension() == ".cpp" || entry.path().extension() == ".cu")
-        names.push_back(entry.path().stem().string());
+      if (is_source(entry.path())) names.push_back(entry.path().stem().string());
   return names;
 }
 
 }  // namespace
 
-NamedContender find_contender(const House& house, const Task& task, TargetKind target,
+NamedContender find_contender(const House& house, const Task& task, Target target,
                               const std::string& argument, const std::vector<std::string>& folders) {
   const VariantArgument split = split_variant_argument(argument);
   const std::vector<std::string> sources = sources_below(task, folders);
@@ -44,8 +43,7 @@ NamedContender find_contender(const House& house, const Task& task, TargetKind t
   return {label, argument, std::nullopt, library};
 }
 
-NamedContender find_side(const House& house, const Task& task, TargetKind target,
-                         const std::string& argument) {
+NamedContender find_side(const House& house, const Task& task, Target target, const std::string& argument) {
   bool library = names_a_library_file(argument);
   for (const KnownContender& known : known_contenders(house.programs))
     library = library || known.name == argument;
@@ -55,7 +53,7 @@ NamedContender find_side(const House& house, const Task& task, TargetKind target
   return {source.label, argument, std::move(source), {}};
 }
 
-std::vector<std::string> contender_libraries(const House& house, const Task& task, TargetKind target) {
+std::vector<std::string> contender_libraries(const House& house, const Task& task, Target target) {
   std::vector<std::string> names;
   for (const KnownContender& known : known_contenders(house.programs))
     if (!known.library.empty() && misfit(known, task.name, name_of(target)).empty())

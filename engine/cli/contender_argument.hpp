@@ -1,5 +1,5 @@
-// How a contender is named on the command line: as a variant is (see variant_argument.hpp), or a library by
-// name or by path (evaluators/contenders).
+// How a contender is named on the command line: like a variant (see variant_argument.hpp), or a library by
+// name or path (evaluators/contenders).
 #pragma once
 
 #include <filesystem>
@@ -15,18 +15,18 @@ namespace cultivar {
 struct NamedContender {
   std::string label, origin;
   std::optional<NamedSource> source;
-  std::filesystem::path library;  // when there is no source
+  std::filesystem::path library;  // set when there is no source
 };
 
-// Sources first: a file, a name below one of the task's `folders`, RUN:ID. Throws InputError, which for an
-// unknown name lists what there is, and why what is known is absent.
-NamedContender find_contender(const House&, const Task&, TargetKind, const std::string& argument,
+// Looks for sources first: a file, a name under one of the task's `folders`, RUN:ID. Throws InputError; for
+// an unknown name, the message lists the available contenders and says why known ones are unavailable.
+NamedContender find_contender(const House&, const Task&, Target, const std::string& argument,
                               const std::vector<std::string>& folders);
 
-// A variant as find_source takes it, or a contender's library.
-NamedContender find_side(const House&, const Task&, TargetKind, const std::string& argument);
+// A variant as find_source accepts it, or a contender library.
+NamedContender find_side(const House&, const Task&, Target, const std::string& argument);
 
-// The names of the libraries that are there for a task on a target, or that do not say what they are for.
-std::vector<std::string> contender_libraries(const House&, const Task&, TargetKind);
+// The names of the installed libraries for this task and target, and of those that do not declare a task.
+std::vector<std::string> contender_libraries(const House&, const Task&, Target);
 
 }  // namespace cultivar

@@ -7,9 +7,7 @@
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "evaluators/check/contender_side.hpp"
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -26,7 +24,7 @@ Stage parse_stage(const std::string& text) {
     if (stage != Stage::gate && stage != Stage::profile) known.emplace_back(name_of(stage));
   }
   const std::string near = nearest_name(text, known);
-  throw InputError(fmt::format("cannot stop after '{}' ({}the stages, in their order: {})", text,
+  throw InputError(fmt::format("cannot stop after '{}' ({}the stages in order: {})", text,
                                near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
                                fmt::join(known, ", ")));
 }
@@ -36,9 +34,9 @@ Evaluation claims_nothing(const Variant& variant, const Task& task, const std::s
   for (const WorkloadSet& each : task.workload_sets)
     if (!claimed(variant, task, each.workloads).empty())
       others += (others.empty() ? "" : " or ") + ("--workloads " + each.name);
-  return rejection(Stage::lint, fmt::format("it claims none of the workloads of the set {}", set),
-                   others.empty() ? "It claims none of any other set either: widen its `requires`."
-                                  : "It claims some of another: " + others);
+  return rejection(Stage::lint, fmt::format("the variant claims no workload of the set {}", set),
+                   others.empty() ? "It claims no workload of any other set either: widen its `requires`."
+                                  : "Use a set with workloads that it claims: " + others);
 }
 
 json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
@@ -50,6 +48,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"stage", name_of(e.stage)},
           {"reason", e.reason},
           {"diagnostics", e.diagnostics},
+          {"contender_troubles", e.contender_troubles},
           {"resources", json(e.resources.values)},
           {"fitness", e.fitness},
           {"unit", e.unit},
@@ -64,48 +63,50 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
     std::string_view more = e.diagnostics, why = e.reason;
-    if (more.starts_with(variant + ": ")) more.remove_prefix(variant.size() + 2);  // the line begins with it
+    if (more.starts_with(variant + ": "))
+      more.remove_prefix(variant.size() + 2);  // the printed line begins with it
     const std::size_t first_line = std::min(more.find('\n'), more.size());
     if (more.ends_with(why) && first_line == more.size())
-      std::swap(why, more), more = {};  // the same, with its place
+      std::swap(why, more), more = {};  // the same text, with its position
     else if (why.starts_with(more.substr(0, first_line)))
       more.remove_prefix(std::min(first_line + 1, more.size()));
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), why));
     if (!more.empty()) output.line(std::string(more));
   } else if (e.workloads.empty()) {
-    output.line(fmt::format("{}: passed everything up to {}", head, name_of(e.stage)));
+    output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
-    if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why one of them has no figure
+    if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
 }
 
 }  // namespace
 
 int evaluate_command(const Arguments& arguments) {
-  std::string task_name, target = "cpu", set, stop_after = "measure";
+  std::string task_name, target = name_of(usual_target()), set, stop_after = "measure";
   std::vector<std::string> variants, contenders, architectures;
   bool as_json = false, profiled = false;
-  Options options(
-      "evaluate",
-      "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, a seed of the task "
-      "by name, or RUN:ID; @NAME=VALUE,... behind it sets tunables.",
-      "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
+  Options options("evaluate",
+                  "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, the "
+                  "name of one of the "
+                  "task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables.",
+                  "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
-  options.arguments("VARIANT", variants, "what to judge");
-  options.option("--target", target, "cpu[:CORES] (2 cores unless told), or cuda[:N]");
-  options.option("--workloads", set, "a workload set of the task; otherwise cpu_quick or quick");
+  options.arguments("VARIANT", variants, "the variants to evaluate");
+  options.option("--target", target, "cpu[:CORES] (2 cores if omitted) or cuda[:N]");
+  options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
   options.each("--contender", contenders,
-               "timed beside, interleaved: a name below the task's contenders/, a library by name (cudnn) or "
-               "path (.so), or a file");
+               "also timed, interleaved with the variants: a name under the task's contenders/, a library by "
+               "name (cudnn) or path (.so), or a file");
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
-  options.each("--arch", architectures,
-               "cuda, when nothing is run: what to compile for, as sm_100a (otherwise sm_90a)");
+  options.each(
+      "--arch", architectures,
+      "cuda without a device: the architecture to compile for, for example sm_100a (if omitted, sm_90a)");
   options.flag("--profile", profiled,
-               "then profile what was measured, on its most expensive workload (see `cultivar profile`)");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+               "also profile each measured variant on its most expensive workload (see `cultivar profile`)");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -117,18 +118,20 @@ int evaluate_command(const Arguments& arguments) {
     notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
   const Stage last = parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
-  if (!architectures.empty() && (where.kind != TargetKind::cuda || runs))
-    throw InputError(
-        "--arch needs --target cuda and --stop-after screen (or lint, or compile): what runs is compiled for "
-        "the card that it runs on");
+  if (!architectures.empty() && (where.kind->architecture_trouble == nullptr || runs))
+    throw InputError(fmt::format(
+        "--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs is compiled "
+        "for "
+        "the GPU that runs it",
+        targets_with_architectures()));
   for (const std::string& each : architectures)
-    if (const std::string trouble = trouble_with_architecture(each); !trouble.empty())
+    if (const std::string trouble = where.kind->architecture_trouble(each); !trouble.empty())
       throw InputError("--arch: " + trouble);
   if (architectures.size() > 1)
-    throw InputError("--arch: one at a time; evaluate again for " + architectures.back());
+    throw InputError("--arch accepts one architecture; run evaluate again for " + architectures.back());
   if (profiled && last < Stage::measure)
     throw InputError(
-        fmt::format("--profile is of what was measured, and --stop-after {} ends before that", stop_after));
+        fmt::format("--profile needs a measurement, but --stop-after {} ends before that stage", stop_after));
   if (!architectures.empty()) where.architecture = architectures.front();
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
@@ -139,16 +142,15 @@ int evaluate_command(const Arguments& arguments) {
   for (std::size_t i = 0; i < others.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (others[i].label == others[j].label)
-        throw InputError(
-            fmt::format("--contender: '{}' and '{}' are both called {}, and a ratio could be of either",
-                        contenders[j], contenders[i], others[i].label));
+        throw InputError(fmt::format("--contender: '{}' and '{}' have the same name {}; rename one of them",
+                                     contenders[j], contenders[i], others[i].label));
 
   std::optional<Workbench> opened;
   try {
     opened.emplace(house, task, where, runs);
   } catch (const MissingError& error) {
     throw MissingError(std::string(error.what()) +
-                       ". --stop-after screen compiles and looks it through without one");
+                       ". Without a GPU, --stop-after screen compiles and inspects the variant");
   }
   Workbench& bench = *opened;
   std::vector<std::pair<std::string, Compiled>> beside;
@@ -168,7 +170,7 @@ int evaluate_command(const Arguments& arguments) {
       id = variant->id;
       const std::vector<Workload> mine = claimed(*variant, task, workloads);
       if (mine.empty()) return claims_nothing(*variant, task, choose_workloads(task, set, where.kind).name);
-      // A device knows its own numbers: later stages ask it.
+      // With a device, later stages check the plans with its own facts.
       if (!runs)
         if (const auto legal = bench.check_plans(source, *variant, mine); !legal) return legal.error();
       if (last == Stage::lint) {
@@ -208,16 +210,15 @@ int evaluate_command(const Arguments& arguments) {
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
       const Variant variant = *bench.lint(source);
       const Profile profile =
-          bench.profile(source, most_expensive(task, claimed(variant, task, workloads)), false);
+          bench.profile(source, task.most_expensive(claimed(variant, task, workloads)), false);
       if (interrupted()) return 130;
       report = report_json(profile);
       output.line(report_text(profile));
     }
     all.push_back(facts_of(source.origin, id, evaluation, report));
     every_one_measured = every_one_measured && evaluation.measured();
-    for (const auto& [name, compiled] : beside)  // it was asked for by name
-      every_one_measured =
-          every_one_measured && evaluation.diagnostics.find(unusable_contender(name)) == std::string::npos;
+    for (const ContenderTrouble& trouble : evaluation.contender_troubles)  // it was asked for by name
+      every_one_measured = every_one_measured && trouble.kind != ContenderTrouble::Kind::unusable;
   }
   output.facts(all);
   return every_one_measured ? 0 : 1;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "evaluators/error.hpp"
-#include "evaluators/plain_text.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -23,13 +23,21 @@ std::vector<std::string> folders_with(const fs::path& parent, const char* file) 
   return names;
 }
 
-// Beside the source, so that nothing is left behind when the folder is deleted; in the home folder when the
-// source may not be written.
-fs::path choose_cache(const fs::path& root) {
-  if (::access(root.c_str(), W_OK) == 0) return root / ".cache";
+bool holds_tasks(const fs::path& root) {
+  std::error_code ignored;
+  return fs::is_directory(root / "configs" / "tasks", ignored);
+}
+
+fs::path users_cache() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "cultivar";
   if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "cultivar";
   return fs::temp_directory_path() / fmt::format("cultivar-{}", ::getuid());
+}
+
+// In the source folder, so that deleting it leaves nothing behind; in the home folder when the source folder
+// is not writable.
+fs::path cache_of_source(const fs::path& root) {
+  return ::access(root.c_str(), W_OK) == 0 ? root / ".cache" : users_cache();
 }
 
 std::string without_database(const fs::path& folder) {
@@ -37,9 +45,9 @@ std::string without_database(const fs::path& folder) {
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
     if (entry.path().extension() == ".db" && entry.path() > newest) newest = entry.path();
-  if (newest.empty()) return fmt::format("{} holds no run.db, so it is not a run", folder.string());
+  if (newest.empty()) return fmt::format("{} is not a run: it holds no run.db", folder.string());
   return fmt::format(
-      "{0} has lost its run.db, but not its checkpoints. Take the newest in its place, then resume:\n"
+      "{0} has no run.db, but it has checkpoints. Copy the newest one, then resume:\n"
       "  cp {1} {0}/run.db",
       shell_word(folder.string()), shell_word(newest.string()));
 }
@@ -55,13 +63,17 @@ House find_house() {
   std::error_code trouble;
   const fs::path program = fs::read_symlink("/proc/self/exe", trouble);
   if (trouble) throw MissingError("cannot read /proc/self/exe: is /proc mounted?");
+  // An installation has PREFIX/bin, PREFIX/libexec/cultivar and PREFIX/share/cultivar, and writes to none of
+  // them.
+  const fs::path prefix = program.parent_path().parent_path(), data = prefix / "share" / "cultivar";
+  if (holds_tasks(data)) return {data, prefix / "libexec" / "cultivar", users_cache()};
   for (fs::path folder = program.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
-    if (fs::is_directory(folder / "configs" / "tasks", trouble))
-      return {folder, program.parent_path(), choose_cache(folder)};
-  throw MissingError(
-      fmt::format("{} is not inside a Cultivar source folder (no configs/tasks above it); run the "
-                  "script `cultivar` of the source folder, which may be linked from anywhere",
-                  program.string()));
+    if (holds_tasks(folder)) return {folder, program.parent_path(), cache_of_source(folder)};
+  throw MissingError(fmt::format(
+      "{} finds no tasks, neither in {}/configs/tasks (an installation) nor in configs/tasks of a "
+      "parent folder (a source folder); install Cultivar again, or run the script `cultivar` of the "
+      "source folder; a symbolic link to it works too",
+      program.string(), data.string()));
 }
 
 std::vector<std::string> task_names(const House& house) {
@@ -72,22 +84,25 @@ fs::path find_task(const House& house, const std::string& name) {
   std::error_code ignored;
   for (const fs::path& folder : {house.root / "configs" / "tasks" / name, fs::path(name)})
     if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
-  throw InputError(fmt::format("there is no task '{}'{}; a folder with a task.yaml works too", name,
+  throw InputError(fmt::format("there is no task '{}'{}; name a task, or a folder with a task.yaml", name,
                                did_you_mean(name, task_names(house))));
 }
 
-fs::path find_file(const House& house, const std::string& path, const std::string& what) {
+fs::path find_configuration(const House& house, const std::string& path) {
   std::error_code ignored;
-  for (const fs::path& file : {fs::path(path), house.root / path})
+  for (const fs::path& file : {fs::path(path), house.root / path, house.root / "configs" / (path + ".yaml")})
     if (fs::is_regular_file(file, ignored)) return file;
   const fs::path parent = fs::path(path).parent_path();
   std::vector<std::string> beside;
+  if (parent.empty())
+    for (const auto& entry : fs::directory_iterator(house.root / "configs", ignored))
+      if (entry.path().extension() == ".yaml") beside.push_back(entry.path().stem().string());
   for (const fs::path& folder : {parent.empty() ? fs::path(".") : parent, house.root / parent}) {
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.is_regular_file(ignored)) beside.push_back((parent / entry.path().filename()).string());
   }
   const std::string near = nearest_name(path, beside);
-  throw InputError(fmt::format("there is no {} '{}'{}", what, path,
+  throw InputError(fmt::format("there is no configuration '{}'{}", path,
                                near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
 }
 
@@ -107,10 +122,10 @@ fs::path find_run(const House& house, const std::string& name) {
   };
   if (const auto folder = folder_of(name)) return *folder;
   if (const auto kernel = split_run_and_id(name); kernel && folder_of(kernel->first))
-    throw InputError(fmt::format(
-        "'{}' is a kernel of a run, and here the run alone is named; its kernel has a place of its own: "
-        "show {} {}, export {} --id {}",
-        name, kernel->first, kernel->second, kernel->first, kernel->second));
+    throw InputError(
+        fmt::format("'{}' names a kernel, but this argument names a run; give the kernel separately: "
+                    "show {} {}, export {} --id {}",
+                    name, kernel->first, kernel->second, kernel->first, kernel->second));
   std::vector<std::string> known, begun;
   for (const fs::path& base : bases) {
     for (const std::string& run : folders_with(base, "run.db")) {

@@ -1,4 +1,4 @@
-// Ctrl-C, and a terminal or a batch system that takes leave.
+// Interruption by Ctrl-C, a closed terminal or a batch system.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 
 namespace cultivar {
 
-// From the first call on SIGINT, SIGTERM and SIGHUP set this flag instead of ending the program. The second
-// of them ends it at once, with 130: what is recorded is safe, what is in flight is lost.
+// After the first call, SIGINT, SIGTERM and SIGHUP set this flag instead of ending the program. A second
+// signal ends it at once with exit code 130: the record is safe, work in flight is lost.
 const std::atomic<bool>& interrupted();
 
-// Calls `act` once, from a thread of its own, when the flag is set; for work that waits elsewhere.
+// Calls `act` once, from its own thread, when the flag is set; for work that blocks elsewhere.
 class WhenInterrupted {
  public:
   explicit WhenInterrupted(std::function<void()> act);

@@ -15,7 +15,7 @@ struct Tree {
   std::map<IndividualId, std::set<IndividualId>> children;
   std::set<IndividualId> roots;
 
-  // The line of first parents that led to an individual.
+  // The chain of first parents that leads to an individual.
   void add(const std::vector<IndividualRow>& line) {
     IndividualId before = 0;
     for (const IndividualRow& row : line) {
@@ -36,7 +36,7 @@ void print(const Tree& tree, IndividualId id, IndividualId parent, const std::st
   const bool root = parent == 0;
   const std::string value =
       row.state == IndividualState::measured
-          ? fmt::format("{:.4g}{}", row.individual.fitness, row.expelled ? " (failed its confirmation)" : "")
+          ? fmt::format("{:.4g}{}", row.individual.fitness, row.expelled ? " (failed confirmation)" : "")
       : row.state == IndividualState::proposed ? "in flight"
                                                : "rejected at " + row.stage;
   std::string change;
@@ -49,7 +49,7 @@ void print(const Tree& tree, IndividualId id, IndividualId parent, const std::st
                           root   ? ""
                           : last ? "`- "
                                  : "|- ",
-                          id, value, promoted.contains(id) ? " *" : "", row.individual.descent.op,
+                          id, value, promoted.contains(id) ? " *" : "", origin_name(row.individual.descent),
                           change.empty() ? "" : ": " + change));
   const auto found = tree.children.find(id);
   if (found == tree.children.end()) return;
@@ -63,12 +63,15 @@ void print(const Tree& tree, IndividualId id, IndividualId parent, const std::st
 int lineage_command(const Arguments& arguments) {
   std::string run, text;
   bool as_json = false;
-  Options options("lineage",
-                  "What came from what: how every best kernel of a run came to be, or one individual did.",
-                  "cultivar lineage runs/quickstart best");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.optional_argument("ID", text, "a number, the beginning of a variant id, `best` or `seed`");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  Options options(
+      "lineage",
+      "Shows which kernels were derived from which: the ancestors of every best kernel of a run, or of one "
+      "individual.",
+      "cultivar lineage runs/quickstart best");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.optional_argument("ID", text,
+                            "an individual's number, a prefix of its variant id, `best` or `seed`");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -103,14 +106,14 @@ int lineage_command(const Arguments& arguments) {
     record.each_individual([&](const IndividualRow& row) {
       const auto confirmation = row.expelled ? record.confirmation(row.individual.id) : std::nullopt;
       if (confirmation)
-        output.line(fmt::format("#{} won its duel, and failed its confirmation at {}: {}", row.individual.id,
+        output.line(fmt::format("#{} won its duel but failed confirmation at {}: {}", row.individual.id,
                                 name_of(confirmation->stage), confirmation->reason));
     });
   }
   for (const IndividualId root : tree.roots) print(tree, root, 0, "", true, promoted, output);
   if (!tree.rows.empty())
-    output.line(
-        fmt::format("\nnumbers in {}; * has been the best of the run", record.facts().unit_of_fitness));
+    output.line(fmt::format("\nnumbers in {}; * was the best of the run at some time",
+                            record.facts().unit_of_fitness));
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// The command line of one command: a thin face of CLI11, so that one translation unit pays for its header.
+// The command line of one command. Wraps CLI11 so that only one translation unit includes its header.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace cultivar {
 
-// Every value given here must outlive parse(). What it holds before parse() is its default.
+// Every value passed here must outlive parse(). Its value before parse() is the default.
 class Options {
  public:
   Options(std::string_view command, std::string_view about, std::string_view example);
@@ -27,7 +27,7 @@ class Options {
   Options& each(const std::string& flag, std::vector<std::string>& values, const std::string& about);
   Options& flag(const std::string& flag, bool& value, const std::string& about);
 
-  // An exit code when the command must not go on: 0 after --help, 2 after a mistake that has been explained.
+  // An exit code when the command must end: 0 after --help, 2 after a usage error, already printed.
   std::optional<int> parse(const std::vector<std::string>& arguments);
 
  private:

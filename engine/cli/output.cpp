@@ -4,7 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/plain_text.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -15,13 +16,13 @@ bool numeric(const std::string& cell) {
                             std::isdigit(static_cast<unsigned char>(cell[1]))));
 }
 
-// Columns that a text takes: bytes that do not continue a UTF-8 character.
+// The display width of a text: the number of bytes that do not continue a UTF-8 character.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Whether stdout took it all is asked once, when the command has ended (commands.cpp).
+// Write errors on stdout are checked once, when the command has ended (commands.cpp).
 void write(std::FILE* file, const std::string& text) {
   (void)std::fwrite(text.data(), 1, text.size(), file);
 }
@@ -29,7 +30,7 @@ void write(std::FILE* file, const std::string& text) {
 }  // namespace
 
 void Output::facts(const nlohmann::json& value) const {
-  if (json_) write(stdout, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (json_) write(stdout, json_text(value, 2) + "\n");
 }
 
 void Output::line(const std::string& words) const {

@@ -1,4 +1,4 @@
-// What commands print: facts as JSON on stdout, words for people on stdout or, beside JSON, on stderr.
+// What commands print: JSON on stdout; text for people on stdout or, with --json, on stderr.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace cultivar {
 
-// For people, on stderr. What cannot be written is lost: a terminal that went away must not stop a search.
+// For people, on stderr. Write errors are ignored: a closed terminal must not stop a search.
 template <class... Args>
 void notify(fmt::format_string<Args...> form, Args&&... args) {
   const std::string text = fmt::format(form, std::forward<Args>(args)...);
@@ -22,14 +22,14 @@ class Output {
   explicit Output(bool json) : json_(json) {}
   bool json() const { return json_; }
   std::FILE* text() const { return json_ ? stderr : stdout; }
-  void facts(const nlohmann::json&) const;  // indented, on stdout; nothing without --json
+  void facts(const nlohmann::json&) const;  // indented, on stdout; prints nothing without --json
   void line(const std::string&) const;      // for people
 
  private:
   bool json_;
 };
 
-// Columns that line up. Text goes left, numbers go right.
+// Aligned columns: text to the left, numbers to the right.
 class Table {
  public:
   explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
@@ -41,12 +41,12 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A short name for an id that people can type: its first 12 characters.
+// A short form of an id, for people to type: its first 12 characters.
 std::string short_id(const std::string& id);
 std::string duration(double seconds);      // "2 h 05 min", "3 min 10 s", "12.3 s"
 std::string time_of(double microseconds);  // "12.3 us", "4.56 ms"
 std::string bytes_of(double bytes);        // "32 KiB"
-// "1.8x", with the digits that matter.
+// "1.53x", with more decimals near 1.
 std::string ratio_of(double ratio);
 
 }  // namespace cultivar

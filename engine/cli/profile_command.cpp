@@ -7,8 +7,8 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/store/journal.hpp"
-#include "evaluators/plain_text.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -18,13 +18,13 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// What is to be profiled, where it comes from, and the task that it is about.
+// The variant to profile, its origin and its task.
 struct Subject {
   NamedSource source;
   fs::path task_folder;
-  fs::path run;  // empty: a file or a seed
+  fs::path run;  // empty for a file or a seed
   IndividualId id = 0;
-  std::vector<std::string> workloads;  // of the run
+  std::vector<std::string> workloads;  // of the run, if any
 };
 
 Subject subject_of(const House& house, const std::string& argument, const std::string& task_name) {
@@ -58,12 +58,13 @@ Subject subject_of(const House& house, const std::string& argument, const std::s
     for (const auto& entry : fs::directory_iterator(find_task(house, task) / "seeds", ignored))
       if (entry.path().stem() == name) return subject_of(house, argument, task);
   if (fs::is_directory(name, ignored))
-    throw InputError(fmt::format("{} is a folder: name a file in it, or RUN:ID for one of a run", name));
-  throw InputError(
-      fmt::format("there is no file, run or seed '{}'; RUN:ID names an individual of a run", argument));
+    throw InputError(
+        fmt::format("{} is a folder: name a file in it, or RUN:ID for an individual of a run", name));
+  throw InputError(fmt::format(
+      "there is no file, run or seed '{}'; to name an individual of a run, write RUN:ID", argument));
 }
 
-// By name, wherever the task has it; otherwise the most expensive of the run's, or of the usual set.
+// By name, from any set of the task; if unnamed, the most expensive one of the run or of the default set.
 Workload choose_workload(const Task& task, const Variant& variant, const std::string& name,
                          const std::vector<std::string>& of_run) {
   std::vector<Workload> fitting;
@@ -82,21 +83,21 @@ Workload choose_workload(const Task& task, const Variant& variant, const std::st
     fitting = claimed(variant, task, choose_workloads(task, "", variant.manifest.target).workloads);
   if (fitting.empty())
     throw InputError(name.empty()
-                         ? fmt::format("{} claims none of the usual workloads: name one with --workload",
+                         ? fmt::format("{} claims no workload of the default set: name one with --workload",
                                        variant.manifest.name)
                          : fmt::format("task {} has no workload '{}' that {} claims{}", task.name, name,
                                        variant.manifest.name, did_you_mean(name, known)));
-  return most_expensive(task, fitting);
+  return task.most_expensive(fitting);
 }
 
-// A run that is being searched belongs to its search: then the profile is shown and not kept.
+// While a search is running, only that search writes to its record: then the profile is shown but not stored.
 std::string keep(const Subject& subject, const Profile& profile) {
   auto journal = Journal::open(RunFolder(subject.run));
-  if (!journal) return fmt::format("Not kept in the record: {}", journal.error().message);
+  if (!journal) return fmt::format("Not stored in the record: {}", journal.error().message);
   const double elapsed = journal->record().summary().elapsed_s;
   const auto kept = journal->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
-  if (!kept) return fmt::format("Not kept in the record: {}", kept.error().message);
-  return fmt::format("Kept in the record; `{} show {} {}` shows it.", called_as(),
+  if (!kept) return fmt::format("Not stored in the record: {}", kept.error().message);
+  return fmt::format("Stored in the record; to show it again: {} show {} {}", called_as(),
                      shell_word(subject.run.string()), subject.id);
 }
 
@@ -107,23 +108,25 @@ int profile_command(const Arguments& arguments) {
   bool full = false, as_json = false;
   Options options(
       "profile",
-      "What a variant runs into, on one workload: where on the roofline it is, which unit limits it, "
-      "what its warps wait for and in which source lines, occupancy and its limit. Profiling happens "
-      "apart from all timing. VARIANT is a file, a seed by name, or RUN:ID; @NAME=VALUE,... behind it "
-      "sets tunables. Counters and lines need a GPU and CUPTI; of a cpu variant the roofline and the "
-      "machine code are told.",
+      "Shows a variant's bottlenecks on one workload: its position on the roofline, the unit that limits "
+      "it, what its warps stall on and in which source lines, its occupancy and what limits that. Profiling "
+      "is separate from all timing. VARIANT is a file, the name of a seed, or RUN:ID; append @NAME=VALUE,... "
+      "to set tunables. Counters and source lines need a GPU and CUPTI; for a cpu variant the roofline and "
+      "the machine code are shown.",
       "cultivar profile runs/attention-h100:best --full --against runs/attention-h100:seed\n  "
       "cultivar profile cuda_wgmma --workload B4_H16_Sq8192_D128_bf16\n  "
       "cultivar profile my_kernel.cu@STAGES=3 --json");
-  options.argument("VARIANT", variant_text, "what to profile");
-  options.flag("--full", full, "every counter, in several passes; otherwise those of one pass");
+  options.argument("VARIANT", variant_text, "the variant to profile");
+  options.flag("--full", full, "collect all counters, in several passes (default: those of one pass)");
   options.option("--against", against,
-                 "another variant, named likewise, or `parent` of RUN:ID: what differs");
+                 "another variant, or `parent` for the parent of RUN:ID: show the differences");
   options.option("--workload", workload_name,
-                 "by name; otherwise the most expensive of the run's or usual set");
-  options.option("--task", task_name, "a task's name or folder; otherwise as the manifest says");
-  options.option("--target", target, "cpu:CORES or cuda:N; otherwise the variant's own, the first of them");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+                 "the workload's name; if omitted, the most expensive one of the run or of the default set");
+  options.option("--task", task_name,
+                 "a task's name or folder; if omitted, the one in the variant's manifest");
+  options.option("--target", target,
+                 "cpu:CORES or cuda:N; if omitted, the variant's target and its first device");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -132,21 +135,21 @@ int profile_command(const Arguments& arguments) {
   const Task task = load_task(subject.task_folder);
   const auto variant = make_variant(subject.source.source, task, subject.source.configuration);
   if (!variant) throw InputError(fmt::format("{}: {}", subject.source.origin, variant.error().text()));
-  const TargetKind kind = variant->manifest.target;
-  const TargetChoice where = parse_target(house, target.empty() ? std::string(name_of(kind)) : target);
+  const Target kind = variant->manifest.target;
+  const TargetChoice where = parse_target(house, target.empty() ? name_of(kind) : target);
   if (where.kind != kind)
-    throw InputError(fmt::format("{} is a variant for {}: it cannot run on {}", subject.source.origin,
+    throw InputError(fmt::format("{} is a variant for target {} and cannot run on {}", subject.source.origin,
                                  name_of(kind), target));
   const Workload workload = choose_workload(task, *variant, workload_name, subject.workloads);
 
   std::optional<NamedSource> other;
   if (against == "parent") {
-    if (subject.id == 0) throw InputError("only an individual of a run, RUN:ID, has a parent");
+    if (subject.id == 0) throw InputError("`parent` needs an individual of a run: write RUN:ID");
     const Record record = open_run(house, subject.run.string());
     const auto parents = record.individual(subject.id).value().individual.descent.parents;
     if (parents.empty())
       throw InputError(fmt::format(
-          "#{} has no parent in the record: it is a seed, or was submitted without `--from`", subject.id));
+          "#{} has no recorded parent: it is a seed, or it was submitted without --from", subject.id));
     other = find_source(house, task, fmt::format("{}:{}", subject.run.string(), parents.front()), {});
   } else if (!against.empty()) {
     other = subject_of(house, against, fs::absolute(subject.task_folder).string()).source;

@@ -7,13 +7,14 @@
 #include <chrono>
 
 #include "engine/cli/output.hpp"
-#include "evaluators/plain_text.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
 
 double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return in_seconds(Clock::now().time_since_epoch());
 }
 
 std::size_t terminal_width() {
@@ -21,7 +22,7 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
 }
 
-// Events that a person who looks on wants to see; the others are in the record.
+// The events shown without --verbose; the others are only in the record.
 bool matters(const std::string& kind) {
   return kind != "rejected" && kind != "measured" && kind != "duel" && kind != "checkpoint" &&
          kind != "refused" && kind != "asked" && kind != "answered" && kind != "unanswered";
@@ -34,24 +35,24 @@ std::string words_of(const Progress& p) {
                          ? std::string(p.measured ? "no kernel confirmed yet" : "no kernel measured yet")
                          : fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
   if (p.best != 0) text += p.ratio_to_seed > 0 ? fmt::format(", {} seed)", ratio_of(p.ratio_to_seed)) : ")";
-  text += fmt::format(" | {} judged", p.evaluations);
+  text += fmt::format(" | {} evaluated", p.evaluations);
   if (p.evaluations_per_hour > 0) text += fmt::format(", {:.0f}/h", p.evaluations_per_hour);
   std::int64_t rejected = 0;
   std::string stages;
   for (const auto& [stage, count] : p.rejected) {
     rejected += count;
-    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", stage, count);
+    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
   }
   if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
   text += fmt::format(" | {} in flight", p.in_flight.size());
-  for (const InFlight& each : p.in_flight)  // nothing new is seen while one of these goes on
+  for (const InFlight& each : p.in_flight)  // these delay all other progress
     if (each.doing == "confirm")
       text += fmt::format(", #{} being confirmed", each.id);
     else if (each.doing == "duel")
       text += fmt::format(", #{} in its duel", each.id);
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
-    text += fmt::format(" | {} question{} out", q.open, q.open == 1 ? "" : "s");
+    text += fmt::format(" | {} question{} pending", q.open, q.open == 1 ? "" : "s");
     if (q.usd > 0) text += fmt::format(", {:.2f} USD", q.usd);
     if (!q.paused.empty())
       text += " | paused: " + q.paused;

@@ -1,23 +1,23 @@
-// The face of a running search: one line that is rewritten on a terminal, a line every ten seconds elsewhere,
-// and a line for each event that matters.
+// The progress display of a search: one line that is redrawn on a terminal, a line every ten seconds
+// elsewhere, and a line for each event that matters.
 #pragma once
 
 #include <string>
 
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 
 namespace cultivar {
 
-// The parts of a Progress in words: "best 12.4 GFLOPS (8.2x seed)  310/h  rejected 3 (compile 2, smoke 1)
-// ...".
+// A Progress as text: "best 12.4 GFLOPS (#7, 8.2x seed) | 16 evaluated, 310/h | rejected 3 (compile 2, smoke
+// 1) ...".
 std::string words_of(const Progress&);
 
-// What begin_search wants: to be called by one thread at a time. Prints to stderr.
+// Implements the callbacks of begin_search, which calls them from one thread at a time. Prints to stderr.
 class ProgressLine {
  public:
   explicit ProgressLine(bool verbose);
   ~ProgressLine();  // clears the line
-  Faces faces();    // valid as long as this lives
+  Faces faces();    // valid while this object exists
 
  private:
   void show(const Progress&);

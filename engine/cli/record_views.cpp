@@ -30,10 +30,10 @@ std::string configuration_text(const Configuration& configuration) {
 
 std::string descent_of(const Individual& individual) {
   const Descent& d = individual.descent;
-  std::string text = d.op;
+  std::string text = origin_name(d);
   for (std::size_t i = 0; i < d.parents.size(); ++i)
     text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
-  if (!d.parents.empty() && d.op != "submit") text += fmt::format(" on island {}", d.island);
+  if (!d.parents.empty() && d.origin != Origin::submission) text += fmt::format(" on island {}", d.island);
   if (!d.note.empty()) text += ": " + d.note;
   return text;
 }
@@ -65,7 +65,7 @@ json facts_of(const IndividualRow& row) {
           {"fitness", i.fitness},
           {"configuration", configuration},
           {"parents", i.descent.parents},
-          {"operator", i.descent.op},
+          {"operator", origin_name(i.descent)},
           {"model", i.descent.model},
           {"island", i.descent.island},
           {"note", i.descent.note}};
@@ -119,20 +119,21 @@ void print_models(const Summary& s, const Output& output) {
       waits += (waits.empty() ? "; waits for " : ", ") + where.get<std::string>();
   const auto nothing = s.questions.value("nothing", std::int64_t{0});
   output.line(fmt::format("  questions   {} open{}{}{}", s.questions.value("open", 0),
-                          nothing > 0 ? fmt::format(", {} came to nothing", nothing) : std::string(), waits,
-                          paused.empty() ? "" : "; paused: " + paused));
+                          nothing > 0 ? fmt::format(", {} without a proposal", nothing) : std::string(),
+                          waits, paused.empty() ? "" : "; paused: " + paused));
   const json unended = s.questions.value("unended", json::object());
   if (const auto calls = unended.value("calls", std::int64_t{0}); calls > 0) {
     const double usd = unended.value("usd", 0.0);
-    output.line(fmt::format("  unknown     {} call{} whose end is unknown, counted with {} tokens{} at most",
-                            calls, calls == 1 ? "" : "s", unended.value("tokens", std::int64_t{0}),
-                            usd > 0 ? fmt::format(" and {:.4f} USD", usd) : std::string()));
+    output.line(
+        fmt::format("  unknown     {} call{} with unknown outcome, counted at the upper bound of {} tokens{}",
+                    calls, calls == 1 ? "" : "s", unended.value("tokens", std::int64_t{0}),
+                    usd > 0 ? fmt::format(" and {:.4f} USD", usd) : std::string()));
   }
   if (s.state == "running")
     for (const auto& agent : s.questions.value("agents", json::array()))
-      output.line(fmt::format("  agent       question {}, step {}{}, {:.1f} s of the device",
+      output.line(fmt::format("  agent       question {}, step {}{}, {:.1f} s of device time",
                               agent.value("question", 0), agent.value("step", 0),
-                              agent.value("tool", "").empty() ? ": thinks" : ": " + agent.value("tool", ""),
+                              agent.value("tool", "").empty() ? ": thinking" : ": " + agent.value("tool", ""),
                               agent.value("device_s", 0.0)));
   std::string tools;
   for (const auto& [name, use] : s.tools.items())
@@ -149,14 +150,14 @@ void print_models(const Summary& s, const Output& output) {
 }  // namespace
 
 std::string text_of(const Best& best) {
-  std::string text = fmt::format("#{} at {:.4g} {} when searched", best.id, best.fitness, best.unit);
+  std::string text = fmt::format("#{} at {:.4g} {} during the search", best.id, best.fitness, best.unit);
   if (best.ratio_to_seed) text += fmt::format(", {} the first seed", ratio_of(*best.ratio_to_seed));
   for (const auto& [name, ratio] : best.ratios) text += fmt::format(", {} {}", ratio_of(ratio), name);
   return text;
 }
 
 std::string text_of(const Outstanding& next) {
-  return fmt::format("#{} at {:.4g} {} when searched, confirmation outstanding", next.id, next.fitness,
+  return fmt::format("#{} at {:.4g} {} during the search, confirmation pending", next.id, next.fitness,
                      next.unit);
 }
 
@@ -164,7 +165,7 @@ std::string judged_text(const Summary& s) {
   std::string rejected;
   std::int64_t refused = 0;
   for (const auto& [stage, count] : s.rejected) {
-    rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", stage, count);
+    rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", name_of(stage), count);
     refused += count;
   }
   return fmt::format("{}: {} measured, {} rejected{}{}", s.evaluations, s.measured, refused,
@@ -172,7 +173,7 @@ std::string judged_text(const Summary& s) {
                      s.in_flight == 0 ? ""
                      : s.state == "running"
                          ? fmt::format("; {} more in flight", s.in_flight)
-                         : fmt::format("; {} more begun, and judged when it goes on", s.in_flight));
+                         : fmt::format("; {} pending until the search is resumed", s.in_flight));
 }
 
 void print_summary(const Summary& s, const Output& output) {
@@ -180,12 +181,12 @@ void print_summary(const Summary& s, const Output& output) {
                           s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
-  output.line("  judged      " + judged_text(s));
+  output.line("  evaluated   " + judged_text(s));
   output.line(
-      fmt::format("  the gate    {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
+      fmt::format("  gate        {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
-                            s.state == "running" ? "to be taken up" : "to be taken up when it goes on"));
+                            s.state == "running" ? "waiting" : "waiting until the search is resumed"));
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {

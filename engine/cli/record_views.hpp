@@ -1,4 +1,4 @@
-// What several commands show of a record.
+// How several commands show a record.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,13 +11,12 @@
 
 namespace cultivar {
 
-// By path or name; throws what ends the command.
+// By path or name; throws an exception that ends the command.
 Record open_run(const House&, const std::string& run);
 
 nlohmann::json facts_of(const IndividualRow&);
 std::string descent_of(const Individual&);  // "tune of #3 on island 1: BLOCK_M 64 -> 128"
-// What a child changed of its parent: "BLOCK_M 64 -> 128", or where the source is another, what was said of
-// it.
+// How a child differs from its parent: "BLOCK_M 64 -> 128" or, when the source differs, the child's note.
 std::string change_of(const Individual& parent, const Individual& child);
 std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=packed"
 
@@ -25,7 +24,7 @@ std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=pac
 std::string evaluation_table(const Evaluation&, const std::string& indent = "");
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
 
-// As `status` says it, and a report.
+// The form that `status` and `report` print.
 std::string text_of(const Best&);
 std::string text_of(const Outstanding&);
 std::string judged_text(const Summary&);

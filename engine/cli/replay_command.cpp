@@ -11,10 +11,10 @@ int replay_command(const Arguments& arguments) {
   std::string run;
   bool as_json = false;
   Options options("replay",
-                  "Makes every decision of a run again from its record; they must come out the same.",
+                  "Recomputes every decision of a run from its record and reports each one that differs.",
                   "cultivar replay runs/quickstart");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -27,7 +27,7 @@ int replay_command(const Arguments& arguments) {
                 {"migrations", report.migrations},
                 {"differences", report.differences}});
   output.line(fmt::format(
-      "Made again: {} questions, {} proposals, {} judgements, {} promotions, {} migrations.",
+      "Recomputed: {} questions, {} proposals, {} evaluations, {} promotions, {} migrations.",
       report.questions, report.proposals, report.judgements, report.promotions, report.migrations));
   for (const std::string& difference : report.differences) output.line("  differs: " + difference);
   output.line(report.differences.empty() ? "The record and its replay agree."

@@ -8,10 +8,9 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
-#include "engine/store/checkpoint.hpp"
 #include "engine/store/exchanges.hpp"
-#include "evaluators/plain_text.hpp"
-#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -21,13 +20,13 @@ namespace fs = std::filesystem;
 constexpr const char* picture = "running_best.svg";
 constexpr const char* mark = "Made by `cultivar report`";
 
-// What others wrote is not replaced.
+// Files that `report` did not write are not replaced.
 void require_ours(const fs::path& page) {
   std::error_code none;
   if (!fs::exists(page, none)) return;
   if (!fs::is_regular_file(page, none) || read_file(page).value_or("").find(mark) == std::string::npos)
     throw InputError(fmt::format(
-        "{} is there, and was not made by `cultivar report`: name another folder with --out", page.string()));
+        "{} exists and was not written by `cultivar report`: name another folder with --out", page.string()));
 }
 
 std::string in_short(const Story& story, const RunFacts& facts) {
@@ -37,24 +36,23 @@ std::string in_short(const Story& story, const RunFacts& facts) {
   text += "| | |\n|---|---|\n";
   text += fmt::format("| best | {} |\n", s.best ? in_a_cell(text_of(*s.best)) : "none yet");
   if (s.outstanding) text += fmt::format("| next | {} |\n", text_of(*s.outstanding));
-  text += fmt::format("| judged | {} |\n", judged_text(s));
-  text += fmt::format("| the gate | duels: {}, promotions: {} |\n", s.duels, s.promotions);
+  text += fmt::format("| evaluated | {} |\n", judged_text(s));
+  text += fmt::format("| gate | duels: {}, promotions: {} |\n", s.duels, s.promotions);
   text += fmt::format("| search time | {} in {} session{} |\n", duration(s.elapsed_s), story.sessions,
                       story.sessions == 1 ? "" : "s");
   text +=
-      fmt::format("| checks and measurements | {}, of all workers together |\n", duration(story.device_s));
+      fmt::format("| checks and measurements | {}, summed over all workers |\n", duration(story.device_s));
   for (const std::string& device : s.devices) text += fmt::format("| device | {} |\n", in_a_cell(device));
   text += fmt::format("| workloads | {} |\n", in_a_cell(fmt::format("{}", fmt::join(facts.workloads, ", "))));
   return text;
 }
 
-// Each best kernel beside the one before it, which need not be its parent.
+// Each best kernel with the previous best, which need not be its parent.
 std::string steps_text(const Story& story, const Record& record, const std::string& unit) {
-  if (story.steps.empty()) return "No kernel has become the best yet.\n";
+  if (story.steps.empty()) return "No kernel has been promoted yet.\n";
   std::string text = fmt::format(
-      "| kernel | after | judged | {} | faster than the best before, by their duel | made by | child of | "
-      "what it changed "
-      "|\n|---|---|---|---|---|---|---|---|\n",
+      "| kernel | after | evaluated | {} | gain over the previous best in their duel | operator | parents | "
+      "change |\n|---|---|---|---|---|---|---|---|\n",
       unit);
   for (const BestStep& step : story.steps) {
     const auto row = record.individual(step.id);
@@ -63,20 +61,20 @@ std::string steps_text(const Story& story, const Record& record, const std::stri
     const auto gain = record.gain_by_duel(step.id);
     const auto parent =
         i.descent.parents.empty() ? std::nullopt : record.individual(i.descent.parents.front());
-    text +=
-        fmt::format("| #{} | {} | {} | {:.4g} | {} | {} | {} | {} |\n", step.id, duration(step.elapsed_s),
-                    step.evaluations, step.fitness, gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
-                    in_a_cell(i.descent.op + (i.descent.model.empty() ? "" : " with " + i.descent.model)),
-                    i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
-                    in_a_cell(plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)));
+    text += fmt::format(
+        "| #{} | {} | {} | {:.4g} | {} | {} | {} | {} |\n", step.id, duration(step.elapsed_s),
+        step.evaluations, step.fitness, gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
+        in_a_cell(origin_name(i.descent) + (i.descent.model.empty() ? "" : " with " + i.descent.model)),
+        i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
+        in_a_cell(plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)));
   }
   return text;
 }
 
 std::string yields_text(const Story& story, const std::string& unit) {
   std::string text = fmt::format(
-      "| operator | model | proposed | measured | rejected | to the gate | became best | fittest, {} | "
-      "workers' time | calls | tokens | USD |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+      "| operator | model | proposed | measured | rejected | duels | promoted | best {} | "
+      "worker time | calls | tokens | USD |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       unit);
   for (const auto& [who, y] : story.yields)
     text +=
@@ -90,7 +88,7 @@ std::string yields_text(const Story& story, const std::string& unit) {
 
 std::string reasons_text(const Story::Reasons& reasons) {
   constexpr std::size_t most = 12;
-  std::string text = "| how often | at, and why |\n|---|---|\n";
+  std::string text = "| count | stage and reason |\n|---|---|\n";
   std::int64_t others = 0;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (i < most)
@@ -98,7 +96,7 @@ std::string reasons_text(const Story::Reasons& reasons) {
     else
       others += reasons[i].second;
   }
-  if (others > 0) text += fmt::format("| {} | for {} other reasons |\n", others, reasons.size() - most);
+  if (others > 0) text += fmt::format("| {} | {} other reasons |\n", others, reasons.size() - most);
   return text;
 }
 
@@ -108,28 +106,28 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
       fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
                   in_a_cell(story.summary.run), picture);
   text += in_short(story, facts);
-  text += "\n## How the best came to be\n\n" + steps_text(story, record, unit);
-  text += "\n## What each operator gave\n\n" + yields_text(story, unit);
+  text += "\n## History of the best kernel\n\n" + steps_text(story, record, unit);
+  text += "\n## Results by operator\n\n" + yields_text(story, unit);
   if (story.summary.best) {
     const IndividualId best = story.summary.best->id;
     if (const auto confirmed = record.confirmation(best))
-      text += fmt::format("\n## #{} at its confirmation, in a fresh process\n\n", best) +
-              workload_table(*confirmed);
+      text += fmt::format("\n## #{} confirmed in a fresh process\n\n", best) + workload_table(*confirmed);
     else if (const auto searched = record.evaluation(best))
-      text += fmt::format("\n## #{} when searched\n\n", best) + workload_table(*searched);
-    text += fmt::format("\n## How #{} descends\n\n", best) +
+      text += fmt::format("\n## #{} during the search\n\n", best) + workload_table(*searched);
+    text += fmt::format("\n## Lineage of #{}\n\n", best) +
             lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }
   if (!story.unconfirmed.empty())
-    text += "\n## What won its duel and failed its confirmation\n\n" + reasons_text(story.unconfirmed);
-  if (!story.rejections.empty()) text += "\n## What was rejected\n\n" + reasons_text(story.rejections);
+    text += "\n## Won the duel but failed confirmation\n\n" + reasons_text(story.unconfirmed);
+  if (!story.rejections.empty()) text += "\n## Rejected\n\n" + reasons_text(story.rejections);
   text += std::string("\n") + mark + ".";
   if (story.paced)
     text +=
-        "\n\n\\* At the pace of the search's beginning, so that what was measured on a warmer or another "
-        "device compares: `status` shows what was measured, which is as much higher or lower as the best was "
-        "when it was last measured once more. So it is in the picture. One measurement is noisy: who is "
-        "better, duels alone tell.";
+        "\n\n\\* Scaled to the device's speed at the start of the search, so that kernels measured at "
+        "different "
+        "device speeds (temperature, another device) can be compared; the chart is scaled the same way. "
+        "`status` shows the unscaled measurements. A single measurement is noisy: only duels decide which "
+        "kernel is faster.";
   return text + "\n";
 }
 
@@ -140,12 +138,12 @@ int report_command(const Arguments& arguments) {
   bool as_json = false;
   Options options(
       "report",
-      "A run as a page (Markdown, with a picture of its course): how its best kernel came to be, what each "
-      "operator gave, what was rejected and why.",
+      "Writes a run's history as a Markdown page with a chart: how the best kernel was found, the results of "
+      "each operator, what was rejected and why.",
       "cultivar report runs/quickstart --out story");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.option("--out", out, "the folder to write report.md and running_best.svg to (default: RUN/report)");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.option("--out", out, "the folder for report.md and running_best.svg (default: RUN/report)");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -155,7 +153,7 @@ int report_command(const Arguments& arguments) {
   std::error_code trouble;
   fs::create_directories(folder, trouble);
   if (trouble)
-    throw std::runtime_error(fmt::format("{} cannot be made: {}; name another folder with --out",
+    throw std::runtime_error(fmt::format("cannot create {}: {}; name another folder with --out",
                                          folder.string(), trouble.message()));
   require_ours(folder / "report.md");
   const Story story = tell(record);
@@ -173,7 +171,7 @@ int report_command(const Arguments& arguments) {
                 {"files", {"report.md", picture}},
                 {"steps", steps},
                 {"device_s", story.device_s}});
-  output.line(fmt::format("{} and {} are in {}", "report.md", picture, as_typed(folder)));
+  output.line(fmt::format("Wrote {} and {} to {}", "report.md", picture, as_typed(folder)));
   return 0;
 }
 

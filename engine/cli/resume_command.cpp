@@ -8,12 +8,12 @@ int resume_command(const Arguments& arguments) {
   std::string run;
   std::vector<std::string> overrides;
   bool as_json = false, verbose = false;
-  Options options("resume", "Goes on with a stopped search, exactly where its record ends.",
+  Options options("resume", "Resumes a stopped search exactly where its record ends.",
                   "cultivar resume runs/quickstart --set budget.wall=1h");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.each("--set", overrides, "budget.KEY=VALUE: a larger budget than is spent");
-  options.flag("--verbose", verbose, "a line for every individual");
-  options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.each("--set", overrides, "budget.KEY=VALUE: a new budget, larger than what is already used");
+  options.flag("--verbose", verbose, "print a line for every individual");
+  options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);

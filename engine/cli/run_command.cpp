@@ -11,39 +11,37 @@
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "evaluators/check/stages.hpp"
 #include "evaluators/contenders/catalogue.hpp"
-#include "evaluators/plain_text.hpp"
-#include "evaluators/worker/process.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
+#include "operators/registry.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
 namespace {
 
-// What can be told of a configuration without running anything: every source claims workloads, and its plans
-// are legal there and on the check shapes that go with them. Of a GPU, where there is none to ask, an H100's
-// numbers stand in.
+// Checks a configuration without running anything: every seed must claim the workloads, and its plans must be
+// legal on them and on their check shapes. For target cuda, the facts of an H100 are used, whatever GPU is
+// installed.
 void check_sources(const Config& config, const Output& output) {
-  const Task task = load_task(config.task_folder);
+  const Task& task = *config.task;
   const std::vector<Workload>& workloads = task.workloads(config.workloads)->workloads;
-  const Facts facts = stand_in_facts(config.target, config.evaluation.cores);
+  const Facts facts = config.target->stand_in_facts(config.evaluation.cores);
   nlohmann::json seeds = nlohmann::json::array();
   for (const fs::path& file : config.contenders) load_variant(file, task, config.target);
   for (const fs::path& file : config.seeds) {
     const Variant seed = load_variant(file, task, config.target);
-    for (const Workload& workload : workloads) {
+    for (const Workload& workload : workloads)
       if (!claims(seed, task, workload))
         throw InputError(
-            fmt::format("{}: the seed does not claim workload {}, and a search needs variants that run "
-                        "all of its workloads: name another set, or another seed",
+            fmt::format("{}: the seed does not claim workload {}, but every variant of a search must run "
+                        "all of its workloads; choose another workload set or another seed",
                         file.string(), workload.name));
-      if (const auto legal = check_constraints(seed, task, workload, facts); !legal)
-        throw InputError(fmt::format("{}: {}", file.string(), legal.error().message));
-      if (const auto plan = make_plan(seed, task, workload, facts); !plan)
-        throw InputError(fmt::format("{}: {}", file.string(), plan.error().message));
-    }
+    if (const auto why = illegal_on(workloads, seed, task, facts))
+      throw InputError(fmt::format("{}: {}", file.string(), why->text()));
     if (const auto illegal = illegal_on_check_shapes(task, seed, workloads, facts))
       throw InputError(fmt::format("{}: {}: {}", file.string(), illegal->reason, illegal->diagnostics));
     double choices = 1.0;
@@ -57,22 +55,20 @@ void check_sources(const Config& config, const Output& output) {
         key == nullptr)
       output.line(
           fmt::format("  model {}: {} is not set in this environment", model.name, model.api_key_env));
-  const auto asks = [](const OperatorShare& share) {
-    return share.name != "tune" && share.name != "crossover_knobs";
-  };
+  const auto asks = [](const OperatorShare& share) { return operator_named(share.name).asks(); };
   if (!config.models.empty() && std::ranges::none_of(config.operators, asks))
-    output.line("  models: none of the operators asks a language model, so they are not used");
+    output.line("  models: not used, because no configured operator asks a language model");
   output.facts({{"name", config.name},
                 {"task", task.name},
                 {"target", name_of(config.target)},
                 {"workloads", workloads.size()},
                 {"seeds", seeds}});
-  output.line(
-      fmt::format("The configuration is sound. Whether this machine can run it: {} doctor", called_as()));
+  output.line(fmt::format("The configuration is valid. To check that this machine can run it: {} doctor",
+                          called_as()));
 }
 
-// "search.yaml:12: models.m.command": where a value stands, as far as the file itself has it (--set has the
-// rest).
+// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
+// set with --set.
 std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
   std::string dotted;
   for (const std::string& key : keys) dotted += (dotted.empty() ? "" : ".") + key;
@@ -88,7 +84,8 @@ std::string place_of(const fs::path& file, const std::vector<std::string>& keys)
   return fmt::format("{}:{}: {}", file.string(), node.line(), dotted);
 }
 
-// What is named and must be on this machine. Not part of reading a configuration: a record is read anywhere.
+// Programs and libraries that the configuration names must exist on this machine. Not checked when the
+// configuration is read, because a record can be read on any machine.
 void check_programs(const Config& config, const House& house, const fs::path& from) {
   for (const std::string& library : config.libraries) {
     const std::string place = place_of(from, {"contenders"});
@@ -104,16 +101,16 @@ void check_programs(const Config& config, const House& house, const fs::path& fr
     }
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (config.target == TargetKind::cpu && cores > 0 && config.evaluation.cores > cores)
-    throw InputError(fmt::format("{}: this machine has {} core{}, and {} are asked for",
+  if (config.target->on_host && cores > 0 && config.evaluation.cores > cores)
+    throw InputError(fmt::format("{}: this machine has {} core{}, but {} are requested",
                                  place_of(from, {"evaluation", "cores"}), cores, cores == 1 ? "" : "s",
                                  config.evaluation.cores));
   const auto need = [&](const std::vector<std::string>& keys, const std::string& program) {
     std::error_code ignored;
     if (find_program(program).empty() && !fs::is_regular_file(program, ignored))
-      throw InputError(fmt::format(
-          "{}: there is no program '{}' on this machine: install it, or name it by its whole path",
-          place_of(from, keys), program));
+      throw InputError(
+          fmt::format("{}: there is no program '{}' on this machine; install it, or give its full path",
+                      place_of(from, keys), program));
   };
   if (!config.evaluation.launcher.empty())
     need({"evaluation", "launcher"}, config.evaluation.launcher.front());
@@ -134,25 +131,27 @@ int run_command(const Arguments& arguments) {
   bool as_json = false, verbose = false, check = false;
   Options options(
       "run",
-      "Starts a search. Ctrl-C checkpoints and stops; `cultivar resume` goes on. When the budget is spent "
-      "the best kernel is exported to RUN/best.",
+      "Starts a search. Ctrl-C writes a checkpoint and stops; `cultivar resume` resumes. When the budget is "
+      "exhausted, the best kernel is exported to RUN/best.",
       "cultivar run configs/quickstart.yaml --set budget.wall=10m");
-  options.argument("CONFIG", file, "the search's configuration (configs/README.md)");
-  options.option("--run-dir", run_dir, "where the record goes (default: runs/ and the search's name)");
-  options.each("--set", overrides, "a.b=c: replaces one value of the configuration");
+  options.argument("CONFIG", file,
+                   "the search's configuration (configs/README.md), or an installed one's name");
+  options.option("--run-dir", run_dir, "the folder for the record (default: runs/ and the search's name)");
+  options.each("--set", overrides, "a.b=c: replace one value of the configuration");
   options.flag("--check", check,
-               "only checks the configuration, its task and its seeds; nothing is run or written");
-  options.flag("--verbose", verbose, "a line for every individual");
-  options.flag("--json", as_json, "how it ended, as `status --json` says it, on stdout");
+               "only check the configuration, its task and its seeds; run and write nothing");
+  options.flag("--verbose", verbose, "print a line for every individual");
+  options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
   if (const auto code = options.parse(arguments)) return *code;
   if (run_dir.empty() && std::ranges::any_of(arguments, [](const std::string& word) {
         return word == "--run-dir" || word == "--run-dir=";
       }))
-    throw InputError("--run-dir: it is empty; name a folder, or leave it out");
+    throw InputError("--run-dir is empty; name a folder, or omit the option");
 
   const Output output(as_json);
   const House house = find_house();
-  const fs::path found = find_file(house, file, "configuration");
+  const fs::path found = find_configuration(house, file);
+  if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
   const Config config = load_config(found, overrides, installation_of(house));
   check_programs(config, house, found);
   if (check) {
@@ -162,20 +161,20 @@ int run_command(const Arguments& arguments) {
   const fs::path folder = fs::absolute(run_dir.empty() ? fs::path("runs") / config.name : fs::path(run_dir));
   if (fs::exists(folder / "run.db"))
     throw InputError(
-        fmt::format("{0} already holds a search. Go on with it:  {2} resume {0}\n"
-                    "or begin another one beside it:  {2} run {1} --run-dir {0}-2",
+        fmt::format("{0} already holds a search. To resume it:  {2} resume {0}\n"
+                    "To start another one:  {2} run {1} --run-dir {0}-2",
                     as_typed(folder), shell_word(file), called_as()));
   std::error_code none;
   if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
     throw InputError(
-        fmt::format("{} is not empty, and no run: name a new folder with --run-dir", as_typed(folder)));
+        fmt::format("{} is not empty and not a run: name a new folder with --run-dir", as_typed(folder)));
   const auto announce = [&] {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
            config.task_folder.filename().string(), name_of(config.target), config.workloads,
            config.seeds.size(), config.seeds.size() == 1 ? "" : "s", as_typed(folder));
   };
-  // Whether there is a GPU is known when the first event tells of it, and not to be promised before.
-  bool announced = config.target == TargetKind::cpu;
+  // Whether the GPU works is only known after the first event, so nothing about it is printed before.
+  bool announced = config.target->on_host;
   if (announced) announce();
   return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
     Faces told = faces;

@@ -7,7 +7,9 @@
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
+#include "engine/export/target_parts.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -47,7 +49,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   const std::string place = as_typed(folder);
   const Record record = must(Record::open(folder));
   Summary summary = record.summary();
-  if (outcome.stop == Outcome::Stop::failed) {  // which cannot always be recorded: the disk may be full
+  if (outcome.stop == Outcome::Stop::failed) {  // not always recorded: the disk may be full
     summary.state = "failed";
     summary.stop_reason = outcome.reason;
   }
@@ -58,18 +60,18 @@ int search_session(const House& house, const fs::path& folder, const Output& out
     const auto confirmed = record.confirmation(*best), searched = record.evaluation(*best);
     const bool fresh = confirmed && confirmed->measured();
     if (const auto& shown = fresh ? confirmed : searched)
-      output.line(fmt::format(
-          "\n  {}:\n{}",
-          fresh ? "confirmed in a fresh process, in turn with the contenders" : "as it was searched",
-          evaluation_table(*shown, "  ")));
+      output.line(fmt::format("\n  {}:\n{}",
+                              fresh ? "confirmed in a fresh process, interleaved with the contenders"
+                                    : "measured during the search",
+                              evaluation_table(*shown, "  ")));
   }
 
   switch (outcome.stop) {
     case Outcome::Stop::failed:
-      notify("The search failed: {}\nWhat it had recorded is safe in {}.\n", outcome.reason, place);
+      notify("The search failed: {}\nThe record up to this point is intact in {}.\n", outcome.reason, place);
       return 1;
     case Outcome::Stop::interrupted:
-      notify("Stopped with a checkpoint. Go on with:\n  {} resume {}\n", called_as(), place);
+      notify("Stopped with a checkpoint. To resume:\n  {} resume {}\n", called_as(), place);
       return 130;
     case Outcome::Stop::wall:
     case Outcome::Stop::evaluations:
@@ -80,35 +82,40 @@ int search_session(const House& house, const fs::path& folder, const Output& out
   const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   if (!record.best() && summary.measured > 0) {
     notify(
-        "The search ended ({}) with {} kernel{} measured and none confirmed (in a fresh process, with new "
-        "inputs): "
-        "the time did not last, or the confirmation failed, which `{} lineage {}` tells.{}\n",
+        "The search ended ({}) with {} kernel{} measured and none confirmed in a fresh process with new "
+        "inputs: there was no time for the confirmation, or it failed; `{} lineage {}` shows which.{}\n",
         outcome.reason, summary.measured, summary.measured == 1 ? "" : "s", called_as(), place,
-        more.empty() ? "" : fmt::format(" Go on with:\n  {} resume {}{}", called_as(), place, more));
+        more.empty() ? "" : fmt::format(" To resume:\n  {} resume {}{}", called_as(), place, more));
     return 1;
   }
   if (!record.best() && summary.evaluations == 0) {
-    notify("The search ended ({}) before its first kernel was judged.{}\n", outcome.reason,
-           more.empty() ? "" : fmt::format(" Go on with:\n  {} resume {}{}", called_as(), place, more));
+    notify("The search ended ({}) before its first kernel was evaluated.{}\n", outcome.reason,
+           more.empty() ? "" : fmt::format(" To resume:\n  {} resume {}{}", called_as(), place, more));
     return 1;
   }
   if (!record.best()) {
     notify(
-        "The search ended ({}) without a kernel that passed every check. `{} show {} 1` tells why "
-        "the first one did not.\n",
+        "The search ended ({}) without a kernel that passed every check. To see why the first one was "
+        "rejected: {} show {} 1\n",
         outcome.reason, called_as(), place);
     return 1;
+  }
+  if (exporter_of(target_named(record.facts().target)) == nullptr) {
+    output.line(fmt::format("Next: {} show {} best, which tells everything known of the best kernel.",
+                            called_as(), place));
+    return 0;
   }
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
   const std::string bundle = as_typed(exported.folder);
   output.line(fmt::format(
       "The best kernel is exported to {0}. Next:\n"
       "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
-      "                                        builds, checks and times it on any machine\n"
-      "  {2} lineage {1}          how it came to be\n"
-      "  {2} show {1} best        everything known of it{3}",
+      "                                        build, check and time it on any machine\n"
+      "  {2} lineage {1}          how it was found\n"
+      "  {2} show {1} best        all recorded details{3}",
       bundle, place, called_as(),
-      more.empty() ? "" : fmt::format("\n  {} resume {}{}    goes on from here", called_as(), place, more)));
+      more.empty() ? ""
+                   : fmt::format("\n  {} resume {}{}    continue the search", called_as(), place, more)));
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// What `run` and `resume` share: the live line, the end of a search, its summary and its export.
+// Shared by `run` and `resume`: the progress line, the end of a search, its summary and its export.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include "engine/cli/house.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -15,8 +15,8 @@ namespace cultivar {
 Installation installation_of(const House&);
 Surface surface_of(const House&);
 
-// Twice of what is spent, as `resume` takes it: " --set budget.tokens=120000"; empty: nothing is.
-// `models_too`: what they may use counts as spent, since it had no room for one more call.
+// Doubles every exhausted budget, as options for `resume`: " --set budget.tokens=120000"; empty if none is.
+// `models_too`: also the budgets of language models, because the rest is too small for another call.
 std::string twice_what_is_spent(const Summary&, bool models_too = false);
 
 // Returns the command's exit code.

@@ -6,9 +6,9 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/store/checkpoint.hpp"
 #include "engine/store/exchanges.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/variant/source_files.hpp"
 #include "operators/llm/plain_prompt.hpp"
 
@@ -32,7 +32,7 @@ void print_evaluation(const Evaluation& e, const Output& output) {
                           duration(e.check_seconds), duration(e.measure_seconds)));
 }
 
-// The nearest ancestor that was profiled on the same workload: what the profile is compared with.
+// The nearest ancestor that was profiled on the same workload; the profile is compared with it.
 std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, const Profile& profile) {
   const auto lineage = record.lineage(id);
   for (auto ancestor = lineage.rbegin(); ancestor != lineage.rend(); ++ancestor)
@@ -41,7 +41,7 @@ std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, 
   return std::nullopt;
 }
 
-// Whom to name instead, where a text is no call and no individual.
+// A hint for a text that names neither a call nor an individual: the names that exist.
 std::string calls_like(const std::vector<ExchangeRow>& rows, const std::string& text) {
   constexpr std::size_t kShown = 12;
   const std::string op = text.substr(0, text.find('/'));
@@ -55,23 +55,24 @@ std::string calls_like(const std::vector<ExchangeRow>& rows, const std::string& 
   }
   if (rows.empty()) return "this run has asked no language model";
   if (dialogues.empty())
-    return fmt::format("name a call by its operator and number; this run has asked as {}",
-                       fmt::join(operators, ", "));
+    return fmt::format(
+        "name a call by its operator and number; the operators of this run that asked a model are {}",
+        fmt::join(operators, ", "));
   const std::size_t all = dialogues.size();
   if (all > kShown) dialogues.erase(dialogues.begin(), dialogues.end() - kShown);
-  return fmt::format("{} question{} of {}{}: {}", all, all == 1 ? "" : "s", op,
-                     all > kShown ? fmt::format(", the last {} of them", kShown) : "",
+  return fmt::format("{} question{} by {}{}: {}", all, all == 1 ? "" : "s", op,
+                     all > kShown ? fmt::format(", the last {} are", kShown) : "",
                      fmt::join(dialogues, ", "));
 }
 
-// To the letter; several calls where a dialogue had several turns.
+// The exact texts; several calls when a dialogue had several turns.
 int show_prompt(const Record& record, const std::string& text, const Output& output, bool as_json) {
   const std::vector<ExchangeRow> rows = exchanges_of(record);
   const bool operator_alone = std::ranges::any_of(
       rows, [&](const ExchangeRow& row) { return row.op == text || row.op + "/" == text; });
   if (operator_alone)
-    throw InputError(fmt::format("'{}' is an operator, not one of its calls: name one. There are {}", text,
-                                 calls_like(rows, text)));
+    throw InputError(
+        fmt::format("'{}' is an operator; name one of its calls: {}", text, calls_like(rows, text)));
   IndividualId wanted = 0;
   if (text.find('/') == std::string::npos) wanted = find_individual(record, text);
   json all = json::array();
@@ -107,30 +108,30 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
     throw InputError(
         wanted != 0
             ? fmt::format(
-                  "individual {} was not made by a language model: `cultivar show RUN {}` says by whom",
+                  "individual {} was not made by a language model; `cultivar show RUN {}` shows its origin",
                   wanted, wanted)
-            : fmt::format("this run has no call that is named '{}': {}", text, calls_like(rows, text)));
+            : fmt::format("this run has no call named '{}': {}", text, calls_like(rows, text)));
   if (as_json) output.facts(all);
   return 0;
 }
 
-// As `evaluate` and `submit` take them.
+// In the form that `evaluate` and `submit` accept.
 std::vector<std::string> write_source(const fs::path& folder, const std::string& source) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_empty(folder, error))
     throw InputError(
-        fmt::format("{} is there already and not an empty folder: choose another --out", folder.string()));
+        fmt::format("{} already exists and is not an empty folder: choose another --out", folder.string()));
   fs::create_directories(folder, error);
   const SourceFiles files = split_source(source);
   const auto manifest = parse_manifest(source);
-  const bool cuda = manifest && manifest->target == TargetKind::cuda;
+  const Target target = manifest ? manifest->target : usual_target();
   std::vector<std::string> written;
   const auto write = [&](const fs::path& file, std::string_view contents) {
     if (auto done = write_atomically(file, std::string(contents)); !done)
       throw InputError(fmt::format("cannot write {}: {}", file.string(), done.error().message));
     written.push_back(file.string());
   };
-  write(folder / (cuda ? "kernel.cu" : "kernel.cpp"), files.main);
+  write(folder / ("kernel" + target->extension), files.main);
   for (const HeaderFile& header : files.headers)
     if (header_name_trouble(header.name).empty())  // a rejected source may hold anything
       write(folder / header.name, header.text);
@@ -142,26 +143,27 @@ std::vector<std::string> write_source(const fs::path& folder, const std::string&
 int show_command(const Arguments& arguments) {
   std::string run, text, out;
   bool only_source = false, prompt = false, as_json = false;
-  Options options("show", "One individual of a run: descent, configuration, evaluation, diagnostics, source.",
+  Options options("show",
+                  "Shows one individual of a run: lineage, configuration, evaluation, diagnostics, source.",
                   "cultivar show runs/quickstart best");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.optional_argument(
-      "ID", text, "a number, the beginning of a variant id, `best` or `seed`; RUN:ID names both in one");
-  options.flag("--source", only_source, "print the source and nothing else, its headers below it");
-  options.option("--out", out,
-                 "write the source into this folder, as a file and its headers, and nothing else");
+      "ID", text,
+      "an individual's number, a prefix of its variant id, `best` or `seed`; RUN:ID gives both at once");
+  options.flag("--source", only_source, "print only the source, followed by its headers");
+  options.option("--out", out, "only write the source and its headers as files into this folder");
   options.flag(
       "--prompt", prompt,
-      "what was said to language models, and what they answered: ID is an individual that came of it, or "
-      "the beginning of a call's name (mutate/12)");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+      "show the prompts to language models and their answers: ID is the individual that they produced, or "
+      "a prefix of a call's name (mutate/12)");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
   if (text.empty()) {
     const auto both = split_run_and_id(run);
     if (!both || both->second.empty())
-      throw InputError(fmt::format("which individual of it? For example: cultivar show {} best", run));
+      throw InputError(fmt::format("an individual is missing; for example: cultivar show {} best", run));
     std::tie(run, text) = *both;
   }
   const Record record = open_run(find_house(), run);
@@ -203,16 +205,16 @@ int show_command(const Arguments& arguments) {
   if (evaluation)
     print_evaluation(*evaluation, output);
   else
-    output.line("\nNot judged yet.");
+    output.line("\nNot evaluated yet.");
   for (const DuelRow& duel : record.duels(id))
-    output.line(fmt::format("Gate: {} {} #{}: {}", duel.verdict,
-                            duel.verdict == "undecided" ? "against" : "than", duel.incumbent,
+    output.line(fmt::format("Gate: {} {} #{}: {}", name_of(duel.verdict),
+                            duel.verdict == Verdict::undecided ? "against" : "than", duel.incumbent,
                             duel.report.value("/decision/reason"_json_pointer, std::string())));
   if (record.outstanding() == id)
-    output.line("Its confirmation is outstanding: it is the best once it is confirmed in a fresh process.");
+    output.line("Its confirmation is pending: it becomes the best when it is confirmed in a fresh process.");
   if (confirmation) {
-    output.line(confirmation->measured() ? "\nConfirmed in a fresh process, with new inputs:"
-                                         : "\nIts confirmation, in a fresh process with new inputs, failed:");
+    output.line(confirmation->measured() ? "\nConfirmed in a fresh process with new inputs:"
+                                         : "\nFailed confirmation in a fresh process with new inputs:");
     print_evaluation(*confirmation, output);
   }
   if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));
@@ -222,7 +224,7 @@ int show_command(const Arguments& arguments) {
         "  #{:<6} {:>10} {}{}", ancestor.individual.id,
         ancestor.state == IndividualState::measured ? fmt::format("{:.4g}", ancestor.individual.fitness)
                                                     : ancestor.stage,
-        descent_of(ancestor.individual), ancestor.expelled ? " (failed its confirmation)" : ""));
+        descent_of(ancestor.individual), ancestor.expelled ? " (failed confirmation)" : ""));
   output.line("\nSource\n" + source);
   return 0;
 }

@@ -13,12 +13,13 @@ namespace cultivar {
 int status_command(const Arguments& arguments) {
   std::string run;
   bool watch = false, as_json = false;
-  Options options("status",
-                  "How a search is doing: its best kernel, what was judged and rejected, the budget left.",
-                  "cultivar status runs/quickstart --watch");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.flag("--watch", watch, "again every two seconds until the search stops");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  Options options(
+      "status",
+      "Shows the state of a search: its best kernel, what was evaluated and rejected, and the budget.",
+      "cultivar status runs/quickstart --watch");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.flag("--watch", watch, "repeat every two seconds until the search stops");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);

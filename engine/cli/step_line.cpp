@@ -36,7 +36,7 @@ void StepLine::show(std::string text) {
 
 void StepLine::draw() {
   last_ = Clock::now();
-  const double taken = std::chrono::duration<double>(last_ - began_).count();
+  const double taken = in_seconds(last_ - began_);
   const std::string what = text_.substr(0, kWidth);
   const std::string line = taken < 1.0 ? what : fmt::format("{} ({})", what, duration(taken));
   notify("{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");

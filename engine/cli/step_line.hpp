@@ -1,6 +1,5 @@
-// A slow step of a command, on stderr: a line that is rewritten on a terminal, and one at least every ten
-// seconds elsewhere, each with the time that it has taken. A line of its own accord: what is waited for may
-// have nothing to say.
+// Shows a slow step of a command on stderr with its elapsed time: a line that is redrawn on a terminal, a
+// line at least every ten seconds elsewhere. A thread draws it, because the step itself may report nothing.
 #pragma once
 
 #include <chrono>
@@ -8,6 +7,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 
@@ -20,7 +21,6 @@ class StepLine {  // show() may be called from any thread
   void show(std::string text);
 
  private:
-  using Clock = std::chrono::steady_clock;
   void draw();  // with mutex_ held
   void watch(const std::stop_token&);
 
@@ -29,7 +29,7 @@ class StepLine {  // show() may be called from any thread
   std::mutex mutex_;  // guards what follows
   std::string text_;
   std::condition_variable_any ending_;
-  std::jthread watcher_;  // last: joined before the rest goes
+  std::jthread watcher_;  // last member: joined before the others are destroyed
 };
 
 }  // namespace cultivar

@@ -8,10 +8,10 @@
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/variant_argument.hpp"
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/run_lock.hpp"
-#include "evaluators/plain_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -20,15 +20,16 @@ int submit_command(const Arguments& arguments) {
   std::string run, file, note;
   std::vector<std::string> from;
   bool as_json = false;
-  Options options("submit", "Puts a hand-written variant into a search, running or stopped.",
+  Options options("submit", "Submits a hand-written variant to a search, running or stopped.",
                   "cultivar submit runs/quickstart my_kernel.cpp --from best --note \"two rows at once\"");
-  options.argument("RUN", run, "a run's folder, or its name below runs/");
-  options.argument("FILE", file, "a variant's source; FILE@NAME=VALUE,... sets tunables");
-  options.option("--note", note, "what its idea is, for the record");
-  options.each("--from", from,
-               "whom of the run it was made from, for its lineage: a number, the beginning of a variant id, "
-               "`best` or `seed` (the first one); may be repeated");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.argument("FILE", file, "the variant's source; append @NAME=VALUE,... to set tunables");
+  options.option("--note", note, "a description of the idea, stored in the record");
+  options.each(
+      "--from", from,
+      "a parent, for the lineage: an individual's number, a prefix of its variant id, `best` or `seed` "
+      "(the first one); may be repeated");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -41,7 +42,7 @@ int submit_command(const Arguments& arguments) {
   for (const std::string& text : from) {
     const auto of_run = split_run_and_id(text);
     if (of_run && find_run(house, of_run->first) != folder)
-      throw InputError(fmt::format("--from {}: a parent is an individual of this run, {}", text, run));
+      throw InputError(fmt::format("--from {}: a parent must be an individual of this run, {}", text, run));
     const IndividualId id = find_individual(record, of_run ? of_run->second : text);
     if (std::ranges::find(parents, id) == parents.end()) parents.push_back(id);
   }
@@ -54,12 +55,12 @@ int submit_command(const Arguments& arguments) {
   }();
   output.facts({{"run", folder.string()}, {"waiting", waiting.string()}});
   if (RunLock::holder(RunFolder(folder))) {
-    output.line("The running search takes it up within a second; `status` and `lineage` then show it.");
+    output.line("The running search picks it up within a second; then `status` and `lineage` show it.");
     return 0;
   }
   const std::string more = twice_what_is_spent(record.summary());
   output.line(
-      fmt::format("Waiting as {}. The search takes it up when it is resumed:\n"
+      fmt::format("Stored as {}. The search picks it up when it is resumed:\n"
                   "  {} resume {}{}",
                   as_typed(waiting), called_as(), as_typed(folder), more));
   return 0;

@@ -15,14 +15,12 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// Sources below one of a task's folders, by the name that commands take.
+// The names of the sources under one of a task's folders, as commands accept them.
 std::vector<std::string> sources_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
-    const auto kind = entry.path().extension();
-    if (kind == ".cpp" || kind == ".cu")
-      names.push_back(fs::relative(entry.path(), folder.parent_path()).string());
+    if (is_source(entry.path())) names.push_back(fs::relative(entry.path(), folder.parent_path()).string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -30,7 +28,7 @@ std::vector<std::string> sources_in(const fs::path& folder) {
 
 json describe(const House& house, const Task& task) {
   std::vector<std::string> contenders = sources_in(task.folder / "contenders");
-  for (const TargetKind target : {TargetKind::cpu, TargetKind::cuda})
+  for (const Target target : targets())
     for (const std::string& library : contender_libraries(house, task, target))
       if (std::find(contenders.begin(), contenders.end(), library) == contenders.end())
         contenders.push_back(library);
@@ -76,7 +74,7 @@ void explain(const Task& task, const json& facts, const Output& output) {
   Table tensors({"tensor", "role", "type", "shape"});
   for (const json& t : facts["tensors"])
     tensors.row({t["name"], t["role"],
-                 t["dtype"] == "dtype" ? "the workload's" : t["dtype"].get<std::string>(),
+                 t["dtype"] == "dtype" ? "workload dtype" : t["dtype"].get<std::string>(),
                  fmt::format("[{}]", fmt::join(t["shape"].get<std::vector<std::string>>(), ", "))});
   output.line("Tensors\n" + tensors.text("  "));
   output.line("Workload sets");
@@ -94,8 +92,8 @@ void explain(const Task& task, const json& facts, const Output& output) {
   std::vector<std::string> controls;
   for (const Control& c : task.controls) controls.push_back(c.name);
   output.line(fmt::format(
-      "\nChecks: {} smoke, {} sweep, {} stress cases on {} shapes, {} edge shapes; controls of its "
-      "own that must fail: {}",
+      "\nChecks: {} smoke, {} sweep, {} stress cases on {} shapes, {} edge shapes; the task's own "
+      "negative controls (kernels that must fail): {}",
       task.smoke.size(), task.sweep.size(), task.stress.size(), task.stress_shapes.size(), task.edge.size(),
       controls.empty() ? "none" : fmt::format("{}", fmt::join(controls, ", "))));
 }
@@ -105,10 +103,10 @@ void explain(const Task& task, const json& facts, const Output& output) {
 int tasks_command(const Arguments& arguments) {
   std::string name;
   bool as_json = false;
-  Options options("tasks", "Lists the tasks, or explains one: dimensions, tensors, workload sets, seeds.",
+  Options options("tasks", "Lists the tasks, or describes one: dimensions, tensors, workload sets, seeds.",
                   "cultivar tasks attention_forward");
   options.optional_argument("TASK", name, "a task's name, or a folder with a task.yaml");
-  options.flag("--json", as_json, "facts as JSON on stdout");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
@@ -124,7 +122,7 @@ int tasks_command(const Arguments& arguments) {
     return 0;
   }
   json all = json::array();
-  Table table({"task", "what", "workload sets"});
+  Table table({"task", "summary", "workload sets"});
   for (const std::string& each : task_names(house)) {
     const Task task = load_task(find_task(house, each));
     std::vector<std::string> sets;
@@ -133,7 +131,7 @@ int tasks_command(const Arguments& arguments) {
     table.row({task.name, task.summary, fmt::format("{}", fmt::join(sets, ", "))});
   }
   output.facts(all);
-  output.line(table.text() + "\n`cultivar tasks TASK` explains one.");
+  output.line(table.text() + "\n`cultivar tasks TASK` describes one.");
   return 0;
 }
 

@@ -1,17 +1,17 @@
-// From an Expected to the exceptions that end a command with the right exit code.
+// Converts the error of an Expected to the exception that ends a command with the right exit code.
 #pragma once
 
 #include <utility>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-// Stage "missing": something the command needs is not there (exit 3); anything else: the work failed (exit
-// 1).
+// Kind missing: something that the command needs is not installed (exit 3); other kinds: the work failed
+// (exit 1).
 [[noreturn]] inline void raise(const Error& error) {
-  if (error.stage == "missing") throw MissingError(error.message);
-  throw std::runtime_error(error.stage.empty() ? error.message : error.stage + ": " + error.message);
+  if (error.kind == ErrorKind::missing) throw MissingError(error.message);
+  throw std::runtime_error(error.text());
 }
 
 template <class T>

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "engine/cli/record_views.hpp"
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -70,10 +70,10 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
   }
   for (const fs::path& folder : {fs::path(split.name), task.folder / split.name, house.root / split.name})
     if (!split.name.empty() && fs::is_directory(folder, ignored))
-      throw InputError(fmt::format("{} is a folder: name a file in it, or a seed of the task{}",
+      throw InputError(fmt::format("{} is a folder; name a file in it, or a seed of the task{}",
                                    folder.string(), did_you_mean("", known)));
-  throw InputError(fmt::format("there is no file '{}'{}; RUN:ID names an individual of a run", split.name,
-                               did_you_mean(split.name, known)));
+  throw InputError(fmt::format("there is no file '{}'{}; to name an individual of a run, write RUN:ID",
+                               split.name, did_you_mean(split.name, known)));
 }
 
 std::string in_words_of(const NamedSource& source, std::string text) {

@@ -1,5 +1,5 @@
-// How a variant is named on the command line: FILE, a task's own seed or contender by name, or RUN:ID; with
-// @NAME=VALUE,NAME=VALUE behind it to set tunables.
+// How a variant is named on the command line: FILE, the name of one of the task's seeds or contenders, or
+// RUN:ID; an appended @NAME=VALUE,NAME=VALUE sets tunables.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace cultivar {
 
 struct VariantArgument {
-  std::string name;  // what stands before the @
+  std::string name;  // the text before the @
   Configuration configuration;
 };
 VariantArgument split_variant_argument(const std::string&);  // InputError when NAME=VALUE is malformed
@@ -23,12 +23,12 @@ struct NamedSource {
   std::string origin;  // as typed
   std::string source;
   Configuration configuration;
-  std::filesystem::path file;  // empty: of a run
+  std::filesystem::path file;  // empty when it comes from a run
 };
-// What compilers and checks say of "variant.cu", which every source is called there, in words of the user's
+// Replaces "variant.cu", the name that compilers and checks use for every source, by the name of the user's
 // file.
 std::string in_words_of(const NamedSource&, std::string text);
-// `folders`: where below the task's folder names are looked up, "seeds" or "contenders".
+// `folders`: the subfolders of the task's folder to look in, "seeds" or "contenders".
 NamedSource find_source(const House&, const Task&, const std::string& argument,
                         const std::vector<std::string>& folders);
 

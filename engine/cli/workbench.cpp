@@ -1,17 +1,15 @@
 #include "engine/cli/workbench.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 
 #include "engine/cli/output.hpp"
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
-#include "evaluators/check/stages.hpp"
-#include "evaluators/targets/cpu/device_facts.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/judge/stages.hpp"
 #include "evaluators/variant/manifest_text.hpp"
-#include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 namespace {
@@ -28,58 +26,64 @@ ServiceOptions service_options(const House& house, const Task& task, TargetChoic
   return options;
 }
 
-// Code runs on the very kind of card that it was compiled for.
+// Code that runs is compiled for the architecture of the GPU that runs it.
 TargetChoice for_its_device(TargetChoice target, DeviceService& device, bool runs) {
-  if (target.kind == TargetKind::cuda && runs)
-    target.architecture =
-        architecture_of(static_cast<int>(must(device.info()).facts.at("compute_capability")));
+  if (target.kind->architecture_of != nullptr && runs)
+    target.architecture = architecture_of(target.kind, must(device.info()).facts);
   return target;
+}
+
+// "cpu:8 for 8 cores, or cuda:0 for the first of the GPUs"
+std::string numbered_targets() {
+  std::vector<std::string> all;
+  for (const Target target : targets())
+    all.push_back(target->on_host
+                      ? fmt::format("{}:8 for 8 cores", name_of(target))
+                      : fmt::format("{}:0 for the first of the {}s", name_of(target), target->device));
+  return fmt::format("{}", fmt::join(all, ", or "));
 }
 
 }  // namespace
 
+std::string targets_with_architectures() {
+  std::vector<std::string> names;
+  for (const Target target : targets())
+    if (target->architecture_trouble != nullptr) names.push_back(name_of(target));
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
 TargetChoice parse_target(const House& house, const std::string& text) {
   const std::size_t colon = text.find(':');
-  const std::string kind = text.substr(0, colon);
   TargetChoice choice;
-  if (kind == "cuda") {
-    choice.kind = TargetKind::cuda;
-  } else if (kind != "cpu") {
-    throw InputError(fmt::format("there is no target '{}'{}", text, did_you_mean(kind, {"cpu", "cuda"})));
-  }
+  choice.kind = find_target(text.substr(0, colon));
+  if (choice.kind == nullptr)
+    throw InputError(
+        fmt::format("there is no target '{}'{}", text, known_targets_beside(text.substr(0, colon))));
   if (colon != std::string::npos) {
     const char* const begin = text.data() + colon + 1;
     const char* const end = text.data() + text.size();
     int number = 0;
     const auto [stop, trouble] = std::from_chars(begin, end, number);
-    const int least = choice.kind == TargetKind::cpu ? 1 : 0;
-    if (trouble != std::errc() || stop != end || number < least)
-      throw InputError(fmt::format(
-          "'{}' is no target: write cpu:8 for 8 cores, or cuda:0 for the first of the GPUs", text));
+    if (trouble != std::errc() || stop != end || number < (choice.kind->on_host ? 1 : 0))
+      throw InputError(fmt::format("'{}' is not a target: write {}", text, numbered_targets()));
     const int there = static_cast<int>(std::thread::hardware_concurrency());
-    if (choice.kind == TargetKind::cpu && there > 0 && number > there)
-      throw InputError(fmt::format("'{}': this machine has {} core{}; write cpu:{} or less", text, there,
-                                   there == 1 ? "" : "s", there));
-    (choice.kind == TargetKind::cpu ? choice.cores : choice.device) = number;
+    if (choice.kind->on_host && there > 0 && number > there)
+      throw InputError(fmt::format("'{}': this machine has {} core{}; write {}:{} or less", text, there,
+                                   there == 1 ? "" : "s", name_of(choice.kind), there));
+    (choice.kind->on_host ? choice.cores : choice.device) = number;
   }
   std::error_code ignored;
-  if (choice.kind == TargetKind::cuda &&
-      !std::filesystem::exists(house.programs / "cultivar-worker-cuda", ignored))
-    throw MissingError("this build has no CUDA target: it has no cultivar-worker-cuda; use --target cpu");
+  if (const std::string program = worker_program(choice.kind);
+      !choice.kind->on_host && !std::filesystem::exists(house.programs / program, ignored))
+    throw MissingError(fmt::format("this build has no {} target: {} is missing; use --target {}",
+                                   choice.kind->title, program, name_of(usual_target())));
   return choice;
-}
-
-Facts stand_in_facts(TargetKind target, int cores) {
-  if (target == TargetKind::cuda) return known_device("h100")->facts;
-  Facts facts = cpu_facts();
-  if (cores > 0) facts["num_cores"] = cores;
-  return facts;
 }
 
 Workbench::Workbench(const House& house, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
-      facts_(stand_in_facts(target.kind, target.cores)),
+      facts_(target.kind->stand_in_facts(target.cores)),
       device_(service_options(house, task, target)),
       compiler_(service_options(house, task, for_its_device(target, device_, runs))),
       on_interrupt_([this] {
@@ -98,20 +102,9 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
 
 tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source, const Variant& variant,
                                                       const std::vector<Workload>& workloads) const {
-  const auto refused = [&](const std::string& why, const char* key) {
-    const int line = line_of(variant.source, key);
-    return tl::make_unexpected(rejection(
-        Stage::lint, why,
-        fmt::format("{}: {}", source.origin, line > 0 ? fmt::format("line {}: {}", line, why) : why)));
-  };
-  for (const Workload& workload : workloads) {
-    if (const auto holds = check_constraints(variant, task_, workload, facts_); !holds)
-      return refused(holds.error().message, "constraints");
-    if (const auto plan = make_plan(variant, task_, workload, facts_); !plan)
-      // "launch[0].block[0]: ..." begins with the place in the manifest.
-      return refused(plan.error().message,
-                     plan.error().message.substr(0, plan.error().message.find(": ")).c_str());
-  }
+  if (const auto why = illegal_on(workloads, variant, task_, facts_))
+    return tl::make_unexpected(
+        rejection(Stage::lint, why->message, fmt::format("{}: {}", source.origin, why->text())));
   if (auto illegal = illegal_on_check_shapes(task_, variant, workloads, facts_))
     return tl::make_unexpected(std::move(*illegal));
   return {};
@@ -131,9 +124,9 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
     throw InputError(fmt::format("{} is rejected: {}", source.origin, variant.error().diagnostics));
   const std::vector<Workload> mine = claimed(*variant, task_, workloads);
   if (mine.empty())
-    throw InputError(
-        fmt::format("{} claims none of the workloads (its manifest requires: {})", source.origin,
-                    variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
+    throw InputError(fmt::format(
+        "{} claims no workload of this set (its manifest requires: {}); choose another set with --workloads",
+        source.origin, variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
   auto compiled = compiler_.compile(*variant, mine);
   if (!compiled)
     throw std::runtime_error(in_words_of(

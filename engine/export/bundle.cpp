@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,8 +15,9 @@
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/export/target_parts.hpp"
-#include "engine/recorded_run.hpp"
-#include "evaluators/check/stages.hpp"
+#include "engine/store/recorded_run.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -30,7 +30,8 @@ Expected<void> write(const fs::path& file, std::string_view text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
   out.close();
-  if (!out) return failure("export", fmt::format("cannot write {}: is the disk full?", file.string()));
+  if (!out)
+    return failure("export", fmt::format("cannot write {}; check that the disk is not full", file.string()));
   return {};
 }
 
@@ -38,15 +39,14 @@ bool holds_bundle(const fs::path& folder) {
   return fs::exists(folder / "bundle.json");
 }
 
-// What an earlier export wrote into this folder.
+// The files that an earlier export wrote into this folder.
 std::set<std::string> files_of_bundle(const fs::path& folder) {
-  std::ifstream in(folder / "bundle.json");
-  const auto facts = nlohmann::json::parse(in, nullptr, false);
+  const auto facts = nlohmann::json::parse(read_file(folder / "bundle.json").value_or(""), nullptr, false);
   if (!facts.is_object() || !facts.contains("files")) return {};
   return facts["files"].get<std::set<std::string>>();
 }
 
-// Moves what others put beside an earlier export's files (notes, a build) to where the new one is.
+// Moves files that do not belong to the earlier export (notes, a build) into the new one.
 void carry_over(const fs::path& from, const fs::path& to, const std::set<std::string>& written,
                 const fs::path& below = {}) {
   for (const auto& entry : fs::directory_iterator(from / below)) {
@@ -77,19 +77,19 @@ void move_contents(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) fs::rename(entry, to / entry.path().filename());
 }
 
-// The task as it was when the run began, laid out as a folder that load_task can read.
+// Writes the task as it was when the run was started, as a folder that load_task can read.
 Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   for (const auto& [name, text] : facts.task_files.items())
     if (auto ok = write(folder / name, text.get<std::string>()); !ok) return tl::make_unexpected(ok.error());
   return folder;
 }
 
-// More than these would be a kernel that is made anew for every size.
+// A kernel that needs more specializations is in effect compiled for every size.
 constexpr std::size_t kMostOtherSpecialisations = 8;
 
-// Those that the run timed or confirmed on and the variant claims; of one dtype, the first's, because a
-// launcher's arguments have types. And one for each other way to specialise it that its checks were about: it
-// was right there too.
+// The workloads that the run timed or confirmed on and the variant claims, limited to the dtype of the first
+// one, because a launcher's arguments are typed; plus one for each further specialization that the checks
+// covered.
 std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
   std::vector<Workload> result;
   for (const auto& set : {config.workloads, config.holdout}) {
@@ -118,18 +118,18 @@ std::string device_of(const RunFacts& facts) {
   return devices.empty() ? "an unnamed device" : devices.front().value("description", "an unnamed device");
 }
 
-// Both as the search screened them, which is the ratio that `status` shows. A confirmation's figure has no
-// counterpart of the seed's, and nothing that was timed on another day is one.
+// The ratio of the two fitness values measured during the search, as `status` shows it. A value from the
+// confirmation cannot be used, because the seed was not timed with it.
 std::string ratio_words(const Individual& best, const Individual& seed) {
-  if (best.id == seed.id) return ". It is the first seed itself";
+  if (best.id == seed.id) return ". It is the first seed, unchanged";
   if (!(best.fitness > 0 && seed.fitness > 0)) return "";
   return fmt::format(
-      ". When the search screened them it had {:.2f} times the first seed's fitness (not timed in the same "
-      "minutes)",
+      ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
+      "time)",
       best.fitness / seed.fitness);
 }
 
-// The shared library's: the run says where the kernel is from, the identity which one it is.
+// The shared library's name: the run and the kernel's identity.
 std::string library_name(const std::string& run, const std::string& variant) {
   std::string name = run;
   std::replace_if(
@@ -137,13 +137,12 @@ std::string library_name(const std::string& run, const std::string& variant) {
   return fmt::format("{}_{}", name, variant.substr(0, 8));
 }
 
-// Of a task's files the one that computes it in PyTorch: the record's, or for runs from before there was one
-// the installation's. Empty: the task has none.
+// The task's implementation in PyTorch: from the record, or from the installation for records without it.
+// Empty: the task has none.
 constexpr const char* kInPytorch = "pytorch.py";
 std::string task_in_pytorch(const RunFacts& facts, const std::string& task, const Surface& surface) {
   if (facts.task_files.contains(kInPytorch)) return facts.task_files[kInPytorch].get<std::string>();
-  std::ifstream file(surface.installation.tasks / task / kInPytorch);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(surface.installation.tasks / task / kInPytorch).value_or("");
 }
 
 struct Contents {
@@ -159,39 +158,44 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   const auto confirmed = record.confirmation(id);
   const auto evaluation = confirmed ? confirmed : record.evaluation(id);
   if (confirmed && !confirmed->measured())
-    return failure(
-        "export", fmt::format("individual {} was measured, but failed its confirmation (at {}: {}): only one "
-                              "that is right can be exported",
-                              id, name_of(confirmed->stage), confirmed->reason));
+    return failure("export",
+                   fmt::format("individual {} failed confirmation (at {}: {}), so it cannot be exported; "
+                               "choose another one with --id",
+                               id, name_of(confirmed->stage), confirmed->reason));
   if (!evaluation || !evaluation->measured())
     return failure("export",
-                   fmt::format("individual {} was not measured ({}): only a measured one can be exported{}",
-                               id, row->reason.empty() ? "not judged yet" : row->reason,
+                   fmt::format("individual {} was not measured ({}), so it cannot be exported{}", id,
+                               row->reason.empty() ? "not evaluated yet" : row->reason,
                                row->individual.duplicate_of != 0
-                                   ? fmt::format(", as individual {} (--id {})", row->individual.duplicate_of,
-                                                 row->individual.duplicate_of)
+                                   ? fmt::format("; export individual {} (--id {})",
+                                                 row->individual.duplicate_of, row->individual.duplicate_of)
                                    : ""));
 
   const fs::path place =
-      fs::path("task") / facts.task_name;  // in a run's folder, and so in its configuration
+      fs::path("task") /
+      facts.task_name;  // the same path as in the run's folder, because the configuration uses it
   auto task_folder = restore_task(facts, scratch / place);
   if (!task_folder) return tl::make_unexpected(task_folder.error());
   const auto task = load_task(*task_folder);
-  // Of a run that travelled, the record may be all that is left.
+  // If the run was moved to another machine, only the record may exist.
   const fs::path base = fs::exists(record.folder() / place) ? record.folder() : scratch;
   const auto config =
       parse_config(facts.config_yaml, "the run's record", base, {}, request.surface.installation);
   auto variant = make_variant(record.source(id), task, row->individual.configuration);
   if (!variant)
-    return failure("export", "the recorded source is no longer a valid variant: " + variant.error().message);
+    return failure("export",
+                   "the recorded source is not a valid variant in this version: " + variant.error().message);
 
   const Facts device = facts_in(facts.environment);
   const LauncherInput input{task, *variant, device, served_workloads(task, config, *variant)};
-  if (input.workloads.empty()) return failure("export", "the variant claims none of the run's workloads");
+  if (input.workloads.empty()) return failure("export", "the variant claims no workload of the run");
   const auto served = specialisations(input);
-  const auto parts = config.target == TargetKind::cuda
-                         ? cuda_parts(input, served, request.surface, request.architectures)
-                         : cpu_parts(input, served, request.architectures);
+  const Exporter exporter = exporter_of(config.target);
+  if (exporter == nullptr)
+    return failure("export", fmt::format("kernels of the target {} are not exported as projects: `cultivar "
+                                         "show RUN ID --source` prints their source",
+                                         name_of(config.target)));
+  const auto parts = exporter(input, served, request.surface, request.architectures);
   if (!parts) return tl::make_unexpected(parts.error());
 
   Contents contents;
@@ -213,7 +217,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"id", short_identity(*variant)},
       {"dtype", std::string(name_of(input.workloads.front().dtype))},
       {"unit", evaluation->unit},
-      // What was computed or moved, over microseconds, in that unit.
+      // Factor from work (operations or bytes) per microsecond to that unit.
       {"rate", evaluation->unit == "TFLOPS" ? "1e-6" : "1e-3"},
       {"run", facts.name},
       {"workloads", config.workloads},
@@ -223,7 +227,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, evaluation->unit)},
       {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
       {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
-      {"target", std::string(name_of(config.target))},
+      {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},
       {"version_text", nlohmann::json(fmt::format("{} {}, #{} of {}", variant->manifest.name,
@@ -238,7 +242,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files[parts->values.at("kernel_file")] = std::string(sources.main);
   for (const HeaderFile& header : sources.headers) {
     files[std::string(header.name)] = std::string(header.text);
-    values["header_files"] += fmt::format("| `{}` | a header of it |\n", header.name);
+    values["header_files"] += fmt::format("| `{}` | a header of the source |\n", header.name);
     values["header_paths"] += fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}", header.name);
   }
   files["CMakeLists.txt"] = render(parts->cmake, values);
@@ -249,30 +253,30 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files["verify/data.hpp"] = *data;
   files["verify/reference_library.cpp"] = render(launcher::reference_library_cpp, values);
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
-  files["verify/evaluators/task/dtype.hpp"] = std::string(launcher::dtype_hpp);
-  files["verify/evaluators/task/dtype.cpp"] = std::string(launcher::dtype_cpp);
+  files["verify/evaluators/dtype/dtype.hpp"] = std::string(launcher::dtype_hpp);
+  files["verify/evaluators/dtype/dtype.cpp"] = std::string(launcher::dtype_cpp);
   files["contender/contender.cpp"] = render(launcher::contender_cpp, values);
   files["contender/asked.hpp"] = render(launcher::asked_hpp, values);
   files["contender/device.hpp"] = render(parts->device, values);
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
-  for (const auto& [name, text] : facts.task_files.items())  // the oracle and what it may include
+  for (const auto& [name, text] : facts.task_files.items())  // the oracle and its headers
     if (name != "task.yaml" && name != kInPytorch && name.find('/') == std::string::npos)
       files["verify/" + name] = text.get<std::string>();
   if (const std::string text = task_in_pytorch(facts, task.name, request.surface); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   files["TABLE.md"] =
       fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
-                  fmt::format("Measured by Cultivar on {}; every timed run was checked on rows drawn in "
-                              "secret, every shape once on all rows. Contenders were timed in the same "
-                              "minutes, interleaved.",
+                  fmt::format("Measured by Cultivar on {}. The output of every timed run was checked on "
+                              "secret random rows, and every shape once on all rows. Contenders were "
+                              "timed interleaved with the kernel.",
                               device_of(facts)),
                   workload_table(*evaluation),
-                  confirmed ? "\nFrom the confirmation: a fresh process with new secret inputs."
-                            : "\nFrom the search's own evaluation.");
+                  confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
+                            : "\nMeasured during the search.");
   files["environment.json"] = facts.environment.dump(2) + "\n";
-  files["lineage.md"] = "# How it came to be\n\n" + lineage_text(lineage, evaluation->unit);
+  files["lineage.md"] = "# Lineage\n\n" + lineage_text(lineage, evaluation->unit);
   files["lineage.json"] = lineage_json(lineage).dump(2) + "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [name, text] : files) names.push_back(name);
@@ -299,18 +303,21 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
 Expected<ExportReport> export_bundle(const ExportRequest& request) {
   const auto id = request.id != 0 ? request.id : request.record.best().value_or(0);
   if (id == 0)
-    return failure("export", "the run has no best variant yet: let it run longer, or name one with --id");
+    return failure("export",
+                   "the run has no best kernel yet; let it run longer, or choose an individual with --id");
   const auto out = fs::absolute(request.out).lexically_normal();
   if (fs::exists(out) && !(fs::is_directory(out) && (fs::is_empty(out) || holds_bundle(out))))
-    return failure("export", fmt::format("{} is there already and is not an export: choose another --out",
-                                         out.string()));
+    return failure("export",
+                   fmt::format("{} already exists and is not an export; choose another folder with --out",
+                               out.string()));
 
-  // Written beside, then moved into place, so that a reader never meets half a bundle.
+  // Written to a temporary folder and then moved into place, so that a reader never sees an incomplete
+  // bundle.
   const auto parent = out.has_filename() ? out.parent_path() : out.parent_path().parent_path();
   const std::string name =
       out.has_filename() ? out.filename().string() : out.parent_path().filename().string();
   const auto partial = parent / fmt::format(".{}.partial", name);
-  const auto earlier = parent / fmt::format(".{}.earlier", name);  // also of an export that was killed
+  const auto earlier = parent / fmt::format(".{}.earlier", name);  // may exist from an export that was killed
   const std::shared_ptr<void> nothing_left(nullptr, [&](void*) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
@@ -330,7 +337,7 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
       carry_over(earlier, out, files_of_bundle(earlier));
       fs::remove_all(earlier);
     };
-    // Where a shell is in it, the folder itself stays.
+    // The folder itself is kept, because it may be a shell's current folder.
     const auto move = holds_the_working_folder(out)
                           ? move_contents
                           : [](const fs::path& from, const fs::path& to) { fs::rename(from, to); };
@@ -342,7 +349,9 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
     settle();
     return report;
   } catch (const fs::filesystem_error& error) {
-    return failure("export", fmt::format("{}: is the folder writable? --out names another", error.what()));
+    return failure(
+        "export",
+        fmt::format("{}; check that the folder is writable, or choose another one with --out", error.what()));
   }
 }
 

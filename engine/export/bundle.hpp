@@ -1,24 +1,22 @@
-// The export bundle: a folder with everything needed to use, build, verify and understand an evolved kernel
-// on another machine, with no dependency on Cultivar.
+// The export bundle: a folder with everything needed to use, build, verify and understand a kernel on another
+// machine, without Cultivar.
 //
-//   kernel.cpp, .cu       the source as it was evolved, manifest included
+//   kernel.cpp, .cu       the source, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
-//   cubin/, cubins.cpp    cuda: machine code for each specialisation and architecture, and what links it
-//   CMakeLists.txt        builds the kernel, the verifier and the libraries
-//   verify/               checks the kernel against the task's fp64 oracle and times it
-//   contender/            the kernel behind the C interface for contenders, as a shared library
-//   pytorch/              that library as an operator of PyTorch's, and its test
-//   TABLE.md              per-workload times with intervals, and contenders beside them
-//   environment.json      where these figures were taken
-//   lineage.md, .json     how the kernel came to be
-//   bundle.json           identity, configuration, what this folder is
+//   cubin/, cubins.cpp    cuda: machine code for each specialization and architecture, and the file that
+//   embeds it CMakeLists.txt        builds the kernel, the verifier and the libraries verify/ checks the
+//   kernel against the task's fp64 oracle and times it contender/            the kernel as a shared library
+//   with the C interface for contenders pytorch/              that library as a PyTorch operator, and its
+//   test TABLE.md              times per workload with intervals, and the contenders' times environment.json
+//   the machine on which these times were measured lineage.md, .json     the kernel's ancestors bundle.json
+//   the kernel's identity and configuration; marks the folder as an export
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -26,10 +24,10 @@ namespace cultivar {
 struct ExportRequest {
   const Record& record;
   IndividualId id = 0;        // 0: the run's best
-  std::filesystem::path out;  // made; an earlier bundle's files in it are replaced, what others put beside
-                              // them stays; a folder of anything else is an Error
-  const Surface& surface;     // its workers compile a cuda kernel
-  // cuda: what to compile for, as "sm_90a"; empty: the kind of card that the run was made on.
+  std::filesystem::path out;  // created; files of an earlier bundle in it are replaced, other files
+                              // are kept; a folder that is not a bundle is an Error
+  const Surface& surface;     // provides the workers that compile a cuda kernel
+  // cuda: the architectures to compile for, such as "sm_90a"; empty: that of the run's GPU.
   std::vector<std::string> architectures = {};
 };
 

@@ -9,7 +9,7 @@
 namespace cultivar {
 namespace {
 
-// Precedence climbing over the operators that evaluators/expression offers, loosest first.
+// Precedence climbing over the operators of evaluators/expression, lowest precedence first.
 struct Operator {
   std::string_view text;
   int precedence;
@@ -97,7 +97,7 @@ class Translator {
 
   std::string power() {
     auto base = primary();
-    if (!failed_ && take("^")) return fmt::format("std::pow({}, {})", base, unary());  // right to left
+    if (!failed_ && take("^")) return fmt::format("std::pow({}, {})", base, unary());  // right-associative
     return base;
   }
 
@@ -156,7 +156,7 @@ Expected<std::string> to_cpp(const Expression& expression) {
   Translator translator(expression.text());
   auto result = translator.run();
   if (translator.failed())
-    return failure("export", fmt::format("the expression '{}' cannot be written as C++ from '{}' on",
+    return failure("export", fmt::format("the expression '{}' cannot be translated to C++; unsupported: '{}'",
                                          expression.text(), translator.rest()));
   return result;
 }

@@ -1,19 +1,20 @@
-// A manifest's expression as C++ source, so that an exported kernel needs no evaluator.
+// Translates a manifest's expression to C++ source, so that an exported kernel needs no expression evaluator.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "evaluators/error.hpp"
 #include "evaluators/expression/expression.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-// What a name of the manifest or the task is called in C++: never as something of the launcher's own.
+// The C++ name for a name of the manifest or the task; never the same as one of the launcher's own names.
 std::string variable(std::string_view name);
 
-// Fully parenthesised C++ over doubles, each its name's variable. Functions keep their names; `^` becomes
-// std::pow; what C++ spells differently from muParser is translated. An Error quotes what could not be read.
+// A fully parenthesized C++ expression over doubles, with variables named by variable(). Functions keep their
+// names; `^` becomes std::pow; other differences from muParser are translated. An Error quotes the
+// unsupported part.
 Expected<std::string> to_cpp(const Expression&);
 
 }  // namespace cultivar

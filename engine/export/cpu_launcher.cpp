@@ -12,7 +12,7 @@
 namespace cultivar {
 namespace {
 
-// Programs may hold several exports. CMakeLists.txt gives these names.
+// Unique names, because a program may contain several exports; CMakeLists.txt defines them.
 std::string entry(const std::string& kernel, const Variant& variant, const Specialisation& specialisation) {
   return fmt::format("{}__{}_{}", kernel, short_identity(variant), specialisation.suffix);
 }
@@ -28,8 +28,8 @@ std::string parameter_type(const PlannedArgument& argument, const Plan& plan, co
   return fmt::format("{}{}*", buffer.use == PlannedBuffer::Use::input ? "const " : "", type);
 }
 
-// What a call passes, and the statements before it that make scalars: they may throw, which a thread must
-// not.
+// The arguments of a call, and the statements before it that compute scalars: those may throw, so they do not
+// run in the kernel's threads.
 struct Call {
   std::string scalars, arguments;
 };
@@ -72,7 +72,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   if (!plan) return tl::make_unexpected(plan.error());
   const auto& manifest = input.variant.manifest;
 
-  std::string declarations = "// The kernels, one set for each specialisation.\n";
+  std::string declarations = "// The kernels, one set for each specialization.\n";
   for (const auto& specialisation : served)
     for (const auto& kernel : plan->kernels) {
       std::vector<std::string> types;
@@ -82,7 +82,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                       fmt::join(types, ", "));
     }
 
-  // How many cores there are is the user's to say.
+  // The user chooses the number of cores.
   const auto bound = name_bindings(input, [](const std::string& name, double value) {
     return name == "num_cores" ? std::string("double(cores_)") : literal(value);
   });
@@ -102,7 +102,8 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
     std::string& body = bodies.emplace_back();
     for (std::size_t k = 0; k < plan->kernels.size(); ++k) {
       const auto& launch = manifest.launch[k];
-      auto threads = to_cpp(launch.threads.value_or(*Expression::parse("num_cores")));
+      auto threads = to_cpp(launch.values("threads").empty() ? Expression::parse("num_cores").value()
+                                                             : launch.values("threads").front());
       if (!threads) return threads;
       const Call call = call_of(k, plan->kernels[k], launch, *plan, input, trouble);
       body += fmt::format(

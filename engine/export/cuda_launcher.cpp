@@ -15,8 +15,7 @@
 namespace cultivar {
 namespace {
 
-// The name that a cubin's bytes have in the linked program.
-// Programs may hold several exports.
+// The symbol of a cubin's bytes in the linked program; unique, because a program may contain several exports.
 std::string symbol_of(const Variant& variant, const CubinFile& file) {
   std::string symbol = "cultivar_cubin_" + short_identity(variant) + "_" + file.name;
   std::replace_if(
@@ -24,12 +23,12 @@ std::string symbol_of(const Variant& variant, const CubinFile& file) {
   return symbol;
 }
 
-// Who may pass what they have, without a cast: 16-bit floating types have many names.
+// void*, so that callers need no cast: 16-bit floating-point types have many names.
 std::string_view pointee(Dtype dtype) {
   return dtype == Dtype::f16 || dtype == Dtype::bf16 ? "void" : cpp_type(dtype);
 }
 
-// Evaluated on the card that runs it: a grid of one block a multiprocessor follows the card.
+// Device facts are evaluated on the GPU that runs the kernel, for example for a grid of one block per SM.
 std::string fact(const std::string& name, double value) {
   static const std::set<std::string> asked{"num_sms",       "l2_bytes", "threads_max",
                                            "registers_max", "smem_max", "compute_capability"};
@@ -37,13 +36,13 @@ std::string fact(const std::string& name, double value) {
   return literal(value);
 }
 
-// The generated statements of one launcher; the first expression that cannot be written is `trouble`.
+// Generates the statements of one launcher; `trouble` holds the first expression that cannot be translated.
 class Writer {
  public:
   Writer(const LauncherInput& input, const Plan& plan)
       : task_(input.task), manifest_(input.variant.manifest), plan_(plan) {}
 
-  // Declares maps, named after the manifest's.
+  // Declares the tensor maps, named as in the manifest.
   std::string tensor_maps() {
     std::string text;
     for (std::size_t m = 0; m < manifest_.tensor_maps.size(); ++m) {
@@ -70,7 +69,8 @@ class Writer {
     return text;
   }
 
-  // Declares `chosen`'s launches: values of arguments first, so that they live until the launch.
+  // Emits the launches of specialization `chosen`: argument values first, so that they exist until the
+  // launch.
   std::string launches() {
     std::string text;
     for (std::size_t k = 0; k < manifest_.launch.size(); ++k) text += launch(k);
@@ -138,12 +138,13 @@ class Writer {
                "    launch(chosen, {0}, {2},\n           {3},\n           {4},\n"
                "           unsigned(whole({5}, \"shared memory\")), {6}, {7}, stream, parameters_{0});\n",
                k, fmt::join(voids(pointers), ", "),
-               three(spec.grid, {"2147483647.0", "65535.0", "65535.0"}, "grid"),
-               three(spec.block, {"1024.0", "1024.0", "64.0"}, "block"),
-               three(spec.cluster, {"16.0", "16.0", "16.0"}, "cluster"),
-               spec.shared ? cpp(*spec.shared) : "0.0", spec.cooperative,
-               // The first kernel has nothing of the plan before it to overlap with.
-               spec.programmatic_dependent && k > 0);
+               three(spec.values("grid"), {"2147483647.0", "65535.0", "65535.0"}, "grid"),
+               three(spec.values("block"), {"1024.0", "1024.0", "64.0"}, "block"),
+               three(spec.values("cluster"), {"16.0", "16.0", "16.0"}, "cluster"),
+               spec.values("shared").empty() ? "0.0" : cpp(spec.values("shared").front()),
+               spec.flag("cooperative"),
+               // The first kernel has no earlier kernel of the plan to overlap with.
+               spec.flag("programmatic_dependent") && k > 0);
   }
   static std::vector<std::string> voids(std::vector<std::string> pointers) {
     for (std::string& pointer : pointers)
@@ -173,7 +174,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   std::string prepare = *bound + *required;
   for (const Expression& constraint : manifest.constraints) {
     const auto one = requirement(
-        constraint, fmt::format("{}: its constraint '{}' does not hold for these sizes on this GPU",
+        constraint, fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this GPU",
                                 input.task.name, constraint.text()));
     if (!one) return one;
     prepare += *one;
@@ -232,7 +233,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
 
 std::string cuda_cubin_source(const Variant& variant, const std::vector<CubinFile>& cubins) {
   std::string text =
-      "// The machine code as constants of the program; generated. CMakeLists.txt says where the files "
+      "// The machine code as constants of the program; generated. CMakeLists.txt sets where the files "
       "are.\n";
   for (const CubinFile& cubin : cubins)
     text += fmt::format(

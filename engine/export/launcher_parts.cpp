@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -20,32 +21,11 @@ std::string literal(double value) {
                                                                             : fmt::format("{:.17g}", value);
 }
 
-std::string_view cpp_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f64:
-      return "double";
-    case Dtype::f32:
-      return "float";
-    case Dtype::i64:
-      return "std::int64_t";
-    case Dtype::i32:
-      return "std::int32_t";
-    case Dtype::i16:
-      return "std::int16_t";
-    case Dtype::i8:
-      return "std::int8_t";
-    case Dtype::u64:
-      return "std::uint64_t";
-    case Dtype::u32:
-      return "std::uint32_t";
-    case Dtype::u16:
-    case Dtype::f16:
-    case Dtype::bf16:
-      return "std::uint16_t";
-    case Dtype::u8:
-      return "std::uint8_t";
-  }
-  return "void";
+std::string_view cpp_type(Dtype dtype) {  // those of 16 bits as their bits
+  static constexpr std::array<std::string_view, 12> names{
+      "double",       "float",       "std::uint16_t", "std::uint16_t", "std::int64_t",  "std::int32_t",
+      "std::int16_t", "std::int8_t", "std::uint64_t", "std::uint32_t", "std::uint16_t", "std::uint8_t"};
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 std::string pascal_case(std::string_view name) {
@@ -90,8 +70,8 @@ std::vector<Specialisation> specialisations(const LauncherInput& input) {
 
 namespace {
 
-// A field with its default: of what the task says, where that is a number; where it follows from others it is
-// left open (std::optional), and name_bindings computes it; without one it is `otherwise`.
+// A field with its default: the task's default if it is a number; std::optional if it depends on other
+// values, which name_bindings then computes; `otherwise` if the task has no default.
 std::string member(std::string_view type, const std::string& name, const std::string& about,
                    const std::optional<Expression>& fallback, std::string_view otherwise) {
   if (!fallback) return fmt::format("  {} {} = {};  // {}\n", type, name, otherwise, about);
@@ -115,7 +95,7 @@ std::string argument_members(const LauncherInput& input, std::string_view (*poin
   for (const auto& parameter : input.task.parameters)
     members += member(parameter.flag ? "bool"
                       : is_floating(parameter.type) && parameter.type != Dtype::f64
-                          ? "float"  // a number, not its bits
+                          ? "float"  // passed as a number, not as bits
                           : cpp_type(parameter.type),
                       parameter.name, parameter.about, parameter.fallback, parameter.flag ? "false" : "0");
   for (const auto& tensor : input.task.tensors) {
@@ -137,7 +117,7 @@ std::string tensor_checks(const Task& task, int alignment) {
     if (alignment > 1)
       text += fmt::format(
           "    if (reinterpret_cast<std::uintptr_t>(arguments.{1}) % {2} != 0)\n"
-          "      throw std::invalid_argument(\"{0}: the tensor {1} must begin at a multiple of {2} "
+          "      throw std::invalid_argument(\"{0}: the tensor {1} must start at a multiple of {2} "
           "bytes\");\n",
           task.name, tensor.name, alignment);
   }
@@ -149,16 +129,9 @@ std::string binding(std::string_view name, std::string_view value) {
 }
 
 std::string scalar(Dtype type, std::string_view value, std::string_view what) {
-  switch (type) {
-    case Dtype::f16:
-    case Dtype::bf16:
-      return fmt::format("{}_bits({})", name_of(type), value);
-    case Dtype::f32:
-    case Dtype::f64:
-      return fmt::format("static_cast<{}>({})", cpp_type(type), value);
-    default:
-      return fmt::format("integer<{}>({}, \"{}\")", cpp_type(type), value, what);
-  }
+  if (type == Dtype::f16 || type == Dtype::bf16) return fmt::format("{}_bits({})", name_of(type), value);
+  if (is_floating(type)) return fmt::format("static_cast<{}>({})", cpp_type(type), value);
+  return fmt::format("integer<{}>({}, \"{}\")", cpp_type(type), value, what);
 }
 
 std::string dtype_bindings(Dtype dtype) {
@@ -205,10 +178,10 @@ Expected<std::string> requirement(const Expression& expression, const std::strin
 
 Expected<std::string> requirements(const LauncherInput& input) {
   std::string text;
-  for (const auto& dimension : input.task.dimensions)  // kernels count in 32 bits
+  for (const auto& dimension : input.task.dimensions)  // kernels use 32-bit sizes
     text += fmt::format(
         "    if (!({2} >= 1.0 && {2} <= 2147483647.0)) throw std::invalid_argument(\"{0}: {1} is \" + "
-        "std::to_string((long long)({2})) + \", and must be from 1 to 2147483647\");\n",
+        "std::to_string((long long)({2})) + \", but must be from 1 to 2147483647\");\n",
         input.task.name, dimension.name, variable(dimension.name));
   for (const auto& relation : input.task.where) {
     const auto one = requirement(relation, fmt::format("{}: needs {}", input.task.name, relation.text()));
@@ -246,7 +219,7 @@ std::string choice_of_specialisation(const LauncherInput& input, const std::vect
   for (std::size_t s = 0; s < served.size(); ++s) {
     std::vector<std::string> tests;
     for (const auto& [name, value] : served[s].condition)
-      tests.push_back(value == std::floor(value)  // a macro's number is a float's
+      tests.push_back(value == std::floor(value)  // a non-integer macro is a float
                           ? fmt::format("{} == {}", variable(name), literal(value))
                           : fmt::format("float({}) == float({})", variable(name), literal(value)));
     text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "",

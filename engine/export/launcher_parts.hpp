@@ -1,4 +1,4 @@
-// What launchers of every target are generated from, and the parts that they have in common.
+// The input of the launcher generators, and the generated parts that all targets share.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace cultivar {
 
-// One compile of the kernel: the macros it gets and the values of the specialised names it serves.
+// One compilation of the kernel: its macros, and the values of the specialized names that it serves.
 struct Specialisation {
-  std::string suffix;                                     // "D64_causal1"; "any" when nothing is specialised
+  std::string suffix;                                     // "D64_causal1"; "any" when nothing is specialized
   std::vector<std::string> macros;                        // "D=64", "TILE=32", ...
-  std::vector<std::pair<std::string, double>> condition;  // specialised dimensions, parameters and lets
+  std::vector<std::pair<std::string, double>> condition;  // specialized dimensions, parameters and lets
 };
 
 struct LauncherInput {
@@ -22,8 +22,7 @@ struct LauncherInput {
   std::vector<Workload> workloads;  // not empty, all of one dtype
 };
 
-// A kernel's identity in what is generated: in names of symbols and namespaces, which files of a bundle
-// share.
+// A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
 std::string short_identity(const Variant&);
 
 // One for each distinct set of macros, in the order of the workloads.
@@ -33,36 +32,40 @@ std::vector<Specialisation> specialisations(const LauncherInput&);
 std::string pascal_case(std::string_view);
 // A C++ literal of type double.
 std::string literal(double);
-// "float"; 16-bit floating types are std::uint16_t, their bits.
+// "float"; 16-bit floating-point types are passed as their bits, std::uint16_t.
 std::string_view cpp_type(Dtype);
 
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
 // `pointee` is what a tensor's pointer points to, given its dtype.
 std::string argument_members(const LauncherInput&, std::string_view (*pointee)(Dtype));
-// Throws std::invalid_argument where a tensor is null, or begins at no multiple of `alignment` bytes.
+// Generates checks that throw std::invalid_argument for a tensor that is null or not aligned to `alignment`
+// bytes.
 std::string tensor_checks(const Task&, int alignment);
-// The statement that binds one name, and those that bind the names of dtypes, `dtype` and `element_bytes`.
+// The statement that defines one name, and those that define the names of dtypes, `dtype` and
+// `element_bytes`.
 std::string binding(std::string_view name, std::string_view value);
-// A kernel's scalar, from a C++ expression: rounded, or refused where its type cannot say it.
+// A kernel's scalar argument from a C++ expression: rounded, or an exception when its type cannot represent
+// it.
 std::string scalar(Dtype type, std::string_view value, std::string_view what);
 std::string dtype_bindings(Dtype);
-// Statements that bind every name an expression may use, in an order in which each is known before it is
-// used. `fact` says what a fact of the device is in C++.
+// Statements that define every name an expression may use, each before its first use. `fact` returns the C++
+// expression for a fact of the device.
 Expected<std::string> name_bindings(const LauncherInput&,
                                     std::string (*fact)(const std::string& name, double value));
-// Throws std::invalid_argument where the task's relations or the manifest's `requires` do not hold.
+// Generates checks that throw std::invalid_argument when the task's relations or the manifest's `requires`
+// are not satisfied.
 Expected<std::string> requirements(const LauncherInput&);
 // "    if ((EXPRESSION) == 0.0) throw std::invalid_argument(MESSAGE);"
 Expected<std::string> requirement(const Expression&, const std::string& message);
-// Declares `sizes`, the bytes of each workspace, and `places`, where they are: `room` is a call that returns
-// them; the statements `between` follow the sizes.
+// Declares `sizes`, the bytes of each workspace, and `places`, their addresses, which the call `room`
+// returns. The statements `between` follow the sizes.
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
                                        std::string_view between = {});
-// An if for each specialisation around the statements that `body` returns for it; anything else throws.
+// An if for each specialization around the statements that `body` returns for it; other sizes throw.
 std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
                                      const std::vector<std::string>& bodies);
 
-// What verify.cpp and contender.cpp include: the task's tensors, rows, workloads and tolerance as C++ data.
+// The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads and tolerance.
 Expected<std::string> verify_data(const LauncherInput&);
 
 }  // namespace cultivar

@@ -9,10 +9,11 @@
 namespace cultivar {
 namespace {
 
-constexpr double kMostElements = 1 << 24;  // of a test's tensors together: a second of the oracle's time
+constexpr double kMostElements =
+    1 << 24;  // elements of all tensors of a test: about a second of the oracle's time
 constexpr std::size_t kMostRefused = 3;
 
-// A dimension that no input's shape tells, or a parameter: an argument of the Python function.
+// A dimension that no input's shape determines, or a parameter: an argument of the Python function.
 struct Number {
   std::string name, type, about;
   bool dimension = false, optional = false;
@@ -36,12 +37,12 @@ std::vector<Number> numbers_of(const Task& task) {
                                        : "int",
          parameter.about + (parameter.fallback ? " (default: " + parameter.fallback->text() + ")" : ""),
          false, parameter.fallback.has_value()});
-  // Python wants those that must be given first; among keywords the order is free otherwise.
+  // Required arguments first; otherwise the order of keywords does not matter.
   std::stable_partition(numbers.begin(), numbers.end(), [](const Number& n) { return !n.optional; });
   return numbers;
 }
 
-// The inside of a docstring.
+// Text for a docstring.
 std::string prose(std::string text) {
   std::replace(text.begin(), text.end(), '\\', '/');
   std::replace(text.begin(), text.end(), '"', '\'');
@@ -90,7 +91,7 @@ struct Shapes {
   std::string served, refused;
 };
 
-// The checks' shapes, and the smallest workload: checks may all be of other specialisations.
+// The shapes of the checks, and the smallest workload, because all checks may use other specializations.
 Shapes shapes_of(const LauncherInput& input, const std::vector<Specialisation>& served) {
   const Task& task = input.task;
   Shapes shapes;
@@ -123,7 +124,9 @@ std::string python_name(const std::string& name) {
       "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
       "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
       "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
-  return words.contains(name) || name.starts_with("_") ? name + "_" : name;  // names with _ are the module's
+  return words.contains(name) || name.starts_with("_")
+             ? name + "_"
+             : name;  // names that start with _ belong to the module
 }
 
 std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput& input,
@@ -151,7 +154,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
                                 tensor.fill.kind == Fill::Kind::uniform ? "True" : "False",
                                 literal(tensor.fill.a), literal(tensor.fill.b)));
   }
-  std::string example;  // of its flags, which are what one turns on first
+  std::string example;  // shows the boolean arguments first
   for (const Number& number : numbers) {
     const std::string name = python_name(number.name);
     keywords.push_back(name + (number.optional ? "=None" : ""));

@@ -1,4 +1,4 @@
-// What the templates of a bundle's Python files need to know of the task and the kernel.
+// Values for the templates of a bundle's Python files.
 #pragma once
 
 #include <map>
@@ -8,11 +8,11 @@
 
 namespace cultivar {
 
-// For pytorch_module.py and pytorch_test.py, by the templates' names. The test's shapes are those of the
-// task's checks that the kernel claims, and a few that it does not.
+// For pytorch_module.py and pytorch_test.py, by placeholder. The test's shapes are those of the task's checks
+// that the kernel claims, and a few that it does not.
 std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput&,
                                                                const std::vector<Specialisation>&);
-// A name as Python takes it: its own words get an underscore.
+// A valid Python name: an underscore is appended to Python's keywords.
 std::string python_name(const std::string&);
 
 }  // namespace cultivar

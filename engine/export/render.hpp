@@ -1,4 +1,4 @@
-// Templates: {{name}} is replaced by its value. Values are never read as templates again.
+// Fills in a template: {{name}} is replaced by its value. Values are not expanded again.
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace cultivar {
 
-// Throws std::logic_error when the template names a value that is not given: templates are ours.
+// Throws std::logic_error when the template names an unknown value, because templates are part of the
+// program.
 inline std::string render(std::string_view text,
                           const std::map<std::string, std::string, std::less<>>& values) {
   std::string result;

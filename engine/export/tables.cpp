@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "evaluators/plain_text.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -20,7 +20,7 @@ std::string workload_table(const Evaluation& evaluation) {
       fmt::format("| workload | median us | 95 % interval | quartiles | samples | {} |", evaluation.unit);
   std::string rule = "|---|---|---|---|---|---|";
   for (const auto& name : contenders) {
-    text += fmt::format(" x faster than {} |", name);
+    text += fmt::format(" speedup over {} |", name);
     rule += "---|";
   }
   text += "\n" + rule + "\n";
@@ -55,37 +55,23 @@ std::string step_text(const Individual& individual) {
 
 std::string in_a_cell(std::string_view text) {
   std::string cell;
-  for (const char c : plain_text(text)) switch (c) {
-      case '&':
-        cell += "&amp;";
-        break;
-      case '<':
-        cell += "&lt;";
-        break;
-      case '>':
-        cell += "&gt;";
-        break;
-      case '\n':
-      case '\t':
-        cell += ' ';
-        break;
-      case '|':
-      case '\\':
-      case '`':
-      case '[':
-      case ']':
-      case '!':
-        cell += '\\';
-        [[fallthrough]];
-      default:
-        cell += c;
-    }
+  for (const char c : plain_text(text))
+    if (c == '&')
+      cell += "&amp;";
+    else if (c == '<')
+      cell += "&lt;";
+    else if (c == '>')
+      cell += "&gt;";
+    else if (c == '\n' || c == '\t')
+      cell += ' ';
+    else
+      cell.append(std::string_view("|\\`[]!").find(c) != std::string_view::npos ? "\\" : "") += c;
   return cell;
 }
 
 std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
   std::string text = fmt::format(
-      "| id | made by | from | {} | gain on the one before | configuration | note "
+      "| id | operator | parents | {} | gain over the previous row | configuration | note "
       "|\n|---|---|---|---|---|---|---|\n",
       unit);
   double previous = 0.0;
@@ -97,15 +83,14 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
     const auto gain =
         previous > 0 && fitness > 0 ? fmt::format("{:+.1f} %", 100.0 * (fitness / previous - 1.0)) : "-";
     text += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, individual.descent.op,
+        "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, origin_name(individual.descent),
         individual.descent.parents.empty() ? "-"
                                            : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
         individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage, gain,
         in_a_cell(step_text(individual)), in_a_cell(individual.descent.note));
     if (fitness > 0) previous = fitness;
   }
-  if (paced)
-    text += "\nThe device was not always as fast; the gain allows for what the best made at the time.\n";
+  if (paced) text += "\nThe device's speed changed during the search; the gains are corrected for that.\n";
   return text;
 }
 
@@ -117,7 +102,7 @@ nlohmann::json lineage_json(const std::vector<IndividualRow>& lineage) {
       std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
     result.push_back({{"id", row.individual.id},
                       {"variant", row.individual.variant_id},
-                      {"operator", row.individual.descent.op},
+                      {"operator", origin_name(row.individual.descent)},
                       {"parents", row.individual.descent.parents},
                       {"island", row.individual.descent.island},
                       {"note", row.individual.descent.note},

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "embedded/launcher.hpp"
 #include "engine/export/cpu_launcher.hpp"
 #include "engine/export/cuda_launcher.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/targets/cpu/traits.hpp"
+#include "evaluators/targets/cuda/traits.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
@@ -19,12 +18,11 @@ namespace {
 constexpr std::string_view cpu_kernel_flags =
     "-std=c++20 -O3 -march=native -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC";
 
-}  // namespace
-
 Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                const std::vector<std::string>& architectures) {
+                                const Surface&, std::vector<std::string> architectures) {
   if (!architectures.empty())
-    throw InputError("--arch is for runs of the target cuda: a cpu kernel is compiled where it will run");
+    throw InputError(
+        "--arch is only for runs with target cuda; a cpu kernel is compiled on the machine that runs it");
   TargetParts parts;
   auto header = cpu_launcher_header(input, served);
   if (!header) return tl::make_unexpected(header.error());
@@ -32,28 +30,28 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
   parts.cmake = launcher::cpu_CMakeLists_txt;
   parts.bench = launcher::cpu_bench_hpp;
   parts.device = launcher::cpu_device_hpp;
-  parts.values = {{"kernel_file", "kernel.cpp"},
-                  {"flags", std::string(cpu_kernel_flags)},
-                  {"kernels", cpu_cmake_kernels(input, served)},
-                  {"stream", ""},
-                  {"gap", "                              "},
-                  {"needs", ""},
-                  {"alignment", "64"},  // what the device worker gives a kernel, and PyTorch a tensor
-                  {"target_files",
-                   "| `CMakeLists.txt` | one object for each specialisation, tunables frozen as macros |\n"}};
+  parts.values = {
+      {"kernel_file", "kernel.cpp"},
+      {"flags", std::string(cpu_kernel_flags)},
+      {"kernels", cpu_cmake_kernels(input, served)},
+      {"stream", ""},
+      {"gap", "                              "},
+      {"needs", ""},
+      {"alignment", "64"},  // the alignment of the device worker's buffers and of PyTorch's tensors
+      {"target_files",
+       "| `CMakeLists.txt` | the build: one object for each specialization, with tunables as macros |\n"}};
   return parts;
 }
 
 Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
                                  const Surface& surface, std::vector<std::string> architectures) {
-  if (architectures.empty())
-    architectures.push_back(architecture_of(static_cast<int>(input.facts.at("compute_capability"))));
+  if (architectures.empty()) architectures.push_back(architecture_of(cuda_target(), input.facts));
   TargetParts parts;
   std::vector<CubinFile> cubins;
   std::string compiler;
   for (const std::string& architecture : architectures) {
     ServiceOptions options;
-    options.target = TargetKind::cuda;
+    options.target = cuda_target();
     options.programs = surface.programs;
     options.cache = surface.cache;
     options.task_folder = input.task.folder;
@@ -64,16 +62,16 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
     if (!compiled)
       return failure(
           "export",
-          fmt::format("it does not compile for {} (--arch names another; instructions of one generation, as "
-                      "wgmma of sm_90a, exist on it alone): {}\n{}",
-                      architecture, compiled.error().reason, compiled.error().diagnostics));
+          fmt::format(
+              "the kernel does not compile for {} (some instructions, such as wgmma of sm_90a, exist on one "
+              "generation only; choose another with --arch): {}\n{}",
+              architecture, compiled.error().reason, compiled.error().diagnostics));
     for (std::size_t s = 0; s < served.size(); ++s) {
       const Binary* const binary = compiled->binary(served[s].macros);
-      std::ifstream file(binary->path, std::ios::binary);
-      std::string bytes(std::istreambuf_iterator<char>(file), {});
-      if (bytes.empty()) return failure("export", fmt::format("cannot read {}", binary->path.string()));
+      auto bytes = read_file(binary->path);
+      if (!bytes) return tl::make_unexpected(bytes.error());
       cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture)});
-      parts.files["cubin/" + cubins.back().name] = std::move(bytes);
+      parts.files["cubin/" + cubins.back().name] = std::move(*bytes);
     }
   }
   auto header = cuda_launcher_header(input, served, cubins);
@@ -89,16 +87,25 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
       {"architectures", names},
       {"stream", ", stream"},
       {"gap", "                      "},
-      {"alignment", "256"},  // what every allocation of the CUDA runtime has
+      {"alignment", "256"},  // the alignment of every allocation of the CUDA runtime
       {"needs",
-       fmt::format("\nIt needs a GPU of {} and NVIDIA's driver; neither a CUDA toolkit nor Cultivar.",
+       fmt::format("\nIt needs a GPU of {} and NVIDIA's driver, but neither a CUDA toolkit nor Cultivar.",
                    names)},
       {"target_files",
-       "| `cubin/` | its machine code, for each specialisation and architecture; tunables are frozen in it "
+       "| `cubin/` | the machine code for each specialization and architecture, with fixed tunables "
        "|\n"
-       "| `cubins.cpp`, `CMakeLists.txt` | put it into a library that the launcher links |\n"}};
+       "| `cubins.cpp`, `CMakeLists.txt` | build it into a library that the launcher links |\n"}};
   parts.architectures = std::move(architectures);
   return parts;
+}
+
+}  // namespace
+
+Exporter exporter_of(Target target) {
+  for (const auto& [of, exporter] :
+       {std::pair<Target, Exporter>(cpu_target(), cpu_parts), {cuda_target(), cuda_parts}})
+    if (of == target) return exporter;
+  return nullptr;
 }
 
 }  // namespace cultivar

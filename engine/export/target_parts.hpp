@@ -1,4 +1,4 @@
-// What of a bundle depends on the target.
+// The parts of a bundle that depend on the target.
 #pragma once
 
 #include <map>
@@ -7,22 +7,21 @@
 #include <vector>
 
 #include "engine/export/launcher_parts.hpp"
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 
 namespace cultivar {
 
 struct TargetParts {
-  std::map<std::string, std::string> files;                // the launcher and what it needs
+  std::map<std::string, std::string> files;                // the launcher and the files that it needs
   std::string_view cmake, bench, device;                   // templates
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // cuda
 };
 
-Expected<TargetParts> cpu_parts(const LauncherInput&, const std::vector<Specialisation>&,
-                                const std::vector<std::string>& architectures);
-// Compiles, in the surface's workers. Throws MissingError where there is no NVRTC, or it does not know an
-// architecture.
-Expected<TargetParts> cuda_parts(const LauncherInput&, const std::vector<Specialisation>&, const Surface&,
-                                 std::vector<std::string> architectures);
+// May compile in the surface's workers. Throws MissingError when the compiler is not installed or does not
+// support an architecture.
+using Exporter = Expected<TargetParts> (*)(const LauncherInput&, const std::vector<Specialisation>&,
+                                           const Surface&, std::vector<std::string> architectures);
+Exporter exporter_of(Target);  // nullptr: kernels of this target are not exported
 
 }  // namespace cultivar

@@ -1,4 +1,4 @@
-// The task as data for a bundle's verify.cpp.
+// Generates the task's data for a bundle's verify.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::string_view types = R"(// The task as data for verify.cpp; genera
 #include <vector>
 
 #include "cultivar_reference.hpp"
-#include "evaluators/task/dtype.hpp"
+#include "evaluators/dtype/dtype.hpp"
 
 namespace verify_data {
 
@@ -45,8 +45,8 @@ struct Workload {
 
 )";
 
-// The statements that bind each dimension and parameter to what is given, or else to its default, and what
-// follows from them.
+// Statements that define each dimension and parameter as the given value or its default, and the values
+// derived from them.
 Expected<std::string> numbers(const Task& task, Dtype dtype) {
   std::string text = dtype_bindings(dtype), trouble;
   const auto cpp = [&](const Expression& expression) {
@@ -100,9 +100,9 @@ Expected<std::string> verify_data(const LauncherInput& input) {
   if (!bound) return bound;
   text += fmt::format(
       "[[noreturn]] inline double missing(const char* name) {{\n"
-      "  throw std::runtime_error(\"{}: the workload does not say what \" + std::string(name) + \" is\");\n"
+      "  throw std::runtime_error(\"{}: the workload has no value for \" + std::string(name));\n"
       "}}\n\n"
-      "// Every number of a workload. given(name) is a pointer to its value; null: it gets its default.\n"
+      "// All numbers of a workload. given(name) is a pointer to a value; null: the default is used.\n"
       "template <class Given>\n"
       "std::vector<ReferenceNumber> numbers_of(const Given& given) {{\n"
       "    namespace expression = cultivar_export::expression;\n{}    return {{",
@@ -112,7 +112,7 @@ Expected<std::string> verify_data(const LauncherInput& input) {
   text += "};\n}\n\n";
 
   text += fmt::format(
-      "// The launcher's arguments; `places` follows `tensors`.\n"
+      "// The launcher's arguments; `places` is in the order of `tensors`.\n"
       "inline void place(cultivar_export::{0}Arguments& arguments, void* const* places) {{\n",
       pascal_case(task.name));
   for (std::size_t t = 0; t < task.tensors.size(); ++t)

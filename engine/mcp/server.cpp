@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 namespace {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 enum Code {
   parse_error = -32700,
@@ -33,7 +34,7 @@ bool is_id(const json& id) {
 }
 
 std::string key_of(const json& id) {
-  return id.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(id);
 }
 
 std::string text_in(const json& object, const char* name) {
@@ -57,9 +58,9 @@ McpServer::~McpServer() {
     if (call->thread.joinable()) call->thread.join();
 }
 
-// What is not UTF-8 in a source or in a compiler's words must not break the line.
+// Invalid UTF-8 in a source or in compiler output must not break the message.
 void McpServer::send(const json& message) {
-  send_(message.dump(-1, ' ', false, json::error_handler_t::replace));
+  send_(json_text(message));
 }
 
 void McpServer::receive(std::string_view line) {
@@ -67,10 +68,10 @@ void McpServer::receive(std::string_view line) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   if (nests_too_deep(line))
     return send(error_of(nullptr, invalid_request,
-                         fmt::format("this message nests deeper than {} levels", kForeignJsonDepth)));
+                         fmt::format("the message nests deeper than {} levels", kForeignJsonDepth)));
   const json message = json::parse(line, nullptr, false);
   if (message.is_discarded())
-    return send(error_of(nullptr, parse_error, "this line is not JSON; one message a line is expected"));
+    return send(error_of(nullptr, parse_error, "the line is not valid JSON; send one message per line"));
   if (message.is_array()) return batch(message);
   this->message(message, [this](const json& answer) {
     if (!answer.is_null()) send(answer);
@@ -78,13 +79,13 @@ void McpServer::receive(std::string_view line) {
 }
 
 void McpServer::refuse_line() {
-  send(error_of(nullptr, invalid_request, fmt::format("a message may have {} bytes at most", kMcpLineBytes)));
+  send(error_of(nullptr, invalid_request, fmt::format("the message is longer than {} bytes", kMcpLineBytes)));
 }
 
-// Version 2025-03-26 has them: one line of answers when the last of them is there.
+// Batches are part of version 2025-03-26: one line of answers, sent after the last one is ready.
 void McpServer::batch(const json& messages) {
   if (messages.empty() || messages.size() > 100)
-    return send(error_of(nullptr, invalid_request, "a batch holds 1 to 100 messages"));
+    return send(error_of(nullptr, invalid_request, "a batch must hold 1 to 100 messages"));
   struct Answers {
     std::mutex mutex;
     std::size_t missing = 0;
@@ -102,15 +103,15 @@ void McpServer::batch(const json& messages) {
 
 void McpServer::message(const json& message, const Reply& reply) {
   if (!message.is_object() || text_in(message, "jsonrpc") != "2.0")
-    return reply(error_of(nullptr, invalid_request, "a message is an object with \"jsonrpc\": \"2.0\""));
+    return reply(error_of(nullptr, invalid_request, "a message must be an object with \"jsonrpc\": \"2.0\""));
   const auto id = message.find("id");
   const json params = parameters_of(message);
   const auto method = message.find("method");
   if (method == message.end() && (message.contains("result") || message.contains("error")))
-    return reply(nullptr);  // an answer, to a question that was never asked
+    return reply(nullptr);  // a response, but this server sends no requests
   if (method == message.end() || !method->is_string())
     return reply(error_of(id != message.end() && is_id(*id) ? *id : json(), invalid_request,
-                          "\"method\" is missing or is no string"));
+                          "\"method\" is missing or not a string"));
   if (id == message.end()) {
     notification(method->get<std::string>(), params);
     return reply(nullptr);
@@ -124,15 +125,16 @@ void McpServer::message(const json& message, const Reply& reply) {
 void McpServer::request(const std::string& method, const json& id, const json& params, const Reply& reply) {
   if (method == "ping") return reply(result_of(id, json::object()));
   if (method == "initialize") {
-    if (!spoken_.empty()) return reply(error_of(id, invalid_request, "this session is initialized already"));
+    if (!spoken_.empty()) return reply(error_of(id, invalid_request, "this session is already initialized"));
     return reply(result_of(id, initialize(params)));
   }
   if (method != "tools/list" && method != "tools/call")
-    return reply(error_of(id, no_method, fmt::format("there is no method '{}' here", method.substr(0, 80))));
-  if (spoken_.empty()) return reply(error_of(id, invalid_request, "begin with the request `initialize`"));
+    return reply(error_of(id, no_method, fmt::format("there is no method '{}'", method.substr(0, 80))));
+  if (spoken_.empty())
+    return reply(error_of(id, invalid_request, "not initialized: send the request `initialize` first"));
   if (method == "tools/call") return start_call(id, params, reply);
   if (params.contains("cursor"))
-    return reply(error_of(id, bad_params, "the list has one page: leave out \"cursor\""));
+    return reply(error_of(id, bad_params, "the list has one page: omit \"cursor\""));
   return reply(result_of(id, list()));
 }
 
@@ -192,10 +194,11 @@ void McpServer::start_call(const json& id, const json& params, const Reply& repl
   call->step = name;
   const std::unique_lock lock(mutex_);
   if (calls_.contains(key))
-    return reply(error_of(id, invalid_request, "a request with this id is in flight"));
+    return reply(error_of(id, invalid_request, "a request with this id is still in progress"));
   if (calls_.size() >= offer_.most_calls)
-    return reply(
-        error_of(id, busy, fmt::format("{} calls are in flight: wait for one of them", calls_.size())));
+    return reply(error_of(
+        id, busy,
+        fmt::format("{} calls are in progress, which is the limit: wait for one to end", calls_.size())));
   calls_[key] = call;
   call->thread = std::thread([this, call, id, name, arguments = std::move(arguments)] {
     const ToolResult found =
@@ -211,15 +214,14 @@ void McpServer::start_call(const json& id, const json& params, const Reply& repl
   });
 }
 
-// Progress must rise with each notification; how much is left is not known.
+// Progress must increase with each notification; the total is not known.
 void McpServer::tell(Call& call, const std::string& step) {
   call.last = Clock::now();
   call.step = step;
   if (call.token.is_null() || call.cancelled || call.done) return;
   json params = {{"progressToken", call.token}, {"progress", ++call.told}};
   if (spoken_ >= "2025-03-26")
-    params["message"] =
-        fmt::format("{} ({:.0f} s)", step, std::chrono::duration<double>(call.last - call.begun).count());
+    params["message"] = fmt::format("{} ({:.0f} s)", step, in_seconds(call.last - call.begun));
   send({{"jsonrpc", "2.0"}, {"method", "notifications/progress"}, {"params", std::move(params)}});
 }
 
@@ -239,8 +241,7 @@ void McpServer::tick() {
   reap();
   const std::lock_guard lock(mutex_);
   for (const auto& [id, call] : calls_)
-    if (std::chrono::duration<double>(Clock::now() - call->last).count() >= offer_.heartbeat_s)
-      tell(*call, std::string(call->step));
+    if (seconds_since(call->last) >= offer_.heartbeat_s) tell(*call, std::string(call->step));
 }
 
 void McpServer::stop_all() {

@@ -1,5 +1,5 @@
-// The Model Context Protocol (https://modelcontextprotocol.io), server side: JSON-RPC 2.0, a message a line.
-// Knows no file and no process: lines come in, lines go out.
+// The server side of the Model Context Protocol (https://modelcontextprotocol.io): JSON-RPC 2.0, one message
+// per line. Knows no files and no processes: it receives lines and sends lines.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace cultivar {
 
-// What is spoken, newest first.
+// The supported protocol versions, newest first.
 inline constexpr std::string_view kMcpVersions[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05",
                                                     "2024-10-07"};
 inline constexpr std::size_t kMcpLineBytes = 8 << 20;  // a longer message is refused
@@ -27,35 +27,35 @@ struct McpOffer {
   std::string version;       // of the program
   std::string instructions;  // for the model
   std::vector<AgentTool> tools;
-  // Called from a thread of its own for each call, several at once. Must come back soon after the stop.
+  // Each call runs in its own thread, several at once. Must return soon after the stop request.
   std::function<ToolResult(const std::string& name, const nlohmann::json& arguments, std::stop_token stop,
                            std::function<void(const std::string&)> progress)>
       call;
   std::size_t most_calls = 16;  // in flight
-  double heartbeat_s = 5.0;     // a call that is watched and has nothing new to tell repeats itself
+  double heartbeat_s = 5.0;     // a call with a progress token repeats its last progress at this interval
 };
 
 // receive(), refuse_line(), tick() and stop_all() are called from one thread.
 class McpServer {
  public:
-  // `send` gets whole lines without their end, from any thread; must not block and must not throw.
+  // `send` receives complete lines without the line end, from any thread; must not block or throw.
   McpServer(McpOffer, std::function<void(std::string)> send);
   ~McpServer();  // stops all calls and waits for them
   McpServer(const McpServer&) = delete;
   McpServer& operator=(const McpServer&) = delete;
 
   void receive(std::string_view line);
-  void refuse_line();  // one was longer than kMcpLineBytes, and was not kept
+  void refuse_line();  // a line longer than kMcpLineBytes was dropped
   void tick();         // about once a second
-  void stop_all();     // the client is going: calls in flight end, and answer what they can
-  bool idle();         // nothing is in flight, and all has been sent
+  void stop_all();     // the client is disconnecting: calls in progress end and send what they have
+  bool idle();         // no call is in progress and everything has been sent
 
  private:
   using Json = nlohmann::json;
-  using Reply = std::function<void(Json)>;  // null: there is none
+  using Reply = std::function<void(Json)>;  // null: no reply
   struct Call {
     std::stop_source stop;
-    Json token;  // null: nobody watches
+    Json token;  // null: no progress requested
     Reply reply;
     bool cancelled = false, done = false;
     std::int64_t told = 0;
@@ -72,12 +72,12 @@ class McpServer {
   Json initialize(const Json& params);
   Json list() const;
   void start_call(const Json& id, const Json& params, const Reply&);
-  void tell(Call&, const std::string& step);  // under the mutex
+  void tell(Call&, const std::string& step);  // call with the mutex locked
   void reap();
 
   McpOffer offer_;
   std::function<void(std::string)> send_;
-  std::string spoken_;  // the version agreed upon; empty before `initialize`
+  std::string spoken_;  // the negotiated version; empty before `initialize`
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id, as JSON
 };

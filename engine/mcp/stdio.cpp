@@ -9,14 +9,15 @@
 #include <cerrno>
 #include <climits>
 
+#include "evaluators/system/clock.hpp"
+
 namespace cultivar {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMostWaiting = 64 << 20;  // of answers to a client that does not read them
+constexpr std::size_t kMostWaiting = 64 << 20;  // limit on bytes queued for a client that does not read
 
-// Lines on their way out. A client that does not read must not keep the others from being served, and the end
-// of its input from being seen: so nothing here blocks.
+// The queue of outgoing lines. Nothing here blocks: even while the client does not read, calls are served and
+// the end of input is noticed.
 class Outbox {
  public:
   Outbox() : bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -43,8 +44,8 @@ class Outbox {
     const std::lock_guard lock(mutex_);
     return sent_ == waiting_.size();
   }
-  // As much as a descriptor that poll() calls writable takes without blocking. False: nobody is there any
-  // more.
+  // Writes as much as the descriptor accepts without blocking, after poll() reports it writable. False: the
+  // reader is gone.
   bool write_some(int out) {
     const std::lock_guard lock(mutex_);
     const std::size_t size = std::min<std::size_t>(waiting_.size() - sent_, PIPE_BUF);
@@ -65,7 +66,7 @@ class Outbox {
   int bell_;
 };
 
-// Bytes into lines. Of a line that is too long nothing is kept.
+// Splits bytes into lines. A line that is too long is dropped.
 class Inbox {
  public:
   void take(std::string_view bytes, McpServer& server) {

@@ -1,4 +1,4 @@
-// An MCP server over two descriptors, one message a line.
+// An MCP server over two file descriptors, one message per line.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 namespace cultivar {
 
 enum class McpEnd {
-  closed,  // the client closed its side, or went away
+  closed,  // the client closed its side or exited
   stopped  // `stop` was set
 };
 
-// Serves until the client closes its side or `stop` is set, which is looked at four times a second; calls in
-// flight are stopped then, and answer what they can. SIGPIPE must be ignored. `give_up` is called when one of
-// them has not come back ten seconds later: it must end the process.
+// Serves until the client closes its side or `stop` is set, which is polled four times a second; then calls
+// in progress are stopped and send what they have. SIGPIPE must be ignored. `give_up` is called when a call
+// has not returned ten seconds later: it must end the process.
 McpEnd serve_mcp(McpOffer, int in, int out, const std::atomic<bool>& stop,
                  const std::function<void()>& give_up);
 

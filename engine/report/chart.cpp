@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <tuple>
+
+#include "operators/registry.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 
@@ -14,27 +17,25 @@ namespace {
 
 constexpr double width = 960, height = 460, left = 72, right = 150, top = 24, bottom = 78;
 
-struct Mark {
-  const char* name;
-  const char* colour;
-};
-// Colours that colour-blind readers tell apart (Okabe and Ito), mid-toned for light and dark pages alike.
-constexpr std::array marks{Mark{"seed", "#7f7f7f"},
-                           Mark{"tune", "#56b4e9"},
-                           Mark{"crossover_knobs", "#009e73"},
-                           Mark{"submit", "#d55e00"},
-                           Mark{"mutate", "#e69f00"},
-                           Mark{"crossover", "#cc79a7"},
-                           Mark{"critique_repair", "#8c7ae6"},
-                           Mark{"agent", "#0072b2"}};
-constexpr const char* other_colour = "#9a8866";
+// Used for operators that this program does not know, for example from a newer version.
+constexpr std::string_view other_colour = "#9a8866";
 
-const char* colour_of(const std::string& op) {
-  const auto found = std::ranges::find_if(marks, [&](const Mark& mark) { return mark.name == op; });
-  return found == marks.end() ? other_colour : found->colour;
+std::string_view colour_of(const std::string& maker) {
+  Descent descent;
+  set_origin(descent, maker);
+  switch (descent.origin) {
+    case Origin::seed:
+      return "#7f7f7f";
+    case Origin::submission:
+      return "#d55e00";
+    case Origin::operator_:
+      break;
+  }
+  const OperatorRow* const row = find_operator(maker);
+  return row == nullptr ? other_colour : row->colour;
 }
 
-// What a place on an axis stands for.
+// Maps values to positions on an axis.
 struct Axis {
   double low = 0.0, high = 1.0, from = 0.0, to = 1.0;  // values, and pixels
   bool logarithmic = false;
@@ -69,7 +70,7 @@ Axis fitness_axis(const Story& story) {
     high = std::max(high, fitness);
   }
   if (high == 0.0) return {0.0, 1.0, height - bottom, top, false};
-  // Long searches judge many slow kernels: what the best did has the upper two thirds of the picture.
+  // Long searches evaluate many slow kernels: the line of the best takes the upper two thirds of the chart.
   const bool logarithmic = high > 8.0 * low;
   if (!logarithmic && !story.steps.empty())
     low = std::max(low, high - 3.0 * std::max(high - story.steps.front().fitness, 0.1 * high));
@@ -126,7 +127,7 @@ std::string grid(const Story& story, const Axis& time, const Axis& fitness, cons
   return svg;
 }
 
-// One place each: what was rejected below the scale, what is too slow for it as an arrow at its edge.
+// Rejected kernels are drawn below the scale; kernels too slow for the scale are arrows at its edge.
 std::string dots(const Story& story, const Axis& time, const Axis& fitness) {
   std::string svg;
   std::set<std::tuple<int, int, std::string>> taken;
@@ -136,13 +137,13 @@ std::string dots(const Story& story, const Axis& time, const Axis& fitness) {
     const double y = rejected ? fitness.from : fitness.at(kernel.fitness);
     const std::string kind = (rejected ? "" : kernel.op) + (kernel.refused ? " refused" : "");
     if (!taken.emplace(static_cast<int>(x / 2), static_cast<int>(y / 2), kind).second) continue;
-    const char* const colour = colour_of(kernel.op);
+    const std::string_view colour = colour_of(kernel.op);
     if (rejected) {
       svg += fmt::format("<path class=\"rejected\" d=\"M{:.1f} {:.1f}v6\"/>\n", x, y);
       continue;
     }
     const std::string title = fmt::format("<title>#{} {}, {:.4g}{}</title>", kernel.id, safe(kernel.op),
-                                          kernel.fitness, kernel.refused ? ", failed its confirmation" : "");
+                                          kernel.fitness, kernel.refused ? ", failed confirmation" : "");
     svg += kernel.fitness < fitness.low
                ? fmt::format("<path fill=\"{}\" d=\"M{:.1f} {:.1f}h6l-3 5z\">{}</path>\n", colour, x - 3,
                              y - 6, title)
@@ -161,7 +162,7 @@ std::string best_line(const Story& story, const Axis& time, const Axis& fitness)
   for (const BestStep& step : story.steps) {
     const double x = time.at(step.elapsed_s), y = fitness.at(step.fitness);
     path += path.empty() ? fmt::format("M{:.1f} {:.1f}", x, y) : fmt::format("H{:.1f}V{:.1f}", x, y);
-    if (last_label - y < 13.0 && &step != &story.steps.back()) continue;  // labels would lie on each other
+    if (last_label - y < 13.0 && &step != &story.steps.back()) continue;  // labels would overlap
     last_label = y;
     labels += text_at(x - 5, y - 6, "end best", fmt::format("#{}", step.id));
   }
@@ -172,7 +173,7 @@ std::string best_line(const Story& story, const Axis& time, const Axis& fitness)
 
 std::string contender_lines(const Story& story, const Axis& time, const Axis& fitness) {
   std::string svg;
-  constexpr std::size_t room = 17;  // letters, right of the picture
+  constexpr std::size_t room = 17;  // characters, to the right of the chart
   const double best = story.steps.empty() ? -100.0 : fitness.at(story.steps.back().fitness);
   std::vector<double> taken{best};
   for (const auto& [name, value] : story.contenders) {
@@ -209,7 +210,7 @@ std::string legend(const Story& story, const Axis& fitness) {
     return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" {}/>", x + 4, y - 4, look);
   };
   for (const std::string& op : present) entry(dot(fmt::format("fill=\"{}\"", colour_of(op))), op);
-  if (refused) entry(dot("fill=\"none\" stroke=\"#7f7f7f\""), "failed its confirmation");
+  if (refused) entry(dot("fill=\"none\" stroke=\"#7f7f7f\""), "failed confirmation");
   if (slower) entry(fmt::format("<path fill=\"#7f7f7f\" d=\"M{:.1f} {:.1f}h8l-4 7z\"/>", x, y - 8), "slower");
   if (rejected)
     entry(fmt::format("<path class=\"rejected\" d=\"M{:.1f} {:.1f}v8\"/>", x + 4, y - 8), "rejected");
@@ -240,7 +241,7 @@ std::string running_best_chart(const Story& story, const std::string& unit) {
   const Axis fitness = fitness_axis(story);
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
-             "aria-label=\"{}: fitness of every judged kernel over search time, and the best so far\">\n"
+             "aria-label=\"{}: fitness of every evaluated kernel over search time, and the best so far\">\n"
              "<style>\n"
              "text{{font:12px system-ui,sans-serif;fill:#24292f}} .end{{text-anchor:end}} "
              ".middle{{text-anchor:middle}}\n"

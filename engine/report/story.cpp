@@ -13,7 +13,7 @@ namespace {
 
 struct Person {
   std::string op, model;
-  double fitness = 0.0;  // as measured, from its judgement on at the beginning's pace; 0: rejected
+  double fitness = 0.0;  // as measured; after its `judge` decision, scaled to the initial pace; 0: rejected
   bool refused = false, challenged = false;
 };
 
@@ -41,13 +41,13 @@ Story tell(const Record& record) {
   std::map<std::string, std::int64_t> rejections, unconfirmed;
   record.each_individual([&](const IndividualRow& row) {
     const Individual& i = row.individual;
-    people[i.id] = {i.descent.op, i.descent.model, row.state == IndividualState::measured ? i.fitness : 0.0,
-                    row.expelled};
+    people[i.id] = {origin_name(i.descent), i.descent.model,
+                    row.state == IndividualState::measured ? i.fitness : 0.0, row.expelled};
     if (const auto confirmation = row.expelled ? record.confirmation(i.id) : std::nullopt)
       ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
-    ++story.yields[{i.descent.op, i.descent.model}].proposed;
+    ++story.yields[{origin_name(i.descent), i.descent.model}].proposed;
     if (row.state == IndividualState::rejected)
-      ++rejections[row.stage + (i.duplicate_of != 0  ? ": the same kernel as an earlier one"
+      ++rejections[row.stage + (i.duplicate_of != 0  ? ": duplicate of an earlier kernel"
                                 : row.reason.empty() ? ""
                                                      : ": " + row.reason)];
   });
@@ -58,13 +58,14 @@ Story tell(const Record& record) {
   record.each_decision([&](const DecisionRow& decision) {
     const IndividualId id = decision.individual;
     const auto found = people.find(id);
-    if (decision.kind == "session") ++story.sessions;
-    story.paced |= decision.kind == "pace";
-    if (decision.kind == "pace") pace = nlohmann::json::parse(decision.body).at("pace").get<double>();
+    if (decision.kind == DecisionKind::session) ++story.sessions;
+    story.paced |= decision.kind == DecisionKind::pace;
+    if (decision.kind == DecisionKind::pace)
+      pace = nlohmann::json::parse(decision.body).at("pace").get<double>();
     if (found == people.end()) return;
     Person& person = found->second;
     Yield& yield = story.yields[{person.op, person.model}];
-    if (decision.kind == "judge") {
+    if (decision.kind == DecisionKind::judge) {
       const double device_s =
           decision.body.empty() ? 0.0 : nlohmann::json::parse(decision.body).at("device_s").get<double>();
       yield.device_s += device_s;
@@ -73,10 +74,10 @@ Story tell(const Record& record) {
       ++(person.fitness > 0.0 ? yield.measured : yield.rejected);
       yield.best = std::max(yield.best, person.fitness);
       story.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});
-    } else if (decision.kind == "challenge") {
+    } else if (decision.kind == DecisionKind::challenge) {
       yield.challengers += !person.challenged;
       person.challenged = true;
-    } else if (decision.kind == "promote") {
+    } else if (decision.kind == DecisionKind::promote) {
       ++yield.promoted;
       story.steps.push_back(
           {id, static_cast<std::int64_t>(story.judged.size()), decision.elapsed_s, person.fitness});

@@ -1,5 +1,5 @@
-// What a run's record tells of its course: who was judged when, which kernels were the best, and what each
-// operator gave.
+// A summary of a run's record for reports: which kernels were evaluated when, which were the best, and the
+// results of each operator.
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ struct JudgedKernel {
   IndividualId id = 0;
   std::string op;
   double elapsed_s = 0.0;  // of search time
-  double fitness = 0.0;    // at the pace of the search's beginning (Breeding::paced); 0: rejected
-  bool refused = false;    // measured, but wrong at its confirmation
+  double fitness = 0.0;    // scaled to the initial pace (Breeding::paced); 0: rejected
+  bool refused = false;    // measured, but failed confirmation
 };
 
 struct BestStep {
   IndividualId id = 0;
-  std::int64_t evaluations = 0;  // how many kernels had been judged by then
+  std::int64_t evaluations = 0;  // number of kernels evaluated by then
   double elapsed_s = 0.0, fitness = 0.0;
 };
 
@@ -34,20 +34,19 @@ struct Yield {
 
 struct Story {
   Summary summary;
-  std::vector<JudgedKernel> judged;                             // in order
-  std::vector<BestStep> steps;                                  // in order
-  std::map<std::pair<std::string, std::string>, Yield> yields;  // by operator and model
-  using Reasons =
-      std::vector<std::pair<std::string, std::int64_t>>;  // "stage: reason", the most frequent first
+  std::vector<JudgedKernel> judged;                                   // in order
+  std::vector<BestStep> steps;                                        // in order
+  std::map<std::pair<std::string, std::string>, Yield> yields;        // by operator and model
+  using Reasons = std::vector<std::pair<std::string, std::int64_t>>;  // "stage: reason", most frequent first
   Reasons rejections;
-  Reasons unconfirmed;                       // of those that won their duel
-  std::map<std::string, double> contenders;  // fitness that each would have had beside the best
-  double device_s = 0.0;                     // checks and measurements, of all workers together
-  bool paced = false;                        // fitness was adjusted to another pace
-  std::int64_t sessions = 0;                 // times that the search began or went on
+  Reasons unconfirmed;                       // kernels that won their duel but failed confirmation
+  std::map<std::string, double> contenders;  // the fitness of each contender, timed together with the best
+  double device_s = 0.0;                     // checks and measurements, summed over all workers
+  bool paced = false;                        // whether fitness was scaled to another pace
+  std::int64_t sessions = 0;                 // number of times the search was started or resumed
 };
 
-// Reads all of the record once.
+// Reads the whole record once.
 Story tell(const Record&);
 
 }  // namespace cultivar

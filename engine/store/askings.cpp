@@ -1,66 +1,56 @@
 #include "engine/store/askings.hpp"
 
 #include <SQLiteCpp/Database.h>
-#include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 
+#include "engine/store/rows.hpp"
 #include "engine/store/tool_results.hpp"
 
 namespace cultivar {
 
 using nlohmann::json;
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Brief, op, model, parents, island, direction, round)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Room, questions, closed, closed_operators)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProposalBody, asking, device_s)
+
 json to_json(const AskedQuestion& q) {
-  const Brief& b = q.brief;
-  return {{"asking", q.number},
-          {"op", b.op},
-          {"model", b.model},
-          {"parents", b.parents},
-          {"island", b.island},
-          {"direction", b.direction},
-          {"round", b.round},
-          {"closed", q.room.closed},
-          {"closed_operators", q.room.closed_operators},
-          {"request", q.request_hash},
-          {"left_out", q.left_out}};
+  json body = q.brief;
+  body.update({{"asking", q.number},
+               {"closed", q.room.closed},
+               {"closed_operators", q.room.closed_operators},
+               {"request", q.request_hash},
+               {"left_out", q.left_out}});
+  return body;
 }
 
 AskedQuestion asked_question(const std::string& body) {
   const json j = json::parse(body);
   AskedQuestion q;
-  q.number = j.at("asking").get<std::int64_t>();
-  q.brief.op = j.at("op").get<std::string>();
-  q.brief.model = j.at("model").get<std::string>();
-  q.brief.parents = j.at("parents").get<std::vector<IndividualId>>();
-  q.brief.island = j.at("island").get<int>();
-  q.brief.direction = j.at("direction").get<std::string>();
-  q.brief.round = j.at("round").get<int>();
+  j.get_to(q.brief);
+  j.get_to(q.room);
+  j.at("asking").get_to(q.number);
   q.room.questions = true;
-  q.room.closed = j.at("closed").get<std::set<std::string>>();
-  q.room.closed_operators = j.value("closed_operators", std::set<std::string>());
-  q.request_hash = j.at("request").get<std::string>();
-  q.left_out = j.at("left_out").get<std::vector<std::string>>();
+  j.at("request").get_to(q.request_hash);
+  j.at("left_out").get_to(q.left_out);
   return q;
 }
 
 std::vector<AskedOn> asked_questions(const Record& record) {
   std::vector<AskedOn> all;
-  SQLite::Statement q(record.database(),
-                      "SELECT body, stream FROM decisions WHERE kind = 'ask' ORDER BY seq");
-  while (q.executeStep())
-    all.push_back({asked_question(q.getColumn(0).getString()), q.getColumn(1).getString()});
+  each_row(record.database(), "SELECT body, stream FROM decisions WHERE kind = 'ask' ORDER BY seq",
+           [&](auto& row) {
+             all.push_back({asked_question(column<std::string>(row, 0)), column<std::string>(row, 1)});
+           });
   return all;
 }
 
 std::int64_t given_up_questions(const Record& record) {
-  SQLite::Statement q(record.database(), "SELECT count(*) FROM decisions WHERE kind = 'give_up'");
-  return q.executeStep() ? q.getColumn(0).getInt64() : 0;
+  return first_of<std::int64_t>(record.database(), "SELECT count(*) FROM decisions WHERE kind = 'give_up'");
 }
 
 std::string room_body(const Room& room) {
-  return json{
-      {"questions", room.questions}, {"closed", room.closed}, {"closed_operators", room.closed_operators}}
-      .dump();
+  return json(room).dump();
 }
 
 std::string proposal_body_of(std::int64_t asking, double device_s) {
@@ -68,14 +58,10 @@ std::string proposal_body_of(std::int64_t asking, double device_s) {
 }
 
 ProposalBody proposal_body(const std::string& body) {
-  ProposalBody result;
-  if (body.empty()) return result;
+  if (body.empty()) return {};
   const json j = json::parse(body);
-  result.asking = j.value("asking", std::int64_t{0});
-  result.device_s = j.value("device_s", 0.0);
-  result.room.questions = j.value("questions", false);
-  result.room.closed = j.value("closed", std::set<std::string>());
-  result.room.closed_operators = j.value("closed_operators", std::set<std::string>());
+  auto result = j.get<ProposalBody>();
+  result.room = j.get<Room>();
   return result;
 }
 
@@ -84,18 +70,18 @@ std::string call_name(const Brief& brief, std::int64_t asking, std::size_t turn)
 }
 
 std::optional<ChatRequest> recorded_request(const Record& record, const std::string& hash) {
-  SQLite::Statement q(record.database(), "SELECT body FROM requests WHERE hash = ?");
-  q.bind(1, hash);
+  auto q = query(record.database(), "SELECT body FROM requests WHERE hash = ?", hash);
   if (!q.executeStep()) return std::nullopt;
-  return request_from_record(json::parse(q.getColumn(0).getString()));
+  return request_from_record(column<json>(q, 0));
 }
 
-EditedParent edited_parent(const Record& record, const Archive& archive, const Brief& brief) {
+EditedParent edited_parent(ParsedSources& sources, const Archive& archive, const Brief& brief) {
   const Member member = archive.member(brief.parents.at(0));
-  return {record.source_named(member.source_id), member.configuration};
+  const ParsedVariant parsed = sources.recorded(member.source_id, member.configuration);
+  return {sources.text(member.source_id), member.configuration, parsed ? *parsed : nullptr};
 }
 
-RecordedDialogue recorded_dialogue(const Record& record, const Archive& archive, const Task& task,
+RecordedDialogue recorded_dialogue(const Record& record, ParsedSources& sources, const Archive& archive,
                                    const PromptKit& kit, const AskedQuestion& question) {
   RecordedDialogue dialogue;
   SQLite::Statement q(
@@ -107,13 +93,12 @@ RecordedDialogue recorded_dialogue(const Record& record, const Archive& archive,
     q.reset();
     q.bind(1, call_name(question.brief, question.number, turn));
     if (!q.executeStep()) break;
-    dialogue.turns.push_back({request_from_record(json::parse(q.getColumn(0).getString())),
-                              answer_from_record(json::parse(q.getColumn(1).getString())),
+    dialogue.turns.push_back({request_from_record(column<json>(q, 0)), answer_from_record(column<json>(q, 1)),
                               std::move(results[turn])});
   }
   if (!dialogue.turns.empty())
-    dialogue.move =
-        next_move(question.brief, edited_parent(record, archive, question.brief), task, kit, dialogue.turns);
+    dialogue.move = next_move(question.brief, edited_parent(sources, archive, question.brief), sources.task(),
+                              kit, dialogue.turns);
   return dialogue;
 }
 

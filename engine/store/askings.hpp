@@ -1,4 +1,4 @@
-// Questions to language models as decisions in the record: what was asked, and the dialogue that followed.
+// Questions to language models as decisions in the record: each question and its dialogue.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/breeding.hpp"
+#include "engine/breeding/breeding.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
 #include "operators/dialogue.hpp"
@@ -20,41 +20,42 @@ struct AskedQuestion {
   Brief brief;
   Room room;
   std::string request_hash;           // of the first question
-  std::vector<std::string> left_out;  // what its budget had no room for
+  std::vector<std::string> left_out;  // omitted because it did not fit the prompt's token limit
 };
 struct AskedOn {
   AskedQuestion question;
   std::string stream;
 };
-std::int64_t given_up_questions(const Record&);       // that came to nothing
+std::int64_t given_up_questions(const Record&);       // those that ended without a proposal
 std::vector<AskedOn> asked_questions(const Record&);  // all, in order
 nlohmann::json to_json(const AskedQuestion&);
 AskedQuestion asked_question(const std::string& body);
 
-// Of a proposal that asked nobody, when there are models: what room there was. Empty body: none.
+// For a proposal made without a model while models are configured: the Room it was made with. Empty body:
+// none.
 std::string room_body(const Room&);
-// Body of the decision `propose`: a room, or the question that it came of.
+// Body of the decision `propose`: a Room, or the question that produced the proposal.
 struct ProposalBody {
   Room room;
   std::int64_t asking = 0;
-  double device_s = 0.0;  // that the tools of the question's dialogue used
+  double device_s = 0.0;  // used by the tools of the question's dialogue
 };
 ProposalBody proposal_body(const std::string& body);
 std::string proposal_body_of(std::int64_t asking, double device_s);
 
-// "mutate/12/0": the name of the turn's call in the exchange log.
+// The name of a turn's call in the exchange log: "mutate/12/0".
 std::string call_name(const Brief&, std::int64_t asking, std::size_t turn);
 std::optional<ChatRequest> recorded_request(const Record&, const std::string& hash);
-// The source and values that a brief's proposal is an edit of.
-EditedParent edited_parent(const Record&, const Archive&, const Brief&);
+// The source and tunable values that a brief's proposal edits.
+EditedParent edited_parent(ParsedSources&, const Archive&, const Brief&);
 
-// What the record says of a question's dialogue: turns as far as answers arrived, with what their tools gave,
-// and what follows from them.
+// A question's dialogue as recorded: the answered turns with the results of their tools, and the next move
+// that follows from them.
 struct RecordedDialogue {
   std::vector<Turn> turns;
   std::optional<Move> move;  // nullopt: not even the first answer arrived
 };
-RecordedDialogue recorded_dialogue(const Record&, const Archive&, const Task&, const PromptKit&,
+RecordedDialogue recorded_dialogue(const Record&, ParsedSources&, const Archive&, const PromptKit&,
                                    const AskedQuestion&);
 
 }  // namespace cultivar

@@ -16,6 +16,7 @@
 
 #include "engine/store/schema.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar {
 
@@ -23,27 +24,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool sync_path(const fs::path& path, int flags) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool synced = fsync(descriptor) == 0;
-  const int why = errno;
-  close(descriptor);
-  errno = why;
-  return synced;
-}
-
-// After this the new name is on the disk, and so is what it names.
-Expected<void> put_in_place(const fs::path& temporary, const fs::path& file) {
-  if (!sync_path(temporary, O_RDWR) || std::rename(temporary.c_str(), file.c_str()) != 0 ||
-      !sync_path(file.parent_path(), O_RDONLY | O_DIRECTORY))
-    return failure("write", fmt::format("{}: {}", file.string(), strerror(errno)));
-  return {};
-}
-
 SQLite::Database open_unchanging(const fs::path& file) {
-  // immutable: nobody writes a checkpoint, and no -shm file is wanted beside it. '?' and '%' would end the
-  // path.
+  // immutable: no process writes a checkpoint, and no -shm file should be created next to it. '?' and '%'
+  // would end the path.
   std::string path;
   for (const char c : fs::absolute(file).string())
     path += c == '?'   ? std::string("%3f")
@@ -54,7 +37,7 @@ SQLite::Database open_unchanging(const fs::path& file) {
 }
 
 std::string check(SQLite::Database& db, bool thorough) {
-  if (schema_version(db) == 0) return "it holds no run";
+  if (schema_version(db) == 0) return "it does not hold a run";
   static constexpr const char* kNeeded[] = {"meta", "tallies", "sources", "individuals", "decisions"};
   std::vector<std::string> questions;
   if (thorough)
@@ -75,7 +58,7 @@ std::string check(SQLite::Database& db, bool thorough) {
   return {};
 }
 
-// All or nothing: everything that the damaged database holds beyond the checkpoint.
+// Copies everything that the damaged database holds beyond the checkpoint, all or nothing.
 bool salvage(const fs::path& database, const fs::path& damaged) {
   try {
     SQLite::Database db(database.string(), SQLite::OPEN_READWRITE);
@@ -85,12 +68,12 @@ bool salvage(const fs::path& database, const fs::path& damaged) {
       attach.exec();
     }
     upgrade_schema(db);  // the checkpoint may be older than the program that wrote the rest
-    // A version 1 has no exchanges, a version 2 no tool results. Otherwise every table must be there: one
-    // that is missing is a loss.
+    // Version 1 has no exchanges, version 2 no tool results. All other tables must exist: a missing one means
+    // lost data.
     const int version = db.execAndGet("PRAGMA damaged.user_version").getInt();
     const bool has_exchanges = version != 1, has_results = version != 1 && version != 2;
     SQLite::Transaction transaction(db);
-    // Their rows change after they were written.
+    // The rows of these tables can change after they were inserted.
     for (const char* whole : {"meta", "tallies", "individuals", "exchanges"})
       if (has_exchanges || whole != std::string_view("exchanges"))
         db.exec(fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM damaged.{0}", whole));
@@ -125,7 +108,7 @@ std::vector<fs::path> checkpoints_newest_first(const RunFolder& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder.checkpoints(), none))
     if (entry.path().extension() == ".db") files.push_back(entry.path());
-  std::ranges::sort(files, std::greater());  // the names begin with the number of decisions, in ten digits
+  std::ranges::sort(files, std::greater());  // the names start with the number of decisions, in ten digits
   return files;
 }
 
@@ -137,8 +120,8 @@ std::string damage_of(const fs::path& database, bool thorough) {
     db.setBusyTimeout(5000);
     return check(db, thorough);
   } catch (const SQLite::Exception& e) {
-    if (means_damage(e) || e.getErrorCode() == SQLITE_ERROR) return e.what();  // ERROR: a table is gone
-    return {};  // trouble of another kind, which opening for writing will report
+    if (means_damage(e) || e.getErrorCode() == SQLITE_ERROR) return e.what();  // ERROR: a table is missing
+    return {};  // any other error is reported when the database is opened for writing
   }
 }
 
@@ -155,14 +138,14 @@ Expected<fs::path> make_checkpoint(const RunFolder& folder, int keep) {
       SQLite::Database from(folder.database().string(), SQLite::OPEN_READONLY);
       SQLite::Database to(temporary.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
       SQLite::Backup backup(to, from);
-      // All pages in one step: one read transaction, which in WAL mode the search's writes do not disturb.
+      // All pages in one step: a single read transaction; in WAL mode concurrent writes do not affect it.
       backup.executeStep(-1);
     }
     {
       SQLite::Database copy = open_unchanging(temporary);
       if (const std::string damage = check(copy, true); !damage.empty())
-        return failure("checkpoint",
-                       "the record is damaged (" + damage + "); stop and resume to go back to a checkpoint");
+        return failure("checkpoint", "the record is damaged (" + damage +
+                                         "); stop the search and resume it to restore a checkpoint");
       decisions = copy.execAndGet("SELECT coalesce(max(seq), 0) FROM decisions").getInt64();
     }
     file = folder.checkpoints() / fmt::format("{:010}.db", decisions);
@@ -187,13 +170,13 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
         break;
       }
     } catch (const SQLite::Exception&) {
-      // not this one
+      // this checkpoint is damaged too; try the next
     }
   }
   if (good.empty())
     return failure("open run",
-                   fmt::format("{} is damaged ({}) and there is no good checkpoint in {}. Nothing was "
-                               "changed; `sqlite3 run.db .recover` may still save rows",
+                   fmt::format("{} is damaged ({}) and {} holds no good checkpoint. Nothing was "
+                               "changed; `sqlite3 run.db .recover` may still recover rows",
                                folder.database().string(), damage, folder.checkpoints().string()));
   char when[32];
   const std::time_t now = std::time(nullptr);
@@ -204,8 +187,8 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
   fs::create_directories(aside, ec);
   if (ec) return failure("open run", aside.string() + ": " + ec.message());
 
-  // The copy is ready before anything is moved, so a kill in between leaves either the damaged file or the
-  // good one.
+  // The copy is complete before anything is moved, so a kill in between leaves either the damaged file or the
+  // restored one.
   const fs::path temporary = folder.path() / "run.db.restored";
   fs::copy_file(good, temporary, fs::copy_options::overwrite_existing, ec);
   if (ec) return failure("open run", temporary.string() + ": " + ec.message());
@@ -222,34 +205,15 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
   const auto before = individuals_in(folder.database());
   const auto there = individuals_in(aside / "run.db");
   const bool saved = salvage(folder.database(), aside / "run.db");
-  std::string lost = "nothing that was recorded was lost";
+  std::string lost = "no recorded data was lost";
   if (!saved)
     lost = there && before && *there >= *before
                ? fmt::format("lost: everything after the checkpoint, {} of {} individuals", *there - *before,
                              *there)
-               : "lost: everything after the checkpoint; how much cannot be read any more";
+               : "lost: everything after the checkpoint; the number of lost individuals is unknown";
   return fmt::format(
       "run.db was damaged ({}); restored checkpoint {} with {} individuals; {}. The damaged files are in {}",
       damage, good.filename().string(), before.value_or(0), lost, aside.string());
-}
-
-Expected<void> write_atomically(const fs::path& file, const std::string& bytes) {
-  const fs::path temporary = file.string() + ".tmp" + std::to_string(getpid());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return failure("write", temporary.string() + ": " + strerror(errno));
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int why = errno;
-      close(descriptor);
-      unlink(temporary.c_str());
-      return failure("write", temporary.string() + ": " + strerror(why));
-    }
-    done += static_cast<std::size_t>(n);
-  }
-  close(descriptor);
-  return put_in_place(temporary, file);
 }
 
 }  // namespace cultivar

@@ -1,4 +1,4 @@
-// What was said to language models, in the run's database.
+// The calls to language models, in the run's database.
 #pragma once
 
 #include <filesystem>
@@ -6,18 +6,28 @@
 #include <string>
 #include <vector>
 
-#include "engine/run_folder.hpp"
 #include "engine/store/journal.hpp"
+#include "engine/store/run_folder.hpp"
 #include "operators/llm/exchange_log.hpp"
 #include "operators/llm/replay.hpp"
 
 namespace cultivar {
 
-// Writes over a connection of its own, beside the journal's, so that an answer is on the disk without waiting
-// for the steward. Not thread-safe: it belongs to the thread of one ChatService.
+struct ExchangeRow {
+  ExchangeId id = 0;
+  std::string call, op, model;
+  int attempt = 0;
+  enum class State { sent, arrived, failed } state = State::sent;
+  std::string error, message;
+  Usage usage;
+  double usd = 0.0, sent_at = 0.0, over_at = 0.0;
+  IndividualId used_by = 0;
+};
+// Writes over its own connection, separate from the journal's, so that an answer is stored without waiting
+// for the search's thread. Not thread-safe: used only by the thread of one ChatService.
 class ExchangeStore : public ExchangeLog {
  public:
-  // The journal is the proof that this process holds the run; it must outlive the store.
+  // The journal proves that this process holds the run's lock; it must outlive this object.
   static Expected<std::unique_ptr<ExchangeStore>> open(const RunFolder&, const Journal&);
   ~ExchangeStore() override;
 
@@ -32,6 +42,8 @@ class ExchangeStore : public ExchangeLog {
 
  private:
   ExchangeStore(std::filesystem::path file, std::unique_ptr<SQLite::Database>);
+  Expected<void> ended(ExchangeId, ExchangeRow::State, const std::string& answer, const std::string& error,
+                       const std::string& message, const Usage&, double usd);
   template <class Write>
   auto transaction(Write&&) -> Expected<decltype(std::declval<Write>()())>;
 
@@ -39,30 +51,20 @@ class ExchangeStore : public ExchangeLog {
   std::unique_ptr<SQLite::Database> database_;
 };
 
-// For people, and for `replay`: reading, from any process.
-struct ExchangeRow {
-  ExchangeId id = 0;
-  std::string call, op, model;
-  int attempt = 0;
-  enum class State { sent, arrived, failed } state = State::sent;
-  std::string error, message;
-  Usage usage;
-  double usd = 0.0, sent_at = 0.0, over_at = 0.0;
-  IndividualId used_by = 0;
-};
-std::vector<ExchangeRow> exchanges_of(const Record&, const std::string& call = {});  // empty: all
-// What a search that goes on begins with. unended: the part of it whose end nobody knows, counted with the
-// most that it can have cost; a running search's calls in flight are among them.
+// Reading, from any process: for people and for `replay`.
+std::vector<ExchangeRow> exchanges_of(const Record&, const std::string& call = {});  // empty: all calls
+// The initial usage of a resumed search. unended: the part with unknown outcome, counted at its upper bound;
+// it includes a running search's calls in flight.
 struct RecordedSpending {
   Spent all, unended;
 };
 RecordedSpending spending_of(const Record&);
 struct ExchangeTexts {
   nlohmann::json request,
-      answer;  // as request_from_record and answer_from_record take them; answer: null if none
+      answer;  // the formats of request_from_record and answer_from_record; answer: null if there is none
 };
 ExchangeTexts exchange_texts(const Record&, ExchangeId);
-// Every answered exchange with its texts, oldest first: what provider `replay` takes.
+// Every answered exchange with its texts, oldest first: the input of provider `replay`.
 std::vector<RecordedExchange> recorded_exchanges(const Record&);
 
 }  // namespace cultivar

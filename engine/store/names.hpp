@@ -1,4 +1,4 @@
-// Names that people and models type for an individual.
+// Resolves the names that people and models use for an individual.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace cultivar {
 
-// "best", "seed", a number, or the beginning of a variant id. InputError otherwise.
+// "best", "seed", a number, or a prefix of a variant id. Throws InputError for any other text.
 IndividualId find_individual(const Record&, const std::string& text);
 
 }  // namespace cultivar

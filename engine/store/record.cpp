@@ -1,21 +1,22 @@
 #include "engine/store/record.hpp"
 
 #include <SQLiteCpp/Database.h>
-#include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 
-#include "engine/run_folder.hpp"
-#include "engine/store/configuration_json.hpp"
 #include "engine/store/exchanges.hpp"
+#include "engine/store/rows.hpp"
+#include "engine/store/run_folder.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/json_fields.hpp"
+#include "evaluators/variant/configuration_json.hpp"
 #include "population/lineage.hpp"
 
 namespace cultivar {
@@ -25,9 +26,7 @@ using nlohmann::json;
 namespace {
 
 std::string meta(SQLite::Database& db, const char* key) {
-  SQLite::Statement q(db, "SELECT value FROM meta WHERE key = ?");
-  q.bind(1, key);
-  return q.executeStep() ? q.getColumn(0).getString() : std::string();
+  return first_of<std::string>(db, "SELECT value FROM meta WHERE key = ?", key);
 }
 
 constexpr const char* kIndividual =
@@ -39,49 +38,44 @@ constexpr const char* kIndividual =
 IndividualRow row_of(SQLite::Statement& q) {
   IndividualRow row;
   Individual& i = row.individual;
-  i.id = q.getColumn(0).getInt64();
-  i.variant_id = q.getColumn(1).getString();
-  i.source_id = q.getColumn(2).getString();
-  i.configuration = configuration_from_json(json::parse(q.getColumn(3).getString()));
-  i.descent.parents = json::parse(q.getColumn(4).getString()).get<std::vector<IndividualId>>();
-  i.descent.op = q.getColumn(5).getString();
-  i.descent.model = q.getColumn(6).getString();
-  i.descent.usd = q.getColumn(7).getDouble();
-  i.descent.tokens = q.getColumn(8).getInt64();
-  i.descent.island = q.getColumn(9).getInt();
-  i.descent.note = q.getColumn(10).getString();
-  row.proposed_at = q.getColumn(11).getDouble();
-  row.state = static_cast<IndividualState>(q.getColumn(12).getInt());
-  row.expelled = q.getColumn(13).getInt() != 0;
-  row.stage = q.getColumn(14).getString();
-  row.reason = q.getColumn(15).getString();
-  i.machine_code = q.getColumn(16).getString();
-  i.duplicate_of = q.getColumn(17).getInt64();
-  i.fitness = q.getColumn(18).getDouble();
-  i.workload_values = json::parse(q.getColumn(19).getString()).get<std::vector<double>>();
+  Descent& d = i.descent;
+  std::string origin;
+  read_row(q, i.id, i.variant_id, i.source_id, i.configuration, d.parents, origin, d.model, d.usd, d.tokens,
+           d.island, d.note, row.proposed_at, row.state, row.expelled, row.stage, row.reason, i.machine_code,
+           i.duplicate_of, i.fitness, i.workload_values, row.judged_at);
+  set_origin(d, origin);
   i.measured = row.state == IndividualState::measured && !row.expelled;
-  row.judged_at = q.getColumn(20).getDouble();
   return row;
 }
 
-std::optional<Evaluation> evaluation_of(SQLite::Database& db, IndividualId id, const char* kind) {
-  SQLite::Statement q(
+std::optional<Examination> examination_named(const std::string& name) {
+  for (const Examination each : {Examination::search, Examination::confirm})
+    if (name == name_of(each)) return each;
+  return std::nullopt;
+}
+
+// A value that the record holds by its name.
+template <class Named>
+auto known(const std::string& word, const Named& named) {
+  const auto value = named(word);
+  if (!value) throw std::runtime_error(fmt::format("the record holds the unknown value '{}'", word));
+  return *value;
+}
+
+std::optional<Evaluation> evaluation_of(SQLite::Database& db, IndividualId id, Examination kind) {
+  auto q = query(
       db,
-      "SELECT body, samples FROM evaluations WHERE individual = ? AND kind = ? ORDER BY number DESC LIMIT 1");
-  q.bind(1, id);
-  q.bind(2, kind);
+      "SELECT body, samples FROM evaluations WHERE individual = ? AND kind = ? ORDER BY number DESC LIMIT 1",
+      id, std::string(name_of(kind)));
   if (!q.executeStep()) return std::nullopt;
-  Evaluation evaluation = json::parse(q.getColumn(0).getString()).get<Evaluation>();
-  const SQLite::Column blob = q.getColumn(1);
-  const std::string bytes(static_cast<const char*>(blob.getBlob()),
-                          static_cast<std::size_t>(blob.getBytes()));
-  if (!unpack_samples(bytes, evaluation))
+  auto evaluation = column<Evaluation>(q, 0);
+  if (!unpack_samples(column<std::string>(q, 1), evaluation))
     throw SQLite::Exception(fmt::format("the samples of individual {} are damaged", id));
   return evaluation;
 }
 
-// A reader, too, makes files beside a database that has a write-ahead log. Where it may not (somebody else's
-// run, a read-only disk), a database without one, which nobody writes to then, is read as it lies.
+// Reading a database with a write-ahead log creates files next to it. Where this is not permitted (another
+// user's run, a read-only disk), a database without a log has no writer and is opened as immutable.
 std::pair<std::shared_ptr<SQLite::Database>, int> open_to_read(const std::filesystem::path& file) {
   try {
     auto db = std::make_shared<SQLite::Database>(file.string(), SQLite::OPEN_READONLY);
@@ -105,6 +99,10 @@ std::pair<std::shared_ptr<SQLite::Database>, int> open_to_read(const std::filesy
 
 }  // namespace
 
+std::string_view name_of(Examination examination) {
+  return examination == Examination::search ? "search" : "confirm";
+}
+
 Record::Record(std::shared_ptr<SQLite::Database> database, std::filesystem::path run_folder)
     : database_(std::move(database)), folder_(std::move(run_folder)) {}
 Record::Record(Record&&) noexcept = default;
@@ -115,22 +113,25 @@ Expected<Record> Record::open(const std::filesystem::path& run_folder) {
   const RunFolder folder(run_folder);
   std::error_code ec;
   if (!std::filesystem::exists(folder.database(), ec))
-    return failure("open run",
-                   fmt::format("{} holds no run (there is no run.db in it)", run_folder.string()));
+    return failure("open run", fmt::format("{} is not a run: it holds no run.db", run_folder.string()));
   try {
     auto [db, version] = open_to_read(folder.database());
     if (version == 0)
-      return failure(
-          "open run",
-          fmt::format("{} is damaged: `cultivar resume {}` goes back to the newest good checkpoint",
-                      folder.database().string(), run_folder.string()));
-    if (version > kSchemaVersion)  // an older one lacks tables that nothing here asks for
-      return failure("open run", fmt::format("{} has format {}, this program reads format {}",
+      return failure("open run",
+                     fmt::format("{} is damaged: `cultivar resume {}` restores the newest good checkpoint",
+                                 folder.database().string(), run_folder.string()));
+    if (version > kSchemaVersion)  // an older one only lacks tables that are checked for before use
+      return failure("open run", fmt::format("{} has format {}, but this program reads format {}",
                                              folder.database().string(), version, kSchemaVersion));
     return Record(std::move(db), run_folder);
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "open run", folder.database()));
   }
+}
+
+std::string Record::written_by() const {
+  const std::string version = meta(*database_, "version");
+  return version.empty() ? "an earlier version of cultivar" : "cultivar " + version;
 }
 
 RunFacts Record::facts() const {
@@ -159,20 +160,20 @@ Summary Record::summary() const {
   s.elapsed_s = std::stod(meta(db, "elapsed_s"));
   if (s.state == "running" && !RunLock::holder(RunFolder(folder_))) {
     s.state = "stopped";
-    s.stop_reason = "its process was killed; go on with `cultivar resume`";
+    s.stop_reason = "its process was killed; resume it with `cultivar resume`";
   }
   std::int64_t proposed = 0;
-  SQLite::Statement tallies(db, "SELECT key, value FROM tallies");
-  while (tallies.executeStep()) {
-    const std::string key = tallies.getColumn(0).getString();
-    const std::int64_t value = tallies.getColumn(1).getInt64();
+  each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
+    const auto key = column<std::string>(tally, 0);
+    const auto value = column<std::int64_t>(tally, 1);
     if (key == "evaluations") s.evaluations = value;
     if (key == "measured") s.measured = value;
     if (key == "duels") s.duels = value;
     if (key == "promotions") s.promotions = value;
     if (key == "proposed") proposed = value;
-    if (key.starts_with("rejected ")) s.rejected[key.substr(9)] = value;
-  }
+    for (const Stage stage : all_stages())
+      if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
+  });
   s.in_flight = proposed - s.evaluations;
   s.submissions_waiting = static_cast<std::int64_t>(RunFolder(folder_).submitted().size());
 
@@ -187,12 +188,13 @@ Summary Record::summary() const {
   s.models = json::parse(meta(db, "models").empty() ? "{}" : meta(db, "models"));
   s.tools = tool_use(*this);
   s.questions = json::parse(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
-  if (s.state != "running") {  // nothing is out; what was not answered is asked again when it goes on
+  if (s.state != "running") {  // no call is pending; unanswered questions are asked again on resume
     const auto [all, unended] = spending_of(*this);
-    // Killed before a step told of its first questions.
+    // Killed before a step recorded its first questions.
     if (s.questions.is_null() && unended.calls > 0) s.questions = {{"open", unended.calls}};
     if (s.questions.is_object()) {
-      // As a search that goes on begins: the last step did not know of all that a kill cut short.
+      // The usage with which a resumed search starts: the last step did not include all calls that a kill
+      // interrupted.
       s.questions["usd"] = all.usd;
       s.questions["tokens"] = all.usage.total();
       s.questions["unended"] = {
@@ -238,38 +240,18 @@ Summary Record::summary() const {
   return s;
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, unit, ratio_to_seed, ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
+                   in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
+                   tools, devices)
+
 void to_json(json& j, const Summary& s) {
-  j = {{"run", s.run},
-       {"task", s.task},
-       {"target", s.target},
-       {"state", s.state},
-       {"stop_reason", s.stop_reason},
-       {"elapsed_s", s.elapsed_s},
-       {"evaluations", s.evaluations},
-       {"measured", s.measured},
-       {"rejected", json(s.rejected)},
-       {"in_flight", s.in_flight},
-       {"submissions_waiting", s.submissions_waiting},
-       {"duels", s.duels},
-       {"promotions", s.promotions},
-       {"best", nullptr},
-       {"outstanding", nullptr},
-       {"budget", json::object()},
-       {"models", s.models.is_object() ? s.models : json::object()},
-       {"questions", s.questions},
-       {"tools", s.tools},
-       {"devices", s.devices}};
-  for (const auto& [kind, use] : s.budget)
-    j["budget"][kind] = {{"used", use.used}, {"limit", use.limit ? json(*use.limit) : json(nullptr)}};
-  if (s.outstanding)
-    j["outstanding"] = {
-        {"id", s.outstanding->id}, {"fitness", s.outstanding->fitness}, {"unit", s.outstanding->unit}};
-  if (s.best)
-    j["best"] = {{"id", s.best->id},
-                 {"fitness", s.best->fitness},
-                 {"unit", s.best->unit},
-                 {"ratio_to_seed", s.best->ratio_to_seed ? json(*s.best->ratio_to_seed) : json(nullptr)},
-                 {"ratios", json(s.best->ratios)}};
+  write_fields(j, s);
+  auto& rejected = j["rejected"] = json::object();
+  for (const auto& [stage, count] : s.rejected) rejected[std::string(name_of(stage))] = count;
+  j["models"] = s.models.is_object() ? s.models : json::object();
 }
 
 std::int64_t Record::count() const {
@@ -277,8 +259,7 @@ std::int64_t Record::count() const {
 }
 
 std::optional<IndividualRow> Record::individual(IndividualId id) const {
-  SQLite::Statement q(*database_, std::string(kIndividual) + "WHERE i.id = ?");
-  q.bind(1, id);
+  auto q = query(*database_, std::string(kIndividual) + "WHERE i.id = ?", id);
   if (!q.executeStep()) return std::nullopt;
   return row_of(q);
 }
@@ -288,57 +269,47 @@ std::optional<IndividualId> Record::find(const std::string& text) const {
   if (!text.empty() && text.size() < 12 &&
       std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) {
     const IndividualId id = std::stoll(text);
-    SQLite::Statement q(*database_, "SELECT 1 FROM individuals WHERE id = ?");
-    q.bind(1, id);
-    if (q.executeStep()) return id;
+    if (first_of<int>(*database_, "SELECT 1 FROM individuals WHERE id = ?", id) == 1) return id;
   }
   if (text.size() < 4 || !std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); }))
     return std::nullopt;
-  SQLite::Statement q(*database_,
-                      "SELECT id FROM individuals WHERE variant_id >= ? AND variant_id < ? LIMIT 2");
-  q.bind(1, text);
-  q.bind(2, text + "g");
+  auto q = query(*database_, "SELECT id FROM individuals WHERE variant_id >= ? AND variant_id < ? LIMIT 2",
+                 text, text + "g");
   if (!q.executeStep()) return std::nullopt;
-  const IndividualId id = q.getColumn(0).getInt64();
+  const auto id = column<IndividualId>(q, 0);
   return q.executeStep() ? std::nullopt : std::optional(id);
 }
 
 std::optional<IndividualId> Record::with_variant(const std::string& variant_id) const {
-  SQLite::Statement q(*database_, "SELECT min(id) FROM individuals WHERE variant_id = ?");
-  q.bind(1, variant_id);
-  if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
-  return q.getColumn(0).getInt64();
+  const auto id =
+      first_of<IndividualId>(*database_, "SELECT min(id) FROM individuals WHERE variant_id = ?", variant_id);
+  return id == 0 ? std::nullopt : std::optional(id);
 }
 
 std::string Record::source(IndividualId id) const {
-  SQLite::Statement q(
-      *database_, "SELECT text FROM sources WHERE number = (SELECT source FROM individuals WHERE id = ?)");
-  q.bind(1, id);
-  return q.executeStep() ? q.getColumn(0).getString() : std::string();
+  return first_of<std::string>(
+      *database_, "SELECT text FROM sources WHERE number = (SELECT source FROM individuals WHERE id = ?)",
+      id);
 }
 
 std::string Record::source_named(const std::string& source_id) const {
-  SQLite::Statement q(*database_, "SELECT text FROM sources WHERE source_id = ?");
-  q.bind(1, source_id);
-  return q.executeStep() ? q.getColumn(0).getString() : std::string();
+  return first_of<std::string>(*database_, "SELECT text FROM sources WHERE source_id = ?", source_id);
 }
 
 std::optional<Evaluation> Record::evaluation(IndividualId id) const {
-  return evaluation_of(*database_, id, "search");
+  return evaluation_of(*database_, id, Examination::search);
 }
 std::optional<Evaluation> Record::confirmation(IndividualId id) const {
-  return evaluation_of(*database_, id, "confirm");
+  return evaluation_of(*database_, id, Examination::confirm);
 }
 
 std::optional<Profile> Record::profile(IndividualId id, const std::string& workload) const {
-  SQLite::Statement q(
+  auto q = query(
       *database_,
-      "SELECT body FROM evaluations WHERE individual = ? AND kind = 'profile' ORDER BY number DESC");
-  q.bind(1, id);
-  while (q.executeStep()) {
-    Profile profile = json::parse(q.getColumn(0).getString()).get<Profile>();
-    if (workload.empty() || profile.workload == workload) return profile;
-  }
+      "SELECT body FROM evaluations WHERE individual = ? AND kind = 'profile' ORDER BY number DESC", id);
+  while (q.executeStep())
+    if (auto profile = column<Profile>(q, 0); workload.empty() || profile.workload == workload)
+      return profile;
   return std::nullopt;
 }
 
@@ -348,65 +319,69 @@ std::optional<IndividualId> Record::best() const {
   return std::stoll(id);
 }
 
-// Told by the newest comparison: "challenge" begins a duel or a confirmation, perhaps again after trouble.
+// Derived from the newest comparison: "challenge" starts a duel or a confirmation, possibly again after an
+// error.
 std::optional<IndividualId> Record::outstanding() const {
   SQLite::Statement q(*database_,
                       "SELECT kind, individual, body FROM decisions WHERE kind IN ('challenge', 'duel', "
                       "'promote', 'expel') ORDER BY seq DESC");
   IndividualId begun = 0;
   while (q.executeStep()) {
-    const std::string kind = q.getColumn(0).getString();
-    const IndividualId id = q.getColumn(1).getInt64();
+    const auto kind = decision_named(column<std::string>(q, 0));
+    const auto id = column<IndividualId>(q, 1);
     if (begun != 0 && id != begun) break;
-    if (kind == "challenge") {
+    if (kind == DecisionKind::challenge) {
       begun = id;
       continue;
     }
-    if (kind == "duel" && q.getColumn(2).getString() == "better") return id;
+    if (kind == DecisionKind::duel && verdict_named(column<std::string>(q, 2)) == Verdict::better) return id;
     break;
   }
   return begun != 0 && !best() ? std::optional(begun) : std::nullopt;
 }
 
-std::set<std::pair<IndividualId, std::string>> Record::put_off() const {
-  SQLite::Statement q(*database_, "SELECT individual, body FROM decisions WHERE kind = 'put_off'");
-  std::set<std::pair<IndividualId, std::string>> all;
-  while (q.executeStep()) all.emplace(q.getColumn(0).getInt64(), q.getColumn(1).getString());
+std::set<std::pair<IndividualId, Examination>> Record::put_off() const {
+  std::set<std::pair<IndividualId, Examination>> all;
+  each_row(*database_, "SELECT individual, body FROM decisions WHERE kind = 'put_off'",
+           [&](SQLite::Statement& row) {
+             all.emplace(column<IndividualId>(row, 0), known(column<std::string>(row, 1), examination_named));
+           });
   return all;
 }
 
 std::optional<IndividualId> Record::first_seed() const {
-  // Seeds come before everything else, so this stops after a handful of rows.
-  SQLite::Statement q(
+  // Seeds come first, so this stops after a few rows.
+  const auto id = first_of<IndividualId>(
       *database_,
       "SELECT id FROM individuals WHERE op = 'seed' AND state = 1 AND id <= 1000 ORDER BY id LIMIT 1");
-  if (!q.executeStep()) return std::nullopt;
-  return q.getColumn(0).getInt64();
+  return id == 0 ? std::nullopt : std::optional(id);
 }
 
 std::vector<PromotionRow> Record::promotions() const {
   std::vector<PromotionRow> rows;
-  SQLite::Statement q(
-      *database_, "SELECT individual, body, elapsed_s FROM decisions WHERE kind = 'promote' ORDER BY seq");
-  while (q.executeStep()) {
-    const json body = json::parse(q.getColumn(1).getString());
-    rows.push_back({q.getColumn(0).getInt64(), body.at("evaluations").get<std::int64_t>(),
-                    q.getColumn(2).getDouble(), body.at("fitness").get<double>()});
-  }
+  each_row(*database_,
+           "SELECT individual, body, elapsed_s FROM decisions WHERE kind = 'promote' ORDER BY seq",
+           [&](SQLite::Statement& row) {
+             const auto body = column<json>(row, 1);
+             rows.push_back({column<IndividualId>(row, 0), body.at("evaluations").get<std::int64_t>(),
+                             column<double>(row, 2), body.at("fitness").get<double>()});
+           });
   return rows;
 }
 
 std::vector<DuelRow> Record::duels(IndividualId challenger) const {
   std::vector<DuelRow> rows;
-  SQLite::Statement q(
+  each_row(
       *database_,
       "SELECT number, challenger, incumbent, verdict, report, at FROM duels WHERE ?1 = 0 OR challenger = ?1 "
-      "ORDER BY number");
-  q.bind(1, challenger);
-  while (q.executeStep())
-    rows.push_back({q.getColumn(0).getInt64(), q.getColumn(1).getInt64(), q.getColumn(2).getInt64(),
-                    q.getColumn(3).getString(), json::parse(q.getColumn(4).getString()),
-                    q.getColumn(5).getDouble()});
+      "ORDER BY number",
+      [&](SQLite::Statement& row) {
+        DuelRow& d = rows.emplace_back();
+        read_row(row, d.id, d.challenger, d.incumbent);
+        d.verdict = known(column<std::string>(row, 3), verdict_named);
+        read_columns(row, 4, d.report, d.at);
+      },
+      challenger);
   return rows;
 }
 
@@ -414,7 +389,7 @@ std::optional<double> Record::gain_by_duel(IndividualId challenger) const {
   std::optional<double> gain;
   for (const DuelRow& duel : duels(challenger))
     if (const auto ratio = duel.report.value("/decision/log_ratio"_json_pointer, json());
-        duel.verdict == "better" && ratio.is_number())
+        duel.verdict == Verdict::better && ratio.is_number())
       gain = std::expm1(ratio.get<double>());
   return gain;
 }
@@ -433,27 +408,24 @@ std::vector<IndividualRow> Record::lineage(IndividualId id) const {
 std::vector<IndividualRow> Record::paced_lineage(IndividualId id) const {
   std::vector<IndividualRow> rows = lineage(id);
   double pace = 1.0;
-  SQLite::Statement q(
-      *database_,
-      "SELECT kind, individual, body FROM decisions WHERE kind IN ('judge', 'pace') ORDER BY seq");
-  while (q.executeStep()) {
-    const IndividualId judged = q.getColumn(1).getInt64();
-    if (q.getColumn(0).getString() == "pace")
-      pace = json::parse(q.getColumn(2).getString()).at("pace").get<double>();
-    else
-      for (IndividualRow& row : rows)
-        if (row.individual.id == judged) row.pace = pace;
-  }
+  each_row(*database_,
+           "SELECT kind, individual, body FROM decisions WHERE kind IN ('judge', 'pace') ORDER BY seq",
+           [&](SQLite::Statement& decision) {
+             if (decision_named(column<std::string>(decision, 0)) == DecisionKind::pace)
+               pace = column<json>(decision, 2).at("pace").get<double>();
+             else
+               for (IndividualRow& row : rows)
+                 if (row.individual.id == column<IndividualId>(decision, 1)) row.pace = pace;
+           });
   return rows;
 }
 
 std::vector<IndividualId> Record::descendants(IndividualId id) const {
   std::vector<IndividualId> children;
-  SQLite::Statement q(*database_,
-                      "SELECT i.id FROM individuals i, json_each(i.parents) p WHERE i.id > ?1 AND p.value = "
-                      "?1 ORDER BY i.id");
-  q.bind(1, id);
-  while (q.executeStep()) children.push_back(q.getColumn(0).getInt64());
+  each_row(
+      *database_,
+      "SELECT i.id FROM individuals i, json_each(i.parents) p WHERE i.id > ?1 AND p.value = ?1 ORDER BY i.id",
+      [&](SQLite::Statement& row) { children.push_back(column<IndividualId>(row, 0)); }, id);
   return children;
 }
 
@@ -461,37 +433,46 @@ std::vector<IndividualRow> Record::list(Order order, std::int64_t limit, std::in
   std::vector<IndividualRow> rows;
   const char* how = order == Order::newest ? "ORDER BY i.id DESC LIMIT ? OFFSET ?"
                                            : "WHERE state = 1 ORDER BY fitness DESC, i.id LIMIT ? OFFSET ?";
-  SQLite::Statement q(*database_, std::string(kIndividual) + how);
-  q.bind(1, limit);
-  q.bind(2, offset);
-  while (q.executeStep()) rows.push_back(row_of(q));
+  each_row(
+      *database_, std::string(kIndividual) + how,
+      [&](SQLite::Statement& row) { rows.push_back(row_of(row)); }, limit, offset);
   return rows;
 }
 
 void Record::each_individual(const std::function<void(const IndividualRow&)>& visit) const {
-  SQLite::Statement q(*database_, std::string(kIndividual) + "ORDER BY i.id");
-  while (q.executeStep()) visit(row_of(q));
+  each_row(*database_, std::string(kIndividual) + "ORDER BY i.id",
+           [&](SQLite::Statement& row) { visit(row_of(row)); });
 }
 
 void Record::each_decision(const std::function<void(const DecisionRow&)>& visit) const {
-  SQLite::Statement q(*database_,
-                      "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions ORDER BY seq");
-  while (q.executeStep())
-    visit({q.getColumn(0).getInt64(), q.getColumn(1).getString(), q.getColumn(2).getInt64(),
-           q.getColumn(3).getString(), q.getColumn(4).getString(), q.getColumn(5).getDouble()});
+  each_row(*database_, "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions ORDER BY seq",
+           [&](SQLite::Statement& row) {
+             DecisionRow d;
+             const auto kind = column<std::string>(row, 1);
+             const auto decision = decision_named(kind);
+             read_row(row, d.seq);
+             if (!decision)
+               throw UnknownDecision(fmt::format(
+                   "decision {} of {} is of kind '{}', which cultivar {} does not know. The record was "
+                   "written by {}: use that version",
+                   d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by()));
+             d.kind = *decision;
+             read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
+             visit(d);
+           });
 }
 
 std::vector<EventRow> Record::events(std::int64_t limit, std::int64_t after) const {
-  // The newest `limit` of those after `after`, oldest first.
+  // The newest `limit` events after `after`, oldest first.
   std::vector<EventRow> rows;
-  SQLite::Statement q(
+  each_row(
       *database_,
-      "SELECT number, at, kind, text, individual FROM events WHERE number > ? ORDER BY number DESC LIMIT ?");
-  q.bind(1, after);
-  q.bind(2, limit);
-  while (q.executeStep())
-    rows.push_back({q.getColumn(0).getInt64(), q.getColumn(1).getDouble(), q.getColumn(2).getString(),
-                    q.getColumn(3).getString(), q.getColumn(4).getInt64()});
+      "SELECT number, at, kind, text, individual FROM events WHERE number > ? ORDER BY number DESC LIMIT ?",
+      [&](SQLite::Statement& row) {
+        EventRow& e = rows.emplace_back();
+        read_row(row, e.id, e.at, e.kind, e.text, e.individual);
+      },
+      after, limit);
   std::ranges::reverse(rows);
   return rows;
 }

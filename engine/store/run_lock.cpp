@@ -29,8 +29,8 @@ std::string written_pid(const std::filesystem::path& file) {
 
 }  // namespace
 
-// Open-file-description locks: unlike flock they can be asked about, unlike POSIX locks they also keep out a
-// second search in the same process.
+// Open-file-description locks: unlike flock, the holder can be queried; unlike POSIX locks, they also exclude
+// a second search in the same process.
 Expected<RunLock> RunLock::take(const RunFolder& folder) {
   const int descriptor = open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   struct stat opened {
@@ -44,14 +44,14 @@ Expected<RunLock> RunLock::take(const RunFolder& folder) {
     if (errno != EAGAIN && errno != EACCES)
       return failure("lock run", fmt::format("{}: {}", folder.lock().string(), strerror(errno)));
     return failure("lock run",
-                   fmt::format("{} is in use by process {}: wait for it, or stop it with Ctrl-C (SIGINT)",
+                   fmt::format("{} is in use by process {}; wait for it, or stop it with Ctrl-C (SIGINT)",
                                folder.path().string(), written_pid(folder.lock())));
   }
-  // A search that could not begin takes its folder away again: then this lock is on a file that is gone.
+  // A search that fails to start removes its folder: then this lock is on a deleted file.
   if (fstat(descriptor, &opened) != 0 || stat(folder.lock().c_str(), &named) != 0 ||
       opened.st_ino != named.st_ino || opened.st_dev != named.st_dev)
-    return failure("lock run", fmt::format("{} was removed by another process just now: try again",
-                                           folder.path().string()));
+    return failure("lock run",
+                   fmt::format("{} was just removed by another process; try again", folder.path().string()));
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(descriptor, 0) != 0 ||
       pwrite(descriptor, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))

@@ -1,19 +1,20 @@
-// One process writes a run. The lock goes with the process however it ends, so there are no stale locks.
+// Ensures that one process writes a run. The kernel releases the lock when the process ends, so there are no
+// stale locks.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 
-#include "engine/run_folder.hpp"
-#include "evaluators/error.hpp"
+#include "engine/store/run_folder.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
 class RunLock {
  public:
-  // An Error names the process that holds it.
+  // When it is held, the Error names the process.
   static Expected<RunLock> take(const RunFolder&);
-  // The process that holds the lock now; nobody: nullopt. Takes nothing.
+  // The process that holds the lock now, or nullopt. Does not take the lock.
   static std::optional<int> holder(const RunFolder&);
 
   RunLock(RunLock&&) noexcept;

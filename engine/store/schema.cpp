@@ -8,18 +8,19 @@ namespace cultivar {
 
 namespace {
 
-// STRICT makes SQLite refuse a value of the wrong type instead of keeping it.
+// STRICT makes SQLite refuse a value of the wrong type instead of storing it.
 constexpr const char* kSchema = R"sql(
--- What was fixed at the start (config, task, environment), and where the run stands (state, stop_reason, elapsed_s).
+-- What was fixed at the start (config, task, environment), the run's state (state, stop_reason, elapsed_s), and the
+-- version of the program that wrote last (version).
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
--- Counters, kept up in the same transaction as what they count: status reads these and no other rows.
+-- Counters, updated in the same transaction as what they count; `status` reads only these.
 CREATE TABLE tallies (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
--- Each text once, however many configurations of it were tried.
+-- Each text is stored once, no matter how many of its configurations were tried.
 CREATE TABLE sources (number INTEGER PRIMARY KEY, source_id TEXT NOT NULL UNIQUE, text TEXT NOT NULL) STRICT;
 
--- state: 0 proposed, 1 measured, 2 rejected. expelled: measured, but wrong at its confirmation.
+-- state: 0 proposed, 1 measured, 2 rejected. expelled: measured, but failed confirmation.
 CREATE TABLE individuals (
   id INTEGER PRIMARY KEY, variant_id TEXT NOT NULL, source INTEGER NOT NULL REFERENCES sources(number),
   configuration TEXT NOT NULL, parents TEXT NOT NULL, op TEXT NOT NULL, model TEXT NOT NULL, usd REAL NOT NULL,
@@ -32,9 +33,9 @@ CREATE INDEX individuals_by_variant ON individuals(variant_id);
 CREATE INDEX individuals_by_fitness ON individuals(fitness) WHERE state = 1;
 CREATE INDEX individuals_in_flight ON individuals(id) WHERE state = 0;
 
--- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples, which samples holds (samples.hpp).
--- kind 'late': a deadline passed, and it was evaluated once more.
--- kind 'profile': body is the profile as JSON, samples are empty; each one that was made of an individual is kept.
+-- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples; they are in column samples (samples.hpp).
+-- kind 'late': exceeded a deadline, and was then evaluated again.
+-- kind 'profile': body is the profile as JSON, samples are empty; all profiles of an individual are kept.
 CREATE TABLE evaluations (
   number INTEGER PRIMARY KEY, individual INTEGER NOT NULL REFERENCES individuals(id), kind TEXT NOT NULL,
   body TEXT NOT NULL, samples BLOB NOT NULL, at REAL NOT NULL
@@ -47,9 +48,8 @@ CREATE TABLE duels (
 ) STRICT;
 CREATE INDEX duels_by_challenger ON duels(challenger);
 
--- Everything that changed the population, in the order in which it happened; `replay` makes each again.
--- kind: session, ask, give_up, propose, put_off, judge, migrate, challenge, duel, confirm, pace, promote, expel. stream: the name of the
--- random stream it drew from. body: JSON of what it rests on besides the history; of ask: the question (see requests).
+-- Everything that changed the population, in order; `replay` recomputes each decision.
+-- kind: see decision_kind.hpp. stream: the name of the random stream it drew from. body: JSON of what it depends on besides the history; for ask: the question (see requests).
 CREATE TABLE decisions (
   seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, individual INTEGER NOT NULL, stream TEXT NOT NULL, body TEXT NOT NULL,
   elapsed_s REAL NOT NULL
@@ -61,13 +61,13 @@ CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT
   text TEXT NOT NULL) STRICT;
 )sql";
 
-// What version 2 added: what was said to language models, and what they answered.
+// Added in version 2: the calls to language models and their answers.
 constexpr const char* kExchanges = R"sql(
--- Each request once, however often it was sent.
+-- Each request is stored once, no matter how often it was sent.
 CREATE TABLE requests (number INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL) STRICT;
 
--- One attempt at one model. state: 0 sent (with no end: the process was killed), 1 arrived, 2 failed.
--- answer: JSON. error: the kind of failure. used_by: the individual that was made of it; 0 none (yet).
+-- One attempt at one model. state: 0 sent (outcome unknown if the process was killed), 1 arrived, 2 failed.
+-- answer: JSON. error: the kind of failure. used_by: the individual made from the answer; 0: none (yet).
 CREATE TABLE exchanges (
   number INTEGER PRIMARY KEY, call TEXT NOT NULL, op TEXT NOT NULL, model TEXT NOT NULL, attempt INTEGER NOT NULL,
   request INTEGER NOT NULL REFERENCES requests(number), reserved_input INTEGER NOT NULL,
@@ -81,16 +81,16 @@ CREATE TABLE exchanges (
 CREATE INDEX exchanges_by_call ON exchanges(call);
 )sql";
 
-// What version 3 added: what the tools of agents gave.
+// Added in version 3: the results of agents' tools.
 constexpr const char* kToolResults = R"sql(
--- One call of a tool, in the order in which they were run. asking: the question (decision ask); turn: of its dialogue,
--- from 0. body: JSON (tool_results.hpp). No decision rests on when it was run.
+-- One call of a tool, in the order in which the calls ran. asking: the question (decision ask); turn: of its dialogue,
+-- from 0. body: JSON (tool_results.hpp). No decision depends on when it ran.
 CREATE TABLE tool_results (
   number INTEGER PRIMARY KEY, asking INTEGER NOT NULL, turn INTEGER NOT NULL, tool TEXT NOT NULL,
   failed INTEGER NOT NULL, device_s REAL NOT NULL, body TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
 CREATE INDEX tool_results_by_asking ON tool_results(asking);
-CREATE INDEX tool_results_by_tool ON tool_results(tool, failed, device_s);  -- status reads this alone
+CREATE INDEX tool_results_by_tool ON tool_results(tool, failed, device_s);  -- all that status reads
 )sql";
 
 }  // namespace
@@ -113,6 +113,10 @@ void upgrade_schema(SQLite::Database& db) {
 
 int schema_version(SQLite::Database& db) {
   return db.execAndGet("PRAGMA user_version").getInt();
+}
+
+std::string tally_of_rejections(Stage stage) {
+  return "rejected " + std::string(name_of(stage));
 }
 
 const std::vector<GrowingTable>& growing_tables() {

@@ -1,9 +1,10 @@
-// The tables of run.db. What each holds is said here; how they are written is journal.cpp, how they are read
-// record.cpp.
+// The tables of run.db, documented in schema.cpp. journal.cpp writes them, record.cpp reads them.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace SQLite {
 class Database;
@@ -13,13 +14,15 @@ namespace cultivar {
 
 inline constexpr int kSchemaVersion = 3;
 
-// Makes all tables in an empty database.
+// Creates all tables in an empty database.
 void create_schema(SQLite::Database&);
-// Brings a database of an older version, from 1 on, to this one, in one transaction. Nothing that it holds
-// changes.
+// Upgrades a database of any older version to this one, in one transaction. Existing data does not change.
 void upgrade_schema(SQLite::Database&);
-// The version a database has; 0: it is empty or no run at all.
+// A database's version; 0: it is empty or not a run.
 int schema_version(SQLite::Database&);
+
+// The key in `tallies` of how many were rejected at a stage.
+std::string tally_of_rejections(Stage);
 
 // The tables that grow by appending, with the column that orders them: what a salvage copies.
 struct GrowingTable {

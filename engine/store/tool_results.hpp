@@ -1,4 +1,4 @@
-// What the tools of agents gave, in the record: a dialogue that is told again, or goes on, does not run them
+// The results of agents' tools in the record, so that a replayed or resumed dialogue does not run the tools
 // again.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace cultivar {
 std::string to_body(const ToolOutcome&);
 ToolOutcome outcome_of_body(const std::string& body);
 
-// Of one question, by turn; in each, in the order in which they were run. Empty where the record is older.
+// The results of one question, by turn, in the order in which they ran. Empty for records without this table.
 std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record&, std::int64_t asking);
 
-// For `status --json`: {"check": {"calls", "failed", "device_s"}, ...}; empty: no agent called anything.
+// For `status --json`: {"check": {"calls", "failed", "device_s"}, ...}; empty: no agent called a tool.
 nlohmann::json tool_use(const Record&);
 
 }  // namespace cultivar

@@ -5,11 +5,11 @@
 
 namespace cultivar {
 
-Error trouble(const SQLite::Exception& e, std::string stage, const std::filesystem::path& file) {
+Error trouble(const SQLite::Exception& e, std::string doing, const std::filesystem::path& file) {
   const char* remedy = "";
   switch (e.getErrorCode()) {
     case SQLITE_FULL:
-      remedy = ": the disk is full; all recorded steps are safe. Free some space, then resume";
+      remedy = ": the disk is full; all recorded steps are safe. Free disk space, then resume";
       break;
     case SQLITE_IOERR:
       remedy =
@@ -18,19 +18,19 @@ Error trouble(const SQLite::Exception& e, std::string stage, const std::filesyst
       break;
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
-      remedy = ": the folder or the file cannot be written; check its owner and permissions";
+      remedy = ": the folder or the file is not writable; check its owner and permissions";
       break;
     case SQLITE_BUSY:
       remedy = ": another process has locked the database";
       break;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      remedy = ": the database is damaged; `cultivar resume` goes back to the newest good checkpoint";
+      remedy = ": the database is damaged; `cultivar resume` restores the newest good checkpoint";
       break;
     default:
       break;
   }
-  return {std::move(stage), fmt::format("{}: {}{}", file.string(), e.what(), remedy)};
+  return {.doing = std::move(doing), .message = fmt::format("{}: {}{}", file.string(), e.what(), remedy)};
 }
 
 bool means_damage(const SQLite::Exception& e) {

@@ -1,14 +1,14 @@
-// What SQLite and the file system report, in words that say what to do.
+// Converts errors of SQLite and the file system to messages with a remedy.
 #pragma once
 
 #include <SQLiteCpp/Exception.h>
 #include <filesystem>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-Error trouble(const SQLite::Exception&, std::string stage, const std::filesystem::path& file);
-bool means_damage(const SQLite::Exception&);  // the file is not a database, or not a whole one
+Error trouble(const SQLite::Exception&, std::string doing, const std::filesystem::path& file);
+bool means_damage(const SQLite::Exception&);  // the file is not a database, or is damaged
 
 }  // namespace cultivar

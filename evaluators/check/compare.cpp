@@ -51,7 +51,7 @@ double ratio_of(double error, double allowed) {
   return allowed > 0.0 ? error / allowed : kInfinity;
 }
 
-// The rows of one output tensor, side by side with the oracle's.
+// The compared rows of one output tensor, with the oracle's rows.
 class OutputCheck {
  public:
   OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output,
@@ -69,13 +69,14 @@ class OutputCheck {
       if (i == 0 || expected.rows[i] / block_rows_ != expected.rows[i - 1] / block_rows_)
         starts_.push_back(i);
     starts_.push_back(expected.rows.size());
-    // A remnant of a few rows has no scale of its own to judge errors by: it belongs to the block before it.
+    // A last block of only a few rows has no error scale of its own, so it is merged with the preceding
+    // block.
     if (blocks() > 1 &&
         starts_.back() - starts_[blocks() - 1] < static_cast<std::size_t>(block_rows_ + 1) / 2)
       starts_.erase(starts_.end() - 2);
   }
 
-  // Fills ratios; `rounded` may be null while nothing exceeds the floor alone.
+  // Computes the error ratios. `rounded` may be null if no error exceeds the floor.
   double judge(const std::vector<double>* rounded, const LegalError& at_least = {}) {
     ratios_.assign(blocks(), 0.0);
     allowed_max_.assign(blocks(), 0.0);
@@ -96,7 +97,7 @@ class OutputCheck {
   std::string reason() const {
     const std::int64_t bad = std::count_if(ratios_.begin(), ratios_.end(), [](double r) { return r > 1.0; });
     if (bad == 0)
-      return fmt::format("{} differs from the oracle by {:.3g} x what is allowed", output_.name, whole_);
+      return fmt::format("{} differs from the oracle by {:.3g} x the allowed error", output_.name, whole_);
     if (blocks() == 1) return fmt::format("{} differs from the oracle", output_.name);
     return fmt::format("{} differs from the oracle in {} of {} blocks of {} rows", output_.name, bad,
                        blocks(), block_rows_);
@@ -116,7 +117,7 @@ class OutputCheck {
     return layout_.base(output_, expected_.rows[i]) + output_.element_offsets[e];
   }
 
-  // Only the rows that are compared: a timed run's output may be a thousand times larger than its sample.
+  // Decodes only the compared rows: a timed run's output may be a thousand times larger than its sample.
   void decode_rows(std::span<const std::byte> bytes) {
     const std::size_t width = size_of(output_.dtype);
     const bool contiguous = output_.element_offsets.back() == static_cast<std::int64_t>(row_size()) - 1;
@@ -146,11 +147,10 @@ class OutputCheck {
 
   double ratio(const Errors& errors, const Errors& legal, const LegalError& at_least,
                double* allowed_max) const {
-    // The floor of each norm has the scale of that norm: where one element towers over the rest, its last
-    // bits do too.
+    // Each norm has its own floor, scaled by that norm: if one element dominates, its last bits do too.
     const double least = tolerance_.floor_eps * accumulation_epsilon(output_.dtype);
-    // Rounding the output to its type costs up to half a unit in the last place, whatever a few elements of
-    // the model were lucky enough to need.
+    // Rounding the output to its type costs up to half a unit in the last place, even if the few modeled
+    // elements happened to need less.
     const double last_place = 0.5 * epsilon_of(output_.dtype) * errors.reference_max;
     *allowed_max =
         tolerance_.factor * std::max({legal.max, at_least.max, last_place}) + least * errors.reference_max;
@@ -167,8 +167,8 @@ class OutputCheck {
   const OutputLayout& output_;
   std::size_t first_element_;
   const ExpectedRows& expected_;
-  std::vector<double> got_;          // of the compared rows, row after row
-  std::vector<std::size_t> starts_;  // of blocks, in `rows`; one past the end last
+  std::vector<double> got_;          // the compared rows, consecutively
+  std::vector<std::size_t> starts_;  // start of each block in `rows`, and the end as last entry
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
   std::int64_t block_rows_ = 1;
@@ -185,9 +185,9 @@ std::string OutputCheck::element_line(std::string_view which, std::size_t i, std
   return line + "\n";
 }
 
-// What the wrong elements have in common, where that is cheap to see.
+// What the wrong elements have in common, as far as it is cheap to determine.
 struct Pattern {
-  std::vector<std::int64_t> low, high;  // of the row's coordinates
+  std::vector<std::int64_t> low, high;  // ranges of the row coordinates
   std::int64_t first_element = std::numeric_limits<std::int64_t>::max(), last_element = -1;
   std::int64_t wrong = 0, zeros = 0, nans = 0, infinities = 0;
   double least_factor = kInfinity, greatest_factor = -kInfinity;
@@ -216,10 +216,10 @@ struct Pattern {
       if (extent <= 1 || (low[d] == 0 && high[d] == extent - 1)) continue;
       text +=
           fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", layout.row_names()[d], low[d], high[d],
-                      extent - 1, high[d] == extent - 1 ? ": they reach the end, as a last tile does" : "");
+                      extent - 1, high[d] == extent - 1 ? ": they reach the end, as the last tile does" : "");
     }
     if (row_size > 1 && (first_element > 0 || last_element < row_size - 1))
-      text += fmt::format("within a row only elements {}..{} of 0..{} are wrong\n", first_element,
+      text += fmt::format("within a row, only elements {}..{} of 0..{} are wrong\n", first_element,
                           last_element, row_size - 1);
     if (zeros == wrong) text += "every wrong element is 0\n";
     if (nans == wrong)
@@ -229,7 +229,7 @@ struct Pattern {
     if (infinities > 0) text += fmt::format("{} of the wrong elements are infinite\n", infinities);
     if (wrong > 4 && zeros < wrong && std::isfinite(least_factor) && std::isfinite(greatest_factor) &&
         greatest_factor - least_factor < 1e-3 * std::abs(greatest_factor))
-      text += fmt::format("every wrong element is {:.6g} x what is expected\n",
+      text += fmt::format("every wrong element is {:.6g} x the expected value\n",
                           (least_factor + greatest_factor) / 2);
     return text;
   }
@@ -256,11 +256,11 @@ std::string OutputCheck::diagnostics() const {
   }
   if (pattern.wrong == 0)
     return fmt::format(
-        "{}: the RMS error is too large ({:.3g} x what is allowed) though no single element is far off: "
-        "precision is lost everywhere, as by a low-precision type or a coarse approximation\n",
+        "{}: the RMS error is too large ({:.3g} x the allowed error) although no single element is far off: "
+        "precision is lost everywhere, as with a low-precision type or a coarse approximation\n",
         output_.name, std::max(whole_, *std::max_element(ratios_.begin(), ratios_.end())));
   std::string text = fmt::format(
-      "{}: {} of {} compared elements are wrong; allowed error = {:g} x legal rounding + {:g} "
+      "{}: {} of {} compared elements are wrong; allowed error = {:g} x permitted rounding error + {:g} "
       "eps({}) x the largest\n",
       output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
       tolerance_.floor_eps, size_of(output_.dtype) == 8 ? "f64" : "f32");
@@ -268,7 +268,7 @@ std::string OutputCheck::diagnostics() const {
   if (worst_i != first_i || worst_e != first_e)
     text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);
   if (wrong_non_finite_ > 0)
-    text += fmt::format("{} elements are NaN or infinite where the oracle is not, or the other way round\n",
+    text += fmt::format("{} elements are NaN or infinite where the oracle is finite, or vice versa\n",
                         wrong_non_finite_);
   return text + pattern.describe(layout_, static_cast<std::int64_t>(row_size()));
 }
@@ -331,8 +331,8 @@ bool too_many_unwritten(const RowLayout& layout, std::size_t unwritten) {
 
 std::string describe_unwritten(const RowLayout& layout, std::size_t unwritten) {
   return fmt::format(
-      "{} of {} output elements were never written: they still hold the random pattern that was put "
-      "there before the run. Every element of every output must be written in every run.\n",
+      "{} of {} output elements were never written: they still hold the random pattern stored "
+      "before the run. Write every element of every output in every run.\n",
       unwritten, layout.output_elements());
 }
 

@@ -1,7 +1,8 @@
-// Is an output right? E <= factor * R + floor, where E is the error against the oracle and R the error of the
-// legal roundings, for the maximum and the RMS, over all that is compared and over each block of rows: no
-// share of the elements may be arbitrarily wrong. The maximum of R is at least half a unit in the last place
-// of the largest value. Non-finite values must stand exactly where the oracle has them.
+// Decides whether an output is correct: E <= factor * R + floor, where E is the error against the oracle and
+// R the error of the permitted ("legal") roundings, for the maximum and the RMS, over everything compared and
+// over each block of rows, so that no part of the elements may be arbitrarily wrong. The maximum of R is at
+// least half a unit in the last place of the largest value. Non-finite values must be exactly where the
+// oracle has them.
 #pragma once
 
 #include <functional>
@@ -15,16 +16,16 @@
 
 namespace cultivar {
 
-// What is compared: rows in increasing order; those that share row / block_rows form a block.
+// What is compared: rows in increasing order; rows with equal row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
   std::span<const double> exact;                 // rows x row_elements
-  std::function<std::vector<double>()> rounded;  // the same by the legal-rounding model; asked only when
-                                                 // needed; empty: the task has none (R = 0)
-  // For small samples, whose own R is a matter of luck: R over more rows, by output; asked when the floor
-  // alone refuses, before `rounded`.
+  std::function<std::vector<double>()> rounded;  // the same rows by the rounding model; called only if
+                                                 // needed; empty if the task has no model (R = 0)
+  // For small samples, whose own R varies by chance: R over more rows, by output. Called before `rounded`,
+  // when an error exceeds the floor.
   std::function<std::vector<LegalError>()> wider = {};
-  std::int64_t block_rows = 0;  // 0: the task's
+  std::int64_t block_rows = 0;  // 0: the task's value
 };
 
 // R of these rows, by output.
@@ -33,17 +34,17 @@ std::vector<LegalError> legal_errors(const RowLayout&, std::span<const double> e
 
 struct Comparison {
   bool right = true;
-  std::string reason;       // one line: "o differs from the oracle in 12 of 64 blocks of rows"
-  std::string diagnostics;  // worst and first wrong elements, blocks, patterns
-  double worst_ratio =
-      0.0;  // of error to what is allowed; at most 1 when right (infinite: a wrong non-finite position)
+  std::string reason;        // one line: "o differs from the oracle in 12 of 64 blocks of rows"
+  std::string diagnostics;   // worst and first wrong elements, blocks, patterns
+  double worst_ratio = 0.0;  // ratio of error to allowed error; at most 1 if correct (infinite if a
+                             // non-finite value is misplaced)
 };
 
 Comparison compare(const Task&, const RowLayout&, std::span<const std::vector<std::byte>> outputs,
                    const ExpectedRows&);
 
-// How many elements may equal this run's poison by chance: as many as n draws of their bits give, and no
-// more.
+// Tolerates only as many elements equal to this run's poison as chance explains: the matches expected from n
+// random draws of their bits.
 bool too_many_unwritten(const RowLayout&, std::size_t unwritten);
 std::string describe_unwritten(const RowLayout&, std::size_t unwritten);
 

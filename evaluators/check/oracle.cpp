@@ -8,56 +8,35 @@
 #include <tbb/task_arena.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "evaluators/check/reference_header.hpp"
-#include "evaluators/check/secret.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/variant/variant.hpp"
-#include "evaluators/worker/process.hpp"
 
 namespace cultivar {
 namespace {
 
 namespace fs = std::filesystem;
 
-template <Dtype kType>
-double rounded_to(double value) {
-  return round_to(kType, value);
+template <std::size_t... kTypes>
+constexpr auto roundings(std::index_sequence<kTypes...>) {
+  return std::array<double (*)(double), sizeof...(kTypes)>{
+      [](double value) { return round_to(static_cast<Dtype>(kTypes), value); }...};
 }
 
 double (*rounding_of(Dtype dtype))(double) {
-  switch (dtype) {
-    case Dtype::f64:
-      return rounded_to<Dtype::f64>;
-    case Dtype::f32:
-      return rounded_to<Dtype::f32>;
-    case Dtype::f16:
-      return rounded_to<Dtype::f16>;
-    case Dtype::bf16:
-      return rounded_to<Dtype::bf16>;
-    case Dtype::i64:
-      return rounded_to<Dtype::i64>;
-    case Dtype::i32:
-      return rounded_to<Dtype::i32>;
-    case Dtype::i16:
-      return rounded_to<Dtype::i16>;
-    case Dtype::i8:
-      return rounded_to<Dtype::i8>;
-    case Dtype::u64:
-      return rounded_to<Dtype::u64>;
-    case Dtype::u32:
-      return rounded_to<Dtype::u32>;
-    case Dtype::u16:
-      return rounded_to<Dtype::u16>;
-    case Dtype::u8:
-      return rounded_to<Dtype::u8>;
-  }
-  return rounded_to<Dtype::f64>;
+  static constexpr auto all = roundings(std::make_index_sequence<static_cast<std::size_t>(Dtype::u8) + 1>());
+  return all[static_cast<std::size_t>(dtype)];
 }
 
-// Of this thread, for good, unless it is the process's first: that one does the timing.
+// Permanently lowers the priority of this thread, unless it is the process's main thread, which does the
+// timing.
 void lower_priority() {
   static thread_local bool lowered = false;
   if (std::exchange(lowered, true)) return;
@@ -66,22 +45,10 @@ void lower_priority() {
 }
 
 ReferenceType type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32:
-      return ReferenceType::f32;
-    case Dtype::f16:
-      return ReferenceType::f16;
-    case Dtype::bf16:
-      return ReferenceType::bf16;
-    default:
-      return ReferenceType::other;
-  }
-}
-
-Expected<std::string> read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return failure("oracle", fmt::format("cannot read {}: a task needs this file", path.string()));
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  return dtype == Dtype::f32    ? ReferenceType::f32
+         : dtype == Dtype::f16  ? ReferenceType::f16
+         : dtype == Dtype::bf16 ? ReferenceType::bf16
+                                : ReferenceType::other;
 }
 
 Expected<std::string> write_text(const fs::path& path, std::string_view text) {
@@ -89,19 +56,20 @@ Expected<std::string> write_text(const fs::path& path, std::string_view text) {
   out << text;
   out.close();
   if (!out)
-    return failure("oracle", fmt::format("cannot write {} (disk full, or read-only?)", path.string()));
+    return failure("oracle", fmt::format("cannot write {} (check that the disk is not full or read-only)",
+                                         path.string()));
   return path.string();
 }
 
 Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, double deadline_s) {
   const fs::path source = task.folder / "reference.cpp";
-  const Expected<std::string> text = read_text(source);
+  const Expected<std::string> text = read_file(source);
   if (!text) return tl::make_unexpected(text.error());
   fs::path compiler;
   for (const char* name : {"g++", "c++", "clang++"})
     if (compiler.empty()) compiler = find_program(name);
   if (compiler.empty())
-    return failure("oracle", "no C++ compiler in PATH (tried g++, c++, clang++): install g++");
+    return failure("oracle", "no C++ compiler in PATH (tried g++, c++, clang++); install g++");
   std::error_code ignored;
   const std::string compiler_stamp =
       fmt::format("{} {}", fs::canonical(compiler, ignored).string(), fs::file_size(compiler, ignored));
@@ -130,8 +98,7 @@ Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, do
   Expected<ChildProcess> child = ChildProcess::spawn(options);
   if (!child) return tl::make_unexpected(child.error());
   if (!child->wait_or_kill(deadline_in(deadline_s)))
-    return failure("oracle",
-                   fmt::format("{} took longer than {:g} s to compile", source.string(), deadline_s));
+    return failure("oracle", fmt::format("compiling {} timed out after {:g} s", source.string(), deadline_s));
   if (!child->poll()->success())
     return failure("oracle", fmt::format("{} does not compile:\n{}", source.string(), child->captured()));
   fs::rename(partial, library, made);
@@ -152,9 +119,10 @@ Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& c
   library.exact_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row"));
   library.rounded_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row_rounded"));
   if (library.exact_ == nullptr)
-    return failure("oracle", fmt::format("{}/reference.cpp defines no extern \"C\" void reference_row(const "
-                                         "ReferenceArgs&, std::int64_t row, double* out)",
-                                         task.folder.string()));
+    return failure("oracle",
+                   fmt::format("{}/reference.cpp does not define extern \"C\" void reference_row(const "
+                               "ReferenceArgs&, std::int64_t row, double* out)",
+                               task.folder.string()));
   return library;
 }
 
@@ -180,7 +148,7 @@ void OracleLibrary::keep_legal_errors(const std::string& workload,
                                       const std::vector<LegalError>& errors) const {
   std::string text = fmt::format("{}\n", errors.size());
   for (const LegalError& error : errors) text += fmt::format("{:.17g} {:.17g}\n", error.max, error.rms);
-  // Whole or not at all; without it the next worker takes it again.
+  // Written atomically; if writing fails, the next worker computes it again.
   const fs::path file = legal_file(folder_, workload);
   const fs::path partial = fmt::format("{}.{}.partial", file.string(), getpid());
   if (!write_text(partial, text)) return;

@@ -15,26 +15,26 @@
 
 namespace cultivar {
 
-// The legal roundings' error of one output.
+// The error of the permitted ("legal") roundings in one output.
 struct LegalError {
   double max = 0.0, rms = 0.0;
 };
 
 using RowFunction = void (*)(const ReferenceArgs& args, std::int64_t row, double* out);
 
-// Stays loaded as long as any copy lives. Thread-safe.
+// Stays loaded as long as any copy exists. Thread-safe.
 class OracleLibrary {
  public:
-  // Builds folder/reference.cpp unless `cache` has it already. An Error holds the compiler's words.
+  // Builds folder/reference.cpp unless it is in `cache`. An Error contains the compiler's messages.
   static Expected<OracleLibrary> build(const Task&, const std::filesystem::path& cache,
                                        double deadline_s = 120.0);
 
   RowFunction exact() const { return exact_; }
-  RowFunction rounded() const { return rounded_; }     // nullptr: the task models no legal roundings
-  RowFunction control(const std::string& name) const;  // nullptr: reference.cpp lacks control_<name>
+  RowFunction rounded() const { return rounded_; }     // nullptr if the task does not model roundings
+  RowFunction control(const std::string& name) const;  // nullptr if reference.cpp lacks control_<name>
 
-  // R of a workload (see compare.hpp), kept beside the library: a new worker need not take it again. Empty:
-  // unknown.
+  // R of a workload (see compare.hpp), cached beside the library so that a new worker need not compute it
+  // again. Empty if unknown.
   std::vector<LegalError> known_legal_errors(const std::string& workload) const;
   void keep_legal_errors(const std::string& workload, const std::vector<LegalError>&) const;
 
@@ -44,37 +44,38 @@ class OracleLibrary {
   RowFunction exact_ = nullptr, rounded_ = nullptr;
 };
 
-// The exact values of one run's inputs, in the task's order; they belong to the caller.
+// The exact values of one run's inputs, in the task's order; owned by the caller.
 struct InputView {
   std::span<const double* const> values;
-  std::span<const std::byte* const> stored = {};  // the same elements in their own type
+  std::span<const std::byte* const> stored = {};  // the same elements in their stored type
 };
 
 // Inputs that own their memory.
 struct Inputs {
-  std::vector<std::vector<std::byte>> bytes;  // the task's input tensors, in order
+  std::vector<std::vector<std::byte>> bytes;  // of the task's input tensors, in order
   std::vector<std::vector<double>> decoded;
-  std::vector<const double*> values;     // into `decoded`
-  std::vector<const std::byte*> stored;  // into `bytes`
+  std::vector<const double*> values;     // pointers into `decoded`
+  std::vector<const std::byte*> stored;  // pointers into `bytes`
 
   InputView view() const { return {values, stored}; }
 };
 
-// Fills by the task, or by `fills` where that names a tensor.
+// Fills inputs as the task says, or by `fills` for the tensors that it names.
 Inputs make_inputs(const Task&, const Workload&, std::uint64_t seed,
                    const std::map<std::string, Fill>& fills = {});
 
-// Oracle rows of one workload. Not thread-safe; uses up to `threads` threads itself.
+// Computes oracle rows of one workload, with up to `threads` threads of its own. Not thread-safe.
 class Oracle {
  public:
-  // Keeps references to both for its lifetime.
+  // Keeps references to the library and the task for its lifetime.
   Oracle(const OracleLibrary&, const Task&, const Workload&, int threads);
 
   // out[i * row_elements + e]: element e of rows[i].
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows,
                            std::int64_t row_elements) const;
   const OracleLibrary& library() const { return library_; }
-  // From now on its threads, all but the process's first, give way to others: something is timed meanwhile.
+  // Lowers the priority of all its threads except the process's main thread, because something is being timed
+  // meanwhile.
   void give_way() { gives_way_ = true; }
 
  private:

@@ -1,5 +1,5 @@
-// Where a row of the oracle lies in the output tensors. A row index walks the task's `rows` dimensions,
-// outermost first; a row's elements are, for each output tensor in turn, its other dimensions, outermost
+// The position of an oracle row in the output tensors. A row index enumerates the task's `rows` dimensions,
+// outermost first; the elements of a row are, for each output tensor in turn, its other dimensions, outermost
 // first.
 #pragma once
 
@@ -17,19 +17,20 @@ struct OutputLayout {
   Dtype dtype = Dtype::f32;
   std::vector<std::string> dimension_names;
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> row_strides;  // by `rows` dimension, in elements; 0 where it lacks the dimension
-  std::vector<std::int64_t> element_offsets;  // of a row's elements from the row's base
+  std::vector<std::int64_t>
+      row_strides;  // by `rows` dimension, in elements; 0 if the tensor lacks the dimension
+  std::vector<std::int64_t> element_offsets;  // offsets of a row's elements from the row's base
   std::int64_t elements = 0;
 };
 
 class RowLayout {
  public:
-  // Throws InputError when an output tensor lacks one of the `rows` dimensions: its elements would have two
-  // owners.
+  // Throws InputError if an output tensor lacks one of the `rows` dimensions, because its elements would
+  // belong to several rows.
   RowLayout(const Task&, const Workload&);
 
   std::int64_t rows() const { return rows_; }
-  std::int64_t row_elements() const { return row_elements_; }  // over all outputs
+  std::int64_t row_elements() const { return row_elements_; }  // summed over all outputs
   std::int64_t output_elements() const;
   const std::vector<OutputLayout>& outputs() const { return outputs_; }
   const std::vector<std::int64_t>& row_shape() const { return row_shape_; }
@@ -37,7 +38,7 @@ class RowLayout {
 
   std::vector<std::int64_t> coordinates(std::int64_t row) const;
   std::int64_t base(const OutputLayout&, std::int64_t row) const;
-  // "o[B=0, S_q=63, H=1, D=5]"
+  // For example "o[B=0, S_q=63, H=1, D=5]".
   std::string describe(const OutputLayout&, std::int64_t flat) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the build could not make of the contenders that Cultivar ships, and why; empty: it made it. CMake
-// writes it.
+// For each contender that Cultivar ships, why the build could not make it; empty if it was built. Written by
+// CMake.
 #pragma once
 
 namespace cultivar {

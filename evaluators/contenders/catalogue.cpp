@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "evaluators/contenders/built.hpp"
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -35,12 +35,13 @@ std::string listing(const std::vector<KnownContender>& all, const std::vector<st
 
 std::string misfit(const KnownContender& known, const std::string& task, std::string_view target) {
   if (known.task.empty() || (known.task == task && known.target == target)) return {};
-  return fmt::format("'{}' is for the task {} on {}, and this is {} on {}", known.name, known.task,
+  return fmt::format("'{}' is for the task {} on {}, but this is {} on {}", known.name, known.task,
                      known.target, task, target);
 }
 
 std::vector<KnownContender> known_contenders(const fs::path& programs) {
-  const fs::path folder = (programs / ".." / "lib").lexically_normal();
+  const bool installed = programs.parent_path().filename() == "libexec";
+  const fs::path folder = (programs / (installed ? "../../lib/cultivar" : "../lib")).lexically_normal();
   std::error_code ignored;
   std::vector<KnownContender> all;
   for (const Shipped& shipped :
@@ -54,7 +55,7 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
     else
       known.absent = *shipped.absent != '\0'
                          ? std::string(shipped.absent)
-                         : fmt::format("{} is missing: build all of Cultivar", file.string());
+                         : fmt::format("{} is missing; build all targets of Cultivar", file.string());
     all.push_back(std::move(known));
   }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -88,21 +89,22 @@ fs::path find_contender_library(const std::string& text, const fs::path& base, c
   std::error_code ignored;
   if (names_a_library_file(text)) {
     const fs::path path = fs::absolute(base / text, ignored).lexically_normal();
-    if (!fs::is_regular_file(path, ignored)) throw InputError(fmt::format("no such file: {}", path.string()));
+    if (!fs::is_regular_file(path, ignored))
+      throw InputError(fmt::format("no such file: {} (check the path)", path.string()));
     return path;
   }
   const std::vector<KnownContender> all = known_contenders(programs);
   for (const KnownContender& known : all) {
     if (known.name != text) continue;
     if (known.library.empty())
-      throw InputError(fmt::format("the contender '{}' is not there: {}", text, known.absent));
+      throw InputError(fmt::format("the contender '{}' is not available: {}", text, known.absent));
     return known.library;
   }
   std::vector<std::string> names = sources;
   for (const KnownContender& known : all) names.push_back(known.name);
   const std::string near = nearest_name(text, names);
   throw InputError(fmt::format(
-      "there is no contender '{}'{}. There are:{}\nor the path of a source or of a "
+      "unknown contender '{}'{}. Known:{}\nor give the path of a source or of a "
       "library (.so)",
       text, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), listing(all, sources)));
 }

@@ -1,5 +1,5 @@
-// Which contender libraries there are, by name, without loading any: those that this build made, those that
-// somebody put beside them, and those that are known and absent, with the reason.
+// Lists contender libraries by name without loading any: those that this build made, those that a user put
+// beside them, and known ones that are absent, with the reason.
 #pragma once
 
 #include <filesystem>
@@ -11,25 +11,27 @@ namespace cultivar {
 
 struct KnownContender {
   std::string name;
-  std::string task, target;       // empty: only the library itself knows
-  std::filesystem::path library;  // empty: absent
-  std::string absent;             // why, and what to do about it
+  std::string task, target;       // empty: known only to the library itself
+  std::filesystem::path library;  // empty if absent
+  std::string absent;             // why it is absent, and the remedy
 };
 
-// "'cudnn' is for the task attention_forward on cuda, and this is softmax on cpu"; empty: it can be timed
-// there, or the library alone knows.
+// "'cudnn' is for the task attention_forward on cuda, but this is softmax on cpu"; empty if it can be timed
+// there, or if only the library itself knows.
 std::string misfit(const KnownContender&, const std::string& task, std::string_view target);
 
-// Libraries are called libcultivar-contender-NAME.so and lie in the folder `lib` beside the programs' folder.
+// Libraries are named libcultivar-contender-NAME.so and lie in the folder `lib` beside the programs' folder,
+// or in PREFIX/lib/cultivar if the programs are in PREFIX/libexec/cultivar.
 std::vector<KnownContender> known_contenders(const std::filesystem::path& programs);
 
-// A file whose name ends in .so is a library, wherever it is; anything else is a name.
+// A file name that ends in .so is a library file, wherever it is; anything else is a name.
 bool names_a_library_file(const std::string&);
-// What such a file is called in tables: libcultivar-contender-NAME.so and libNAME.so are NAME.
+// The name of such a file in tables: NAME for libcultivar-contender-NAME.so and libNAME.so.
 std::string name_of_library(const std::filesystem::path&);
 
-// The library for `text`, a name or a path (relative to `base`). Throws InputError: no such file; absent, and
-// why; or unknown, with all that there is. `sources` are the names that the caller would also have taken.
+// The library for `text`, a name or a path (relative to `base`). Throws InputError if there is no such file,
+// if the contender is absent (with the reason), or if the name is unknown (with all known names). `sources`
+// are names of sources that the caller also accepts, for that list.
 std::filesystem::path find_contender_library(const std::string& text, const std::filesystem::path& base,
                                              const std::filesystem::path& programs,
                                              const std::vector<std::string>& sources);

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "evaluators/contenders/watchdog.hpp"
-#include "evaluators/plain_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPrepareSeconds = 60.0;  // as the header promises; describe may open large libraries, too
+constexpr double kPrepareSeconds = 60.0;  // as promised in the header; describe may also open large libraries
 
 auto bad(const fs::path& path, std::string why) {
   return failure("load contender", fmt::format("{}: {}", path.string(), std::move(why)));
@@ -23,22 +23,23 @@ auto bad(const fs::path& path, std::string why) {
 
 constexpr std::size_t most_text = 4096;
 
-// Of others' code: short enough to be sent and shown.
+// Text from foreign code, shortened so that it can be sent and shown.
 std::string text_of(const char* text) {
   if (text == nullptr) return {};
   const std::size_t size = ::strnlen(text, most_text + 1);
   return plain_text(std::string_view(text, std::min(size, most_text))) + (size > most_text ? " ..." : "");
 }
 
-// Calls code of others'; what it throws is its answer.
+// Calls foreign code; an exception becomes an Error.
 template <class Call>
 Expected<std::int32_t> guarded(const char* stage, const Call& call) {
   try {
     return call();
   } catch (const std::exception& e) {
-    return failure(stage, fmt::format("it threw an exception across the C interface: {}", text_of(e.what())));
+    return failure(
+        stage, fmt::format("the library threw an exception across the C interface: {}", text_of(e.what())));
   } catch (...) {
-    return failure(stage, "it threw an exception across the C interface");
+    return failure(stage, "the library threw an exception across the C interface");
   }
 }
 
@@ -64,14 +65,15 @@ Plan contender_plan(const Task& task, const Workload& workload) {
   return plan;
 }
 
-Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Task& task, TargetKind target) {
+Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Task& task, Target target) {
   std::error_code ignored;
-  const fs::path whole = fs::absolute(path, ignored);  // a plain name would be looked for elsewhere
+  const fs::path whole =
+      fs::absolute(path, ignored);  // dlopen would search the library path for a plain name
   Watchdog watchdog(path.filename().string());
   watchdog.watch("being loaded", kPrepareSeconds);
-  // Never unloaded: libraries of device vendors leave threads and exit handlers behind.
+  // Never unloaded: vendors' device libraries leave threads and exit handlers behind.
   void* handle = ::dlopen(whole.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) return bad(path, fmt::format("it does not load: {}", text_of(::dlerror())));
+  if (handle == nullptr) return bad(path, fmt::format("the library does not load: {}", text_of(::dlerror())));
   ContenderLibrary library;
   decltype(&cultivar_contender_describe) describe = nullptr;
   std::string missing;
@@ -86,7 +88,8 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   find(library.last_error_, "cultivar_contender_last_error");
   if (!missing.empty())
     return bad(path,
-               fmt::format("it is no contender: it does not export {} (see cultivar_contender.h)", missing));
+               fmt::format("the library is not a contender: it does not export {} (see cultivar_contender.h)",
+                           missing));
   watchdog.watch("cultivar_contender_describe", kPrepareSeconds);
   const cultivar_contender_description* told = nullptr;
   if (const auto called = guarded("load contender",
@@ -96,20 +99,21 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
                                   });
       !called)
     return bad(path, "cultivar_contender_describe: " + called.error().message);
-  if (told == nullptr) return bad(path, "cultivar_contender_describe gave nothing");
+  if (told == nullptr) return bad(path, "cultivar_contender_describe returned null");
   if (told->abi != CULTIVAR_CONTENDER_ABI)
-    return bad(path,
-               fmt::format("it was built with version {} of cultivar_contender.h, and this is version {}: "
-                           "build it again with the header of this Cultivar",
-                           told->abi, CULTIVAR_CONTENDER_ABI));
+    return bad(
+        path,
+        fmt::format("the library was built with version {} of cultivar_contender.h, but this is version {}: "
+                    "rebuild it with the header of this Cultivar",
+                    told->abi, CULTIVAR_CONTENDER_ABI));
   library.name_ = text_of(told->name);
   library.version_ = text_of(told->version);
-  if (library.name_.empty()) return bad(path, "it gives itself no name");
+  if (library.name_.empty()) return bad(path, "the library's name is empty");
   if (text_of(told->task) != task.name)
-    return bad(path, fmt::format("{} computes the task '{}', and this is '{}'", library.name_,
+    return bad(path, fmt::format("{} computes the task '{}', but this task is '{}'", library.name_,
                                  text_of(told->task), task.name));
   if (text_of(told->target) != name_of(target))
-    return bad(path, fmt::format("{} is for the target '{}', and this is '{}'", library.name_,
+    return bad(path, fmt::format("{} is for the target '{}', but this target is '{}'", library.name_,
                                  text_of(told->target), name_of(target)));
   return library;
 }
@@ -117,7 +121,7 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
 std::string ContenderLibrary::trouble() const {
   if (!version_.empty()) return {};
   const std::string said = text_of(last_error_());
-  return said.empty() ? name_ + " does not tell its version" : said;
+  return said.empty() ? name_ + " does not report its version" : said;
 }
 
 Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const ContenderLibrary& library,
@@ -154,8 +158,9 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
   if (!answer) return tl::make_unexpected(answer.error());
   if (*answer == CULTIVAR_CONTENDER_OK) return prepared;
   std::string why = text_of(library.last_error_());
-  if (why.empty()) why = fmt::format("it gives no reason (cultivar_contender_prepare returned {})", *answer);
-  return failure(*answer == CULTIVAR_CONTENDER_UNSUPPORTED ? "unsupported" : "prepare", why);
+  if (why.empty()) why = fmt::format("no reason given (cultivar_contender_prepare returned {})", *answer);
+  return failure(*answer == CULTIVAR_CONTENDER_UNSUPPORTED ? ErrorKind::unsupported : ErrorKind::failed,
+                 "prepare", why);
 }
 
 PreparedContender::PreparedContender(ContenderLibrary library)
@@ -177,7 +182,7 @@ Expected<void> PreparedContender::launch(std::span<void* const> tensors, void* s
   if (!answer) return tl::make_unexpected(answer.error());
   if (*answer == CULTIVAR_CONTENDER_OK) return {};
   std::string why = text_of(library_.last_error_());
-  if (why.empty()) why = fmt::format("it gives no reason (cultivar_contender_launch returned {})", *answer);
+  if (why.empty()) why = fmt::format("no reason given (cultivar_contender_launch returned {})", *answer);
   return failure("launch", why);
 }
 

@@ -1,7 +1,7 @@
 // A contender's shared library, loaded into this process (a device worker), and its handle for one workload.
-// It is the user's own code, so nothing keeps it in; what it may do wrong without meaning to is caught and
-// told: another version of the ABI, a missing function, an exception, a call that does not return. A crash
-// ends the process.
+// The library is the user's own code, so it is not isolated. Unintended errors are caught and reported:
+// another version of the ABI, a missing function, an exception, a call that does not return. A crash ends the
+// process.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@
 
 #include "evaluators/contenders/cultivar_contender.h"
 #include "evaluators/contenders/watchdog.hpp"
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {
 
-// The tensors alone, as a plan without kernels: what a target places, guards and poisons for a contender.
+// A plan with tensors but without kernels: what a target places, guards and poisons for a contender.
 struct Plan;
 Plan contender_plan(const Task&, const Workload&);
 
-class ContenderLibrary {  // stays loaded until the process ends; copies are one library; not thread-safe
+class ContenderLibrary {  // stays loaded until the process ends; copies share one library; not thread-safe
  public:
-  // Loads it and asks what it is. An Error says what is wrong with the library: it does not load, lacks a
-  // function, speaks another version, or computes another task or for another target than these.
-  static Expected<ContenderLibrary> load(const std::filesystem::path&, const Task&, TargetKind);
+  // Loads the library and calls its describe function. An Error says what is wrong: the library does not
+  // load, lacks a function, uses another ABI version, or computes another task or for another target than
+  // these.
+  static Expected<ContenderLibrary> load(const std::filesystem::path&, const Task&, Target);
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
-  // Why it does not know its version: what it stands for is not there. Empty: it knows it.
+  // Why the library does not know its version: what it wraps is missing. Empty if it knows its version.
   std::string trouble() const;
 
  private:
@@ -44,24 +45,24 @@ class ContenderLibrary {  // stays loaded until the process ends; copies are one
   decltype(&cultivar_contender_last_error) last_error_ = nullptr;
 };
 
-// What prepare is given, besides where the tensors are at that moment.
+// What prepare receives in addition to the current addresses of the tensors.
 struct ContenderSite {
   const Task& task;
   const Workload& workload;
   std::span<void* const> tensors;  // in the task's order
-  int threads = 0;                 // cpu: cores that it may use
+  int threads = 0;                 // cpu: number of cores that it may use
 };
 
 class PreparedContender {
  public:
-  // An Error's stage is "unsupported" when the contender does not take this workload, else "prepare".
+  // An Error has kind unsupported if the contender does not support this workload.
   static Expected<std::unique_ptr<PreparedContender>> prepare(const ContenderLibrary&, const ContenderSite&);
   ~PreparedContender();
   PreparedContender(const PreparedContender&) = delete;
 
-  // One launch. The process ends when it has not returned by then, with a line on stderr that says so.
+  // Runs one launch. If it does not return by the deadline, the process ends after writing a line to stderr.
   Expected<void> launch(std::span<void* const> tensors, void* stream, double deadline_s);
-  // Never call the library again: what it works on is gone.
+  // Never call the library again: its device objects are gone.
   void abandon() { abandoned_ = true; }
 
  private:

@@ -45,7 +45,7 @@ void Watchdog::look() {
     last = now;
     std::int64_t due = due_ns_;
     if (due == 0 || now < due) continue;
-    // A process that was stopped, or starved, for a while is not late for that.
+    // Do not count time during which the process was stopped or got no CPU time.
     if (since > kSuspendedNs) {
       due_ns_.compare_exchange_strong(due, due + since);
       continue;

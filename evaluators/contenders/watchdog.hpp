@@ -1,5 +1,5 @@
-// Ends this process when something trusted takes longer than it may: what does not return can be stopped in
-// no other way.
+// Ends this process when a trusted call exceeds its time limit, because a call that does not return cannot be
+// stopped in any other way.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace cultivar {
 
-inline constexpr int exit_overdue = 75;  // the process's exit code then
+inline constexpr int exit_overdue = 75;  // exit code of the process in that case
 
-// A thread that looks a few times a second, so that watching wakes nobody while something is timed. watch()
-// and done() by one thread at a time.
+// A thread that checks a few times per second, so that watching wakes no thread while something is timed.
+// watch() and done() must be called by one thread at a time.
 class Watchdog {
  public:
   explicit Watchdog(std::string who);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
-  // Between these two: if it lasts longer than this and a look, "WHO did not return from CALL within ..."
-  // goes to stderr and the process ends.
+  // Starts and ends a watched call. If it exceeds the limit (plus one check interval), "WHO did not return
+  // from CALL within ..." is written to stderr and the process ends.
   void watch(const char* call, double seconds);
   void done() { due_ns_.store(0); }
 
@@ -29,11 +29,11 @@ class Watchdog {
   std::string who_;
   std::atomic<const char*> call_ = "";
   std::atomic<double> limit_s_ = 0.0;
-  std::atomic<std::int64_t> due_ns_ = 0;  // of the steady clock; 0: nothing is watched
+  std::atomic<std::int64_t> due_ns_ = 0;  // on the steady clock; 0 if nothing is watched
   std::mutex mutex_;
   std::condition_variable ending_;
   bool end_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last because it uses the members above
 };
 
 }  // namespace cultivar

@@ -11,7 +11,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "evaluators/task/dtype.hpp"
+#include "evaluators/dtype/dtype.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -56,8 +56,8 @@ double ceil_of(double a) {
   return std::ceil(a);
 }
 
-// Exactly what evaluators/README.md lists: the export writes each of these in C++, and could not write
-// muParser's own.
+// Exactly the functions listed in evaluators/README.md: the export must be able to write each one in C++, so
+// muParser's own functions are excluded.
 void define_language(mu::Parser& parser) {
   parser.ClearFun();
   parser.ClearConst();
@@ -78,14 +78,14 @@ void define_language(mu::Parser& parser) {
     parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
 }
 
-// A parser with its variables. One a thread and text: muParser's evaluation is not const.
+// A parser with its variables. One per thread and text, because muParser's evaluation is not const.
 struct Compiled {
   mu::Parser parser;
-  std::deque<double> values;  // stable addresses, one a name
+  std::deque<double> values;  // stable addresses, one per name
 };
 
 Compiled& compiled(const std::string& text, const std::vector<std::string>& names) {
-  // Bounded, because texts come from candidates without end.
+  // Bounded, because candidates can supply an unlimited number of texts.
   constexpr std::size_t most = 512;
   thread_local std::unordered_map<std::string, std::unique_ptr<Compiled>> cache;
   if (const auto found = cache.find(text); found != cache.end()) return *found->second;
@@ -135,14 +135,14 @@ Expected<Expression> Expression::parse(std::string text) {
   while (!text.empty() && blank(text.back())) text.pop_back();
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), blank));
   std::replace_if(text.begin(), text.end(), blank, ' ');
-  if (text.empty()) return failure("expression", "an expression is empty (give a number or a formula)");
+  if (text.empty()) return failure("expression", "the expression is empty (give a number or a formula)");
   if (text.size() > longest)
     return bad(text.substr(0, 40) + "...", fmt::format("longer than {} characters", longest));
   Expression result;
   result.text_ = std::move(text);
   if (plain_number(result.text_)) return result;
-  // A search parses the same manifest again and again, and a parser takes longer to set up than to use.
-  // Bounded, because texts come from candidates without end.
+  // A search parses the same manifest again and again, and setting up a parser takes longer than evaluating.
+  // Bounded, because candidates can supply an unlimited number of texts.
   constexpr std::size_t most = 512;
   thread_local std::unordered_map<std::string, std::vector<std::string>> names_of;
   if (const auto known = names_of.find(result.text_); known != names_of.end()) {
@@ -150,8 +150,8 @@ Expected<Expression> Expression::parse(std::string text) {
     return result;
   }
   if (result.text_.find_first_of("\"'") != std::string::npos)
-    return bad(result.text_, "texts are not supported (remove the quotes inside the expression)");
-  if (assigns(result.text_)) return bad(result.text_, "= does not compare (write ==)");
+    return bad(result.text_, "strings are not supported (remove the quotes inside the expression)");
+  if (assigns(result.text_)) return bad(result.text_, "= is not a comparison (write ==)");
   try {
     mu::Parser parser;
     define_language(parser);
@@ -161,7 +161,7 @@ Expected<Expression> Expression::parse(std::string text) {
     for (const std::string& name : result.names_) parser.DefineVar(name, &values.emplace_back(1.0));
     int results = 0;
     parser.Eval(results);
-    if (results != 1) return bad(result.text_, "is several values (an expression is one)");
+    if (results != 1) return bad(result.text_, "has several values (write a single value)");
   } catch (const mu::Parser::exception_type& error) {
     return bad(result.text_, fmt::format("is not an expression: {}", error.GetMsg()));
   }
@@ -203,10 +203,12 @@ Expected<double> Expression::evaluate(const Bindings& bindings) const {
     for (std::size_t i = 0; i < names_.size(); ++i) ready.values[i] = bindings.find(names_[i])->second;
     const double value = ready.parser.Eval();
     if (!std::isfinite(value))
-      return bad(text_, fmt::format("is {}{}",
-                                    std::isinf(value) ? "infinite: is something divided by 0?"
-                                                      : "no number: x / 0, x % 0 or a root of less than 0?",
-                                    values_of(names_, bindings)));
+      return bad(text_,
+                 fmt::format("is {}{}",
+                             std::isinf(value)
+                                 ? "infinite (check for division by 0)"
+                                 : "not a number (check for x / 0, x % 0 or the root of a negative number)",
+                             values_of(names_, bindings)));
     return value;
   } catch (const mu::Parser::exception_type& error) {
     return bad(text_, fmt::format("{}{}", error.GetMsg(), values_of(names_, bindings)));
@@ -217,10 +219,11 @@ Expected<std::int64_t> Expression::evaluate_integer(const Bindings& bindings, st
   const auto value = evaluate(bindings);
   if (!value) return tl::make_unexpected(value.error());
   if (*value != std::floor(*value) || std::abs(*value) > 0x1p53)
-    return bad(text_, fmt::format("must be a whole number, is {}{}", *value, values_of(names_, bindings)));
+    return bad(text_,
+               fmt::format("must be a whole number, but is {}{}", *value, values_of(names_, bindings)));
   if (*value < static_cast<double>(minimum))
     return bad(text_,
-               fmt::format("must be at least {}, is {}{}", minimum, *value, values_of(names_, bindings)));
+               fmt::format("must be at least {}, but is {}{}", minimum, *value, values_of(names_, bindings)));
   return static_cast<std::int64_t>(*value);
 }
 

@@ -1,7 +1,7 @@
-// Arithmetic over named numbers, evaluated by muParser: dimensions, parameters, tunables, `let` names and
-// device facts. Besides muParser's own operators: %, ceil_div(a, b), round_up(a, b), floor_div(a, b), floor,
-// ceil, min, max, !. The names of dtypes (f32, bf16, ...) are constants, so that `dtype == bf16` works. Exact
-// to 2^53.
+// Arithmetic over named numbers (dimensions, parameters, tunables, `let` names and device facts), evaluated
+// by muParser. In addition to muParser's operators: %, ceil_div(a, b), round_up(a, b), floor_div(a, b),
+// floor, ceil, min, max, !. The names of dtypes (f32, bf16, ...) are constants, so that `dtype == bf16`
+// works. Exact to 2^53.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -20,16 +20,16 @@ class Expression {
  public:
   static Expected<Expression> parse(std::string text);
   static Expression constant(double value);
-  // Functions and constants: a name that means something already.
+  // Functions and constants: names that may not be redefined.
   static const std::vector<std::string>& reserved_names();
 
-  // The names it needs, sorted, each once.
+  // The names that the expression uses, sorted, without duplicates.
   const std::vector<std::string>& names() const { return names_; }
   const std::string& text() const { return text_; }
 
-  // An unknown name, a non-finite result: an Error that says which.
+  // An Error names the unknown name or the non-finite result.
   Expected<double> evaluate(const Bindings&) const;
-  // The same, but the result must be a whole number >= minimum.
+  // As above, but the result must be a whole number >= minimum.
   Expected<std::int64_t> evaluate_integer(const Bindings&, std::int64_t minimum = 0) const;
 
   friend bool operator==(const Expression& a, const Expression& b) { return a.text_ == b.text_; }

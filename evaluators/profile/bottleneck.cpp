@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double least_points = 2.0, least_share = 0.1;  // of a change that is told
+constexpr double least_points = 2.0,
+                 least_share = 0.1;  // smallest changes to report: in percentage points, and relative
 constexpr std::size_t most_lines = 10;
 
 std::string time_words(double us) {
@@ -19,15 +20,15 @@ std::string time_words(double us) {
 }
 
 std::string headline_of(const Profile& p) {
-  if (p.median_us <= 0.0) return fmt::format("{} on {}: not timed", p.kernel_name, p.workload);
-  std::string text = fmt::format("{} on {}: {}, {:.4g} {}", p.kernel_name, p.workload,
-                                 time_words(p.median_us), p.value, p.unit);
+  if (p.median_us <= 0.0) return fmt::format("{} on {}: not timed", p.name, p.workload);
+  std::string text =
+      fmt::format("{} on {}: {}, {:.4g} {}", p.name, p.workload, time_words(p.median_us), p.value, p.unit);
   if (p.floor_us() <= 0.0) return text;
-  text += fmt::format("; {:.0f} % of the most this device was seen to do (its {} would take {}",
+  text += fmt::format("; {:.0f} % of this device's measured peak (at peak rate the {} would take {}",
                       100.0 * p.floor_us() / p.median_us, p.flops_us >= p.bytes_us ? "arithmetic" : "bytes",
                       time_words(p.floor_us()));
   if (p.flops_us > 0.0 && p.bytes_us > 0.0)
-    text += fmt::format(", its {} {}", p.flops_us >= p.bytes_us ? "bytes" : "arithmetic",
+    text += fmt::format(", the {} {}", p.flops_us >= p.bytes_us ? "bytes" : "arithmetic",
                         time_words(std::min(p.flops_us, p.bytes_us)));
   return text + ")";
 }
@@ -62,7 +63,7 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
                       k.stack_bytes, k.static_shared_bytes, k.dynamic_shared_bytes);
   const Occupancy& o = k.occupancy;
   text += fmt::format(
-      "    occupancy: {} blocks a multiprocessor, {} warps ({:.0f} %), limited by {}; {:.2f} waves\n",
+      "    occupancy: {} blocks per multiprocessor, {} warps ({:.0f} %), limited by {}; {:.2f} waves\n",
       o.blocks, o.warps, 100.0 * o.share, words_of(o.limit), k.waves);
   if (!k.counters.empty()) {
     for (const Counter& known : counters()) {
@@ -72,15 +73,14 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
     }
   }
   if (const auto shares = stall_shares(k); !shares.empty()) {
-    text +=
-        fmt::format("    warps wait ({}):",
-                    shares.front().exposed ? "exposed: nothing else could be issued" : "all, hidden or not");
+    text += fmt::format("    warp stalls ({}):",
+                        shares.front().exposed ? "exposed: no other warp could issue" : "exposed and hidden");
     for (const StallShare& share : shares)
       if (share.share >= 0.02) text += fmt::format(" {} {:.0f} %", share.reason, 100.0 * share.share);
     text += "\n";
   }
   if (!k.lines.empty()) {
-    text += fmt::format("    the source lines with most of {} samples{}:\n", k.samples,
+    text += fmt::format("    source lines with the most of {} samples{}:\n", k.samples,
                         p.dropped_samples == 0 ? "" : fmt::format(" ({} dropped)", p.dropped_samples));
     for (std::size_t i = 0; i < std::min(most_lines, k.lines.size()); ++i) {
       const LineStalls& line = k.lines[i];
@@ -112,7 +112,7 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
   if (parent.median_us > 0.0 && child.median_us > 0.0) {
     const double ratio = parent.median_us / child.median_us;
     changes.push_back({"median_us", parent.median_us, child.median_us,
-                       fmt::format("{} became {}: {:.1f} % {} (timed once each, not side by side)",
+                       fmt::format("{} -> {}: {:.1f} % {} (each timed once, not interleaved)",
                                    time_words(parent.median_us), time_words(child.median_us),
                                    100.0 * std::abs(ratio - 1.0), ratio >= 1.0 ? "faster" : "slower")});
   }
@@ -132,7 +132,7 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
                                : std::abs(is->second - was->second) > least_share * larger;
     if (matters)
       tell(std::string(known.key), was->second, is->second,
-           fmt::format("{}: {:.4g} became {:.4g} ({})", known.key, was->second, is->second, known.about));
+           fmt::format("{}: {:.4g} -> {:.4g} ({})", known.key, was->second, is->second, known.about));
   }
   const auto shares_before = stall_shares(*before), shares_after = stall_shares(*after);
   const auto share_of = [](const std::vector<StallShare>& shares, const std::string& reason) {
@@ -150,30 +150,30 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
       const double was = share_of(shares_before, reason), is = share_of(shares_after, reason);
       if (std::abs(is - was) >= 0.03)
         tell("stall_" + reason, was, is,
-             fmt::format("waiting for {} ({}): {:.0f} % became {:.0f} % of the waiting",
+             fmt::format("waiting for {} ({}): {:.0f} % -> {:.0f} % of the stalls",
                          words_of_stall(reason).about, reason, 100.0 * was, 100.0 * is));
     }
   }
   const auto number = [&](const char* what, double was, double is, const char* words) {
-    if (was != is) tell(what, was, is, fmt::format("{}: {:.6g} became {:.6g}", words, was, is));
+    if (was != is) tell(what, was, is, fmt::format("{}: {:.6g} -> {:.6g}", words, was, is));
   };
-  number("registers", before->registers, after->registers, "registers of a thread");
+  number("registers", before->registers, after->registers, "registers per thread");
   number("stack_bytes", before->stack_bytes, after->stack_bytes, "bytes of stack");
   number("shared_bytes", before->static_shared_bytes + before->dynamic_shared_bytes,
-         after->static_shared_bytes + after->dynamic_shared_bytes, "bytes of shared memory of a block");
+         after->static_shared_bytes + after->dynamic_shared_bytes, "bytes of shared memory per block");
   number("occupancy_warps", before->occupancy.warps, after->occupancy.warps,
          "warps that fit on a multiprocessor");
   if (before->occupancy.limit != after->occupancy.limit)
     tell("occupancy_limit", static_cast<double>(before->occupancy.limit),
          static_cast<double>(after->occupancy.limit),
-         fmt::format("occupancy was limited by {}, and is by {}", words_of(before->occupancy.limit),
+         fmt::format("the limit of occupancy changed from {} to {}", words_of(before->occupancy.limit),
                      words_of(after->occupancy.limit)));
   return changes;
 }
 
 json report_json(const Profile& profile, const Profile* parent) {
   json all = {{"profile", profile}, {"report", facts_of(explain(profile))}, {"against", nullptr}};
-  for (const char* sensor : {"clock_mhz", "temperature_c", "power_w"})  // 0 is what was not read
+  for (const char* sensor : {"clock_mhz", "temperature_c", "power_w"})  // 0: not read
     if (all["profile"][sensor] == 0.0) all["profile"][sensor] = nullptr;
   if (all["report"].value("limited_by", "") == "") all["report"]["limited_by"] = nullptr;
   if (parent == nullptr) return all;
@@ -194,11 +194,11 @@ std::string report_text(const Profile& profile, const Profile* parent) {
   std::size_t number = 0;
   for (const Finding& finding : report.findings)
     text += fmt::format("  {}. {} [{}]\n", ++number, finding.words, finding.kind);
-  if (report.findings.empty()) text += "  Nothing stands out in what is known.\n";
-  for (const std::string& why : profile.missing) text += fmt::format("  not known: {}\n", why);
+  if (report.findings.empty()) text += "  No bottleneck found in the available data.\n";
+  for (const std::string& why : profile.missing) text += fmt::format("  missing: {}\n", why);
   if (profile.passes > 0)
-    text += fmt::format("  counted in {} pass{} ({})\n", profile.passes, profile.passes == 1 ? "" : "es",
-                        profile.replay);
+    text += fmt::format("  counters collected in {} pass{} ({})\n", profile.passes,
+                        profile.passes == 1 ? "" : "es", profile.replay);
   for (const KernelProfile& kernel : profile.kernels) text += kernel_words(kernel, profile);
   if (!profile.resources.empty()) {
     text += "  machine code:";
@@ -206,10 +206,10 @@ std::string report_text(const Profile& profile, const Profile* parent) {
     text += "\n";
   }
   if (parent == nullptr) return text;
-  text += fmt::format("  against {} ({}):\n", parent->kernel_name, parent->variant.substr(0, 12));
+  text += fmt::format("  compared with {} ({}):\n", parent->name, parent->variant.substr(0, 12));
   const auto changes = differences(*parent, profile);
   for (const Change& change : changes) text += fmt::format("    {}\n", change.words);
-  if (changes.empty()) text += "    nothing differs that was measured in both\n";
+  if (changes.empty()) text += "    no differences in what was measured for both\n";
   return text;
 }
 

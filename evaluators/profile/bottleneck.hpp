@@ -1,5 +1,5 @@
-// What a profile means: which of the device's limits a variant runs into, what its time goes to besides, and
-// how that differs from its parent. Pure functions over a table of rules; a rule that lacks its facts says
+// Interprets a profile: which of the device's limits a variant reaches, where the rest of its time goes, and
+// how that differs from its parent. Pure functions over a table of rules; a rule without its facts reports
 // nothing.
 #pragma once
 
@@ -15,19 +15,19 @@
 namespace cultivar {
 
 struct Finding {
-  std::string kind;     // of the rule: "tensor_pipe", "exposed_latency", ...
-  double weight = 0.0;  // 0 to 1: how much of the time it is thought to have to do with; findings come by it
+  std::string kind;     // name of the rule: "tensor_pipe", "exposed_latency", ...
+  double weight = 0.0;  // 0 to 1: estimated share of the time it concerns; findings are sorted by it
   std::string words;
 };
 
 struct Report {
-  std::string headline;    // time, and where on the roofline
-  std::string limited_by;  // kind of the first finding; empty: nothing can be said
+  std::string headline;    // time and position on the roofline
+  std::string limited_by;  // kind of the first finding; empty if there is none
   std::vector<Finding> findings;
 };
 Report explain(const Profile&);
 
-// Rules by kind, each about the whole profile (what takes most of the time in it).
+// Rules by kind, each about the whole profile (mainly the kernel that takes most of the time).
 struct Rule {
   std::string_view kind;
   std::optional<Finding> (*apply)(const Profile&);
@@ -39,17 +39,18 @@ struct Change {
   double before = 0.0, after = 0.0;
   std::string words;
 };
-// Only what differs by enough to matter; the time comes first, whatever it did. Workloads must be the same.
+// Only differences that matter; the time always comes first. The workloads must be the same.
 std::vector<Change> differences(const Profile& parent, const Profile& child);
 
 // {"profile", "report", "against": {"variant", "median_us", "changes"}}
 nlohmann::json report_json(const Profile&, const Profile* parent = nullptr);
-// The same for people, indented by two.
+// The same as text for people, indented by two spaces.
 std::string report_text(const Profile&, const Profile* parent = nullptr);
 
-// The kernel that takes most of the time, as far as was counted or sampled; nullptr: there is none.
+// The kernel that takes most of the time, according to counters or samples; nullptr if there is none.
 const KernelProfile* main_kernel(const Profile&);
-// Shares of a kernel's samples by reason, most first: of the exposed ones if there are any (then `exposed`).
+// The stall reasons of a kernel as shares of its samples, largest first; of the exposed samples if there are
+// any (`exposed` is then true).
 struct StallShare {
   std::string reason;
   double share = 0.0;

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/process.hpp"
 
 namespace cultivar {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr double deadline_s = 10.0;
 constexpr std::size_t most_bytes = std::size_t{32} << 20;
 
-// %ymm13 -> 256 bits, register 13; 0 bits: no vector register begins here.
+// %ymm13 -> 256 bits, register 13; 0 bits if no vector register begins here.
 struct VectorRegister {
   int bits = 0, number = 0;
 };
@@ -63,14 +63,14 @@ std::map<std::string, double> vector_use(std::string_view disassembly) {
 
 Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::path& object) {
 #ifndef __x86_64__
-  return failure("disassemble", "vector widths are read from x86-64 code only");
+  return failure("disassemble", "vector widths can be read only from x86-64 code");
 #endif
   ProcessOptions options;
   options.command = {"objdump", "-d", "--no-show-raw-insn", "-j", ".text", object.string()};
   options.environment = {{"LC_ALL=C"}};
   options.pipe_input = false;
   auto child = ChildProcess::spawn(options);
-  if (!child) return failure("disassemble", "there is no objdump (package binutils)");
+  if (!child) return failure("disassemble", "objdump is missing; install the package binutils");
   const Clock::time_point deadline = deadline_in(deadline_s);
   std::string text;
   std::array<char, 65536> chunk{};

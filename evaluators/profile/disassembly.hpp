@@ -1,5 +1,4 @@
-// What the disassembly of native code tells: how wide its vectors are, how many registers it uses, what it
-// spills.
+// Facts from the disassembly of native code: vector widths, number of registers used, spills.
 #pragma once
 
 #include <filesystem>
@@ -7,18 +6,18 @@
 #include <string>
 #include <string_view>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-// From `objdump -d` in AT&T syntax (x86-64), all functions together: instructions, widest_vector_bits,
-// vector_instructions (on the widest registers), vector_registers (different ones), stack_accesses (loads and
-// stores relative to the stack pointer: spilled registers and local arrays). Empty when there is no
-// instruction that it knows.
+// From the output of `objdump -d` in AT&T syntax (x86-64), over all functions: instructions,
+// widest_vector_bits, vector_instructions (on the widest registers), vector_registers (distinct ones),
+// stack_accesses (loads and stores relative to the stack pointer: spilled registers and local arrays). Empty
+// if it contains no known instruction.
 std::map<std::string, double> vector_use(std::string_view disassembly);
 
-// The same of a shared object, by the objdump of this machine. An Error says why not; it is no trouble of the
-// variant's.
+// As above, for a shared object, with this machine's objdump. An Error gives the reason; it is not the
+// variant's fault.
 Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::path& object);
 
 }  // namespace cultivar

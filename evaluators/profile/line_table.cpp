@@ -8,7 +8,7 @@
 namespace cultivar {
 namespace {
 
-// Standard and extended opcodes of DWARF 2's line programs; the last two are NVIDIA's.
+// Standard and extended opcodes of DWARF 2 line programs; the last two are NVIDIA's.
 enum Opcode : std::uint8_t {
   extended = 0,
   copy = 1,
@@ -25,7 +25,7 @@ constexpr std::uint8_t end_sequence = 1, set_address = 2, inlined_call = 0x90;
 constexpr std::size_t most_rows = std::size_t{1} << 22;
 constexpr int most_inlined = 64;
 
-// A stretch of bytes read from front to back; throws ElfBytes::Malformed at its end.
+// Reads bytes from front to back; throws ElfBytes::Malformed at the end.
 class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, std::uint64_t begin) : bytes_(bytes), at_(begin) {}
@@ -73,11 +73,13 @@ class Cursor {
 struct LineTable::Reader {
   explicit Reader(std::span<const std::byte> file) : bytes(file) {
     const auto header = bytes.at<Elf64_Ehdr>(0);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) throw ElfBytes::Malformed{"no ELF file"};
-    if (header.e_shentsize != sizeof(Elf64_Shdr)) throw ElfBytes::Malformed{"odd section headers"};
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+      throw ElfBytes::Malformed{"the file is not an ELF file"};
+    if (header.e_shentsize != sizeof(Elf64_Shdr))
+      throw ElfBytes::Malformed{"the section header size is unknown"};
     sections = ElfBytes::table<Elf64_Shdr>(
         bytes.range(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)));
-    if (header.e_shstrndx >= sections.size()) throw ElfBytes::Malformed{"no section names"};
+    if (header.e_shstrndx >= sections.size()) throw ElfBytes::Malformed{"the section name table is missing"};
     const auto names = bytes.contents(sections[header.e_shstrndx]);
     for (std::size_t i = 0; i < sections.size(); ++i) {
       const std::string name = ElfBytes::text(names, sections[i].sh_name);
@@ -87,14 +89,15 @@ struct LineTable::Reader {
     }
   }
 
-  // Addresses in the table are those of functions, which the relocations name.
+  // Addresses in the table are relative to functions, which the relocations name.
   void read_functions() {
     if (relocations == nullptr || symbols == nullptr || symbols->sh_link >= sections.size()) return;
     const auto all = ElfBytes::table<Elf64_Sym>(bytes.contents(*symbols));
     const auto names = bytes.contents(sections[symbols->sh_link]);
     const auto name_it = [&](std::uint64_t where, std::uint64_t info) {
       const std::uint64_t symbol = info >> 32;
-      if (symbol >= all.size()) throw ElfBytes::Malformed{"a relocation of no symbol"};
+      if (symbol >= all.size())
+        throw ElfBytes::Malformed{"a relocation refers to a symbol that does not exist"};
       functions[where] = ElfBytes::text(names, all[symbol].st_name);
     };
     const auto contents = bytes.contents(*relocations);
@@ -107,9 +110,9 @@ struct LineTable::Reader {
   void read_unit(Cursor& in, LineTable& table) {
     const std::uint64_t length = in.fixed<std::uint32_t>();
     const std::uint64_t end = in.position() + length;
-    if (end > lines.size()) throw ElfBytes::Malformed{"a line table beyond its section"};
+    if (end > lines.size()) throw ElfBytes::Malformed{"a line table extends beyond its section"};
     const auto version = in.fixed<std::uint16_t>();
-    if (version < 2 || version > 3) throw ElfBytes::Malformed{"a line table of an unknown version"};
+    if (version < 2 || version > 3) throw ElfBytes::Malformed{"a line table has an unknown version"};
     const std::uint64_t header = in.fixed<std::uint32_t>();
     const std::uint64_t program = in.position() + header;
     const auto step = in.fixed<std::uint8_t>();
@@ -117,7 +120,7 @@ struct LineTable::Reader {
     const auto line_base = static_cast<std::int8_t>(in.fixed<std::uint8_t>());
     const auto line_range = in.fixed<std::uint8_t>();
     const auto opcode_base = in.fixed<std::uint8_t>();
-    if (line_range == 0 || opcode_base == 0) throw ElfBytes::Malformed{"a line table of no range"};
+    if (line_range == 0 || opcode_base == 0) throw ElfBytes::Malformed{"a line table has an empty range"};
     std::vector<std::uint8_t> operands(opcode_base, 0);
     for (std::uint8_t i = 1; i < opcode_base; ++i) operands[i] = in.fixed<std::uint8_t>();
     while (!in.text().empty()) {  // folders
@@ -139,7 +142,7 @@ struct LineTable::Reader {
       row.line = static_cast<std::uint32_t>(std::clamp<std::int64_t>(line, 0, INT32_MAX));
       row.end = last;
       sequence.push_back(row);
-      if (sequence.size() > most_rows) throw ElfBytes::Malformed{"a line table without end"};
+      if (sequence.size() > most_rows) throw ElfBytes::Malformed{"a line table does not end"};
     };
     const auto advance = [&](std::uint64_t by) { row.offset += by * step; };
     while (in.position() < end) {
@@ -155,7 +158,7 @@ struct LineTable::Reader {
         case extended: {
           const std::uint64_t bytes_of_it = in.unsigned_leb();
           if (bytes_of_it > lines.size() - std::min<std::uint64_t>(in.position(), lines.size()))
-            throw ElfBytes::Malformed{"an instruction of a line table beyond its section"};
+            throw ElfBytes::Malformed{"an instruction of a line table lies beyond its section"};
           const std::uint64_t next = in.position() + bytes_of_it;
           if (bytes_of_it == 0) break;
           const auto which = in.fixed<std::uint8_t>();
@@ -187,7 +190,7 @@ struct LineTable::Reader {
           advance(in.unsigned_leb());
           break;
         case advance_line:
-          // Within what a line number can be, whatever is written there.
+          // Clamp to valid line numbers, whatever the table contains.
           line = std::clamp(line + std::clamp<std::int64_t>(in.signed_leb(), -INT32_MAX, INT32_MAX),
                             std::int64_t{-INT32_MAX}, std::int64_t{INT32_MAX});
           break;
@@ -200,7 +203,7 @@ struct LineTable::Reader {
         case fixed_advance_pc:
           row.offset += in.fixed<std::uint16_t>();
           break;
-        default:  // set_column, negate_stmt, set_basic_block, and what a newer toolkit may add
+        default:  // set_column, negate_stmt, set_basic_block, and opcodes that a newer toolkit may add
           for (int i = 0; i < operands[opcode]; ++i) in.unsigned_leb();
       }
     }
@@ -211,14 +214,15 @@ struct LineTable::Reader {
   std::vector<Elf64_Shdr> sections;
   std::span<const std::byte> lines;
   const Elf64_Shdr *relocations = nullptr, *symbols = nullptr;
-  std::map<std::uint64_t, std::string> functions;  // by where in .debug_line their address stands
+  std::map<std::uint64_t, std::string> functions;  // by the position of their address in .debug_line
 };
 
 Expected<LineTable> LineTable::read(std::span<const std::byte> cubin) {
   try {
     Reader reader(cubin);
     if (reader.lines.empty())
-      return failure("read line table", "the machine code has none (it was compiled without line info)");
+      return failure("read line table",
+                     "the machine code has no line table (it was compiled without line information)");
     reader.read_functions();
     LineTable table;
     for (Cursor in(reader.lines, 0); !in.done();) reader.read_unit(in, table);
@@ -229,7 +233,7 @@ Expected<LineTable> LineTable::read(std::span<const std::byte> cubin) {
 }
 
 const LineTable::Row* LineTable::row_at(const std::vector<Row>& rows, std::uint64_t offset) const {
-  // The last row at or before the offset counts; several may share one offset.
+  // The last row at or before the offset counts; several rows may have the same offset.
   const Row* best = nullptr;
   for (const Row& row : rows)
     if (row.offset <= offset && (best == nullptr || row.offset >= best->offset)) best = &row;

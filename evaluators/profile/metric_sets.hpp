@@ -1,4 +1,5 @@
-// Which hardware counters a profile asks for, by names of our own: chips differ in what they call and have.
+// The hardware counters that a profile collects, under our own names: chips differ in their names and
+// availability.
 #pragma once
 
 #include <map>
@@ -10,22 +11,22 @@
 namespace cultivar {
 
 struct Counter {
-  std::string_view key;     // in reports, JSON and rules
-  std::string_view metric;  // as CUPTI calls it
-  bool quick = false;       // also of the quick set, which one pass collects
-  bool everywhere = true;   // on every chip since Ampere
-  std::string_view about;   // with its unit
+  std::string_view key;     // name in reports, JSON and rules
+  std::string_view metric;  // CUPTI's name
+  bool quick = false;       // also in the quick set, which one pass collects
+  bool everywhere = true;   // available on every chip since Ampere
+  std::string_view about;   // description with unit
 };
 std::span<const Counter> counters();
 std::vector<std::string> metric_names(bool full);
 
-// Shares of warps' time by reason: a counter `stall_<reason>` of the full set.
+// Describes the reason of a stall; its share of warps' time is the counter `stall_<reason>` of the full set.
 struct StallReasonWords {
   std::string_view reason;
   std::string_view about;   // what the warp waits for
   std::string_view remedy;  // what usually helps
 };
-// Unknown reasons come back with their own name and nothing else.
+// For an unknown reason, `about` is its name and `remedy` is empty.
 StallReasonWords words_of_stall(std::string_view reason);
 
 using CounterValues = std::map<std::string, double, std::less<>>;  // by key

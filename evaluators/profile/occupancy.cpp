@@ -1,6 +1,7 @@
 #include "evaluators/profile/occupancy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 
 namespace cultivar {
@@ -25,7 +26,7 @@ MultiprocessorLimits limits_of(const Facts& facts) {
   limits.multiprocessors = fact(facts, "num_sms", 0);
   limits.registers = fact(facts, "registers_max", 65536);
   limits.warps = fact(facts, "threads_max", 2048) / warp_threads;
-  // A block can have all of a multiprocessor's shared memory but what the system reserves in it.
+  // A block can use all shared memory of a multiprocessor except what the system reserves in it.
   limits.shared_bytes = fact(facts, "smem_max", 0) + limits.reserved_bytes;
   switch (capability) {
     case 86:
@@ -46,46 +47,38 @@ MultiprocessorLimits limits_of(const Facts& facts) {
 }
 
 std::string_view words_of(OccupancyLimit limit) {
-  switch (limit) {
-    case OccupancyLimit::warps:
-      return "the number of warps";
-    case OccupancyLimit::blocks:
-      return "the number of blocks";
-    case OccupancyLimit::registers:
-      return "registers";
-    case OccupancyLimit::shared_memory:
-      return "shared memory";
-    case OccupancyLimit::does_not_fit:
-      return "a block that does not fit";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 5> words{"the number of warps", "the number of blocks",
+                                                         "registers", "shared memory",
+                                                         "the size of one block, which does not fit"};
+  return words.at(static_cast<std::size_t>(limit));
 }
 
 Occupancy occupancy(const BlockNeeds& needs, const MultiprocessorLimits& limits) {
   Occupancy result;
   const int warps = up(needs.threads, warp_threads) / warp_threads;
   if (warps == 0) return result;
-  result.by_warps = limits.warps / warps;
-  result.by_blocks = limits.blocks;
+  result.blocks_by_warps = limits.warps / warps;
+  result.blocks_by_count = limits.blocks;
   const int registers_of_warp = up(needs.registers * warp_threads, limits.register_granularity);
   if (registers_of_warp == 0) {
-    result.by_registers = INT_MAX;
+    result.blocks_by_registers = INT_MAX;
   } else if (needs.registers <= most_registers &&
              registers_of_warp * up(warps, limits.partitions) <= limits.registers) {
     const int of_partition = limits.registers / limits.partitions / registers_of_warp;
-    result.by_registers = of_partition * limits.partitions / warps;
+    result.blocks_by_registers = of_partition * limits.partitions / warps;
   }
   const int shared = up(needs.shared_bytes + limits.reserved_bytes, limits.shared_granularity);
-  result.by_shared = shared == 0 ? INT_MAX : limits.shared_bytes / shared;
-  result.blocks = std::min({result.by_warps, result.by_blocks, result.by_registers, result.by_shared});
+  result.blocks_by_shared_memory = shared == 0 ? INT_MAX : limits.shared_bytes / shared;
+  result.blocks = std::min({result.blocks_by_warps, result.blocks_by_count, result.blocks_by_registers,
+                            result.blocks_by_shared_memory});
   if (result.blocks == 0) return result;
   result.warps = result.blocks * warps;
   result.share = static_cast<double>(result.warps) / limits.warps;
-  // Of equal limits the one that a kernel's author can do most about.
-  result.limit = result.blocks == result.by_registers ? OccupancyLimit::registers
-                 : result.blocks == result.by_shared  ? OccupancyLimit::shared_memory
-                 : result.blocks == result.by_warps   ? OccupancyLimit::warps
-                                                      : OccupancyLimit::blocks;
+  // Of equal limits, report the one that a kernel's author can influence most.
+  result.limit = result.blocks == result.blocks_by_registers       ? OccupancyLimit::registers
+                 : result.blocks == result.blocks_by_shared_memory ? OccupancyLimit::shared_memory
+                 : result.blocks == result.blocks_by_warps         ? OccupancyLimit::warps
+                                                                   : OccupancyLimit::blocks;
   return result;
 }
 

@@ -8,9 +8,9 @@
 namespace cultivar {
 namespace {
 
-// A unit that is busier than this for most of the time is what limits a kernel; below the second it is not.
+// A unit busier than the first value limits the kernel; below the second value it does not.
 constexpr double busy_pct = 60.0, idle_pct = 20.0;
-constexpr double noted = 0.03;  // the least share of the time that is worth a finding
+constexpr double noted = 0.03;  // the smallest share of the time that is reported
 
 using Found = std::optional<Finding>;
 
@@ -28,21 +28,21 @@ Found busy(const Profile& p, std::string_view kind, std::string_view key, std::s
 }
 
 Found tensor_pipe(const Profile& p) {
-  if (auto found =
-          busy(p, "tensor_pipe", "tensor_pct",
-               "the tensor pipe works in {:.0f} % of all cycles: it is the limit. What is left are idle "
-               "cycles between products, and less arithmetic"))
+  if (auto found = busy(
+          p, "tensor_pipe", "tensor_pct",
+          "the tensor pipe is active in {:.0f} % of all cycles: it is the limit. To go faster, remove idle "
+          "cycles between products or reduce arithmetic"))
     return found;
   const auto value = counter(p, "tensor_pct");
   const bool arithmetic = p.flops_us > p.bytes_us && p.flops_us > 0.0;
   if (!value || !arithmetic || *value >= idle_pct) return std::nullopt;
-  // The ceilings are those of the tensor pipe.
+  // The ceilings assume the tensor pipe.
   return Finding{"tensor_pipe_idle", 0.5 * (1.0 - *value / 100.0),
                  *value < 0.5
-                     ? "the tensor pipe is not used at all: all products go through slower pipes (use "
+                     ? "the tensor pipe is unused: all products use slower pipes (use "
                        "mma.sync, or wgmma on Hopper)"
-                     : fmt::format("the tensor pipe works in {:.1f} % of all cycles only, on a workload "
-                                   "that is mostly products",
+                     : fmt::format("the tensor pipe is active in only {:.1f} % of all cycles, on a workload "
+                                   "that consists mostly of products",
                                    *value)};
 }
 
@@ -52,28 +52,27 @@ Found dram(const Profile& p) {
   if (!read || !written || p.bytes <= 0.0) return found;
   const double times = (*read + *written) / p.bytes;
   if (found)
-    found->words += fmt::format("; it moves {:.2f} times the bytes that the workload must", times);
+    found->words += fmt::format("; it moves {:.2f} times the minimum bytes of the workload", times);
   else if (times > 2.0 && counter(p, "dram_pct").value_or(0.0) > idle_pct)
     return Finding{
         "dram_traffic", 0.15,
-        fmt::format("memory moves {:.1f} times the bytes that the workload must ({:.1f} MB read, {:.1f} "
+        fmt::format("memory moves {:.1f} times the minimum bytes of the workload ({:.1f} MB read, {:.1f} "
                     "MB written, {:.1f} MB needed)",
                     times, *read * 1e-6, *written * 1e-6, p.bytes * 1e-6)};
   return found;
 }
 
 Found l2(const Profile& p) {
-  auto found = busy(p, "l2", "l2_pct", "L2 is at {:.0f} % of its peak of sectors: it is the limit");
+  auto found = busy(p, "l2", "l2_pct", "L2 is at {:.0f} % of its peak sector rate: it is the limit");
   if (const auto hits = counter(p, "l2_hit_pct"); found && hits)
-    found->words += fmt::format(" (hit rate {:.0f} %); larger tiles or multicast ask it less often", *hits);
+    found->words += fmt::format(" (hit rate {:.0f} %); larger tiles or multicast reduce L2 traffic", *hits);
   return found;
 }
 
 Found shared_memory(const Profile& p) {
-  return busy(
-      p, "shared_memory", "shared_pct",
-      "the data pipe of L1 and shared memory is at {:.0f} % of its peak: it is the limit. Wider accesses, "
-      "fewer passes, operands from registers");
+  return busy(p, "shared_memory", "shared_pct",
+              "the data pipe of L1 and shared memory is at {:.0f} % of its peak: it is the limit. Use wider "
+              "accesses, fewer passes, or operands from registers");
 }
 
 Found bank_conflicts(const Profile& p) {
@@ -91,15 +90,15 @@ Found bank_conflicts(const Profile& p) {
 Found issue_slots(const Profile& p) {
   return busy(
       p, "issue_slots", "issue_pct",
-      "the schedulers issue an instruction in {:.0f} % of their cycles: fewer instructions are what helps "
+      "the schedulers issue an instruction in {:.0f} % of their cycles: reduce the number of instructions "
       "(wider ones, less address arithmetic, fewer conversions)");
 }
 
 Found special_functions(const Profile& p) {
   return busy(
       p, "special_functions", "xu_pct",
-      "special functions and conversions are at {:.0f} % of their peak: they are the limit. Fewer exp2, "
-      "or some of them as polynomials on the FMA pipe");
+      "special functions and conversions are at {:.0f} % of their peak: they are the limit. Use fewer exp2, "
+      "or compute some of them as polynomials on the FMA pipe");
 }
 
 Found arithmetic_pipes(const Profile& p) {
@@ -121,9 +120,9 @@ std::string lines_words(const KernelProfile& kernel, std::string_view reason) {
   if (lines.size() > 3) lines.resize(3);
   std::string words;
   for (const auto& [samples, line] : lines)
-    words +=
-        fmt::format("{}{}", words.empty() ? lines.size() > 1 ? ", most in lines " : ", most in line " : ", ",
-                    line->place());
+    words += fmt::format("{}{}",
+                         words.empty() ? lines.size() > 1 ? ", mostly in lines " : ", mostly in line " : ", ",
+                         line->place());
   return words;
 }
 
@@ -133,7 +132,7 @@ Found exposed_latency(const Profile& p) {
   const auto issue = counter(p, "issue_pct"), tensor = counter(p, "tensor_pct");
   const std::vector<StallShare> shares = stall_shares(*kernel);
   if (shares.empty()) return std::nullopt;
-  // While the tensor pipe works, a warp that waits for it costs nothing.
+  // While the tensor pipe is active, a warp that waits for it costs nothing.
   const double hidden = std::max(issue.value_or(0.0), tensor.value_or(0.0)) / 100.0;
   const double exposed = issue || tensor ? std::clamp(1.0 - hidden, 0.0, 1.0) : 0.5;
   if (exposed < 0.2) return std::nullopt;
@@ -151,7 +150,7 @@ Found exposed_latency(const Profile& p) {
   }
   if (told == 0) return std::nullopt;
   if (const auto first = words_of_stall(shares.front().reason); !first.remedy.empty())
-    words += fmt::format(". What usually helps: {}", first.remedy);
+    words += fmt::format(". Usual remedy: {}", first.remedy);
   return Finding{"exposed_latency", exposed * 0.9, words};
 }
 
@@ -164,11 +163,11 @@ Found few_warps(const Profile& p) {
   if (o.share > 0.5 || issue.value_or(0.0) >= busy_pct || tensor >= busy_pct) return std::nullopt;
   const int threads = static_cast<int>(kernel->block[0] * kernel->block[1] * kernel->block[2]);
   std::string words = fmt::format(
-      "{} block{} of {} threads fit on a multiprocessor: {:.0f} % of its warps, limited "
-      "by {} ({} registers a thread, {} bytes of shared memory a block)",
+      "{} block{} of {} threads fit on a multiprocessor: {:.0f} % of its warp slots, limited "
+      "by {} ({} registers per thread, {} bytes of shared memory per block)",
       o.blocks, o.blocks == 1 ? "" : "s", threads, 100.0 * o.share, words_of(o.limit), kernel->registers,
       kernel->static_shared_bytes + kernel->dynamic_shared_bytes);
-  if (active) words += fmt::format("; {:.0f} % were there on average", *active);
+  if (active) words += fmt::format("; on average {:.0f} % were resident", *active);
   return Finding{"occupancy", 0.3 * (1.0 - o.share), words};
 }
 
@@ -177,20 +176,20 @@ Found launch_and_tail(const Profile& p) {
   if (kernel == nullptr || kernel->waves <= 0.0) return std::nullopt;
   const double blocks = static_cast<double>(kernel->grid[0]) * kernel->grid[1] * kernel->grid[2];
   const auto cycles = counter(p, "cycles"), active = counter(p, "cycles_active");
-  if (cycles && active && *cycles > 0.0) {  // what was seen counts for more than what the grid lets expect
+  if (cycles && active && *cycles > 0.0) {  // a measurement takes precedence over the estimate from the grid
     const double idle = 1.0 - *active / *cycles;
     if (idle < noted) return std::nullopt;
     return Finding{
         "tail", idle,
         fmt::format("multiprocessors have no warp for {:.0f} % of the time on average: {:.0f} blocks are "
-                    "{:.2f} waves of what fits at once, and some end earlier than others",
+                    "{:.2f} waves of resident blocks, and some blocks finish earlier than others",
                     100.0 * idle, blocks, kernel->waves)};
   }
   const double lost = 1.0 - kernel->waves / std::ceil(kernel->waves);
   if (lost < noted) return std::nullopt;
   return Finding{
       "tail", lost,
-      fmt::format("{:.0f} blocks are {:.2f} waves of what fits on the device at once: up to {:.0f} % of it "
+      fmt::format("{:.0f} blocks are {:.2f} waves of resident blocks: up to {:.0f} % of the device "
                   "is idle at the end",
                   blocks, kernel->waves, 100.0 * lost)};
 }
@@ -222,7 +221,7 @@ Found several_kernels(const Profile& p) {
   if (others < noted) return std::nullopt;
   return Finding{
       "several_kernels", others,
-      fmt::format("{:.0f} % of the time goes to the plan's other kernels; what is said here is about '{}'",
+      fmt::format("{:.0f} % of the time goes to the plan's other kernels; this report is about '{}'",
                   100.0 * others, kernel->name)};
 }
 
@@ -231,10 +230,10 @@ Found clocks(const Profile& p) {
   std::string words = fmt::format("the clock was slowed ({})", p.throttle);
   if (p.clock_mhz > 0.0) words += fmt::format(": {:.0f} MHz", p.clock_mhz);
   if (p.power_w > 0.0) words += fmt::format(" at {:.0f} W and {:.0f} C", p.power_w, p.temperature_c);
-  return Finding{"clock", 0.1, words + ". Less work, or less movement of data, gives clock back"};
+  return Finding{"clock", 0.1, words + ". Less work or less data movement lets the clock rise again"};
 }
 
-// Of a cpu variant, by its machine code alone.
+// For a cpu variant, from its machine code only.
 Found narrow_vectors(const Profile& p) {
   const auto resource = [&](const char* name) {
     const auto found = p.resources.find(name);
@@ -243,19 +242,17 @@ Found narrow_vectors(const Profile& p) {
   const auto bits = resource("widest_vector_bits"), all = resource("instructions"),
              wide = resource("vector_instructions");
   if (!bits || !all || !wide || *all <= 0.0) return std::nullopt;
-  if (*bits == 0.0) return Finding{"narrow_vectors", 0.4, "its machine code uses no vector registers at all"};
+  if (*bits == 0.0) return Finding{"narrow_vectors", 0.4, "the machine code uses no vector registers"};
   if (*wide / *all >= 0.1) return std::nullopt;
-  return Finding{
-      "narrow_vectors", 0.2,
-      fmt::format("only {:.0f} of its {:.0f} instructions work on {:.0f}-bit registers, the widest it uses",
-                  *wide, *all, *bits)};
+  return Finding{"narrow_vectors", 0.2,
+                 fmt::format("only {:.0f} of {:.0f} instructions use {:.0f}-bit registers, the widest in use",
+                             *wide, *all, *bits)};
 }
 
 Found near_the_roof(const Profile& p) {
   if (p.floor_us() <= 0.0 || p.median_us <= 0.0 || p.floor_us() / p.median_us < 0.85) return std::nullopt;
-  return Finding{
-      "roofline", p.floor_us() / p.median_us,
-      "it is within 15 % of the most that this device was seen to do: only less work makes it faster"};
+  return Finding{"roofline", p.floor_us() / p.median_us,
+                 "the time is within 15 % of this device's measured peak: only less work makes it faster"};
 }
 
 constexpr Rule all_rules[] = {

@@ -10,8 +10,9 @@ namespace cultivar {
 namespace {
 
 void require(std::span<const double> values, double confidence, int resamples) {
-  if (values.empty()) throw std::invalid_argument("the bootstrap of an empty sample was asked for");
-  if (!(confidence > 0.0 && confidence < 1.0)) throw std::invalid_argument("confidence lies between 0 and 1");
+  if (values.empty()) throw std::invalid_argument("the bootstrap needs a non-empty sample");
+  if (!(confidence > 0.0 && confidence < 1.0))
+    throw std::invalid_argument("confidence must be between 0 and 1");
   if (resamples < 1) throw std::invalid_argument("the bootstrap needs at least one resample");
 }
 

@@ -10,7 +10,7 @@
 namespace cultivar {
 
 double geometric_mean(std::span<const double> values) {
-  if (values.empty()) throw std::invalid_argument("the geometric mean of an empty sample was asked for");
+  if (values.empty()) throw std::invalid_argument("a geometric mean needs a non-empty sample");
   double sum = 0.0;
   for (const double value : values) {
     if (!(value > 0.0)) throw std::invalid_argument("a geometric mean needs positive values");
@@ -31,7 +31,7 @@ double robust_location(std::span<const double> values) {
   double centre = median(values);
   const double limit = 1.345 * robust_deviation(values);
   if (!(limit > 0.0)) return centre;  // more than half of the values are equal
-  // Fixed-point iteration on mean(clamp(v - centre)) = 0: monotone, and long done after 50 rounds.
+  // Fixed-point iteration on mean(clamp(v - centre)) = 0: monotone, and converged long before 50 rounds.
   for (int round = 0; round < 50; ++round) {
     double pull = 0.0;
     for (const double value : values) pull += std::clamp(value - centre, -limit, limit);

@@ -16,7 +16,7 @@ double of_sorted(const std::vector<double>& sorted, double p) {
 }
 
 std::vector<double> sorted_copy(std::span<const double> values) {
-  if (values.empty()) throw std::invalid_argument("a quantile of an empty sample was asked for");
+  if (values.empty()) throw std::invalid_argument("a quantile needs a non-empty sample");
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   return sorted;
@@ -25,7 +25,8 @@ std::vector<double> sorted_copy(std::span<const double> values) {
 }  // namespace
 
 double quantile(std::span<const double> values, double p) {
-  if (!(p >= 0.0 && p <= 1.0)) throw std::invalid_argument("a quantile lies between 0 and 1");
+  if (!(p >= 0.0 && p <= 1.0))
+    throw std::invalid_argument("a quantile's probability must be between 0 and 1");
   return of_sorted(sorted_copy(values), p);
 }
 

@@ -10,24 +10,25 @@
 namespace cultivar {
 namespace {
 
-// The m of each game, and its share of the stake: most for effects that a few dozen to a few hundred values
-// show.
+// The m of each game, and its share of the stake: the largest shares go to effects that a few dozen to a few
+// hundred values can show.
 constexpr std::array<double, 6> boldness = {1.0 / 32, 1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1.0};
 constexpr std::array<double, 6> share = {0.05, 0.10, 0.20, 0.25, 0.25, 0.15};
 
-// No bet risks more than this share of the wealth: a wild value on the wrong side costs a factor of four, one
-// on the right side gains 1.75.
+// No bet risks more than this fraction of the wealth: an outlier on the wrong side costs a factor of four,
+// one on the right side gains a factor of 1.75.
 constexpr double largest_stake = 0.75;
 constexpr double plenty = 1e200;           // keeps a product of factors finite
-constexpr double finest_deviation = 1e-6;  // a log ratio below one in a million is not timing
-constexpr double wild = 2.5;               // deviations; beyond them a column's value counts as if at them
+constexpr double finest_deviation = 1e-6;  // timing cannot resolve a log ratio below one in a million
+constexpr double wild = 2.5;               // in deviations; a column's value beyond this is clamped to it
 
 }  // namespace
 
 SequentialTest::SequentialTest(Claim claim, double bound, double alpha)
     : sign_(claim == Claim::above ? 1.0 : -1.0), bound_(bound), threshold_(1.0 / alpha) {
-  if (!(alpha > 0.0 && alpha < 1.0)) throw std::invalid_argument("a test's alpha lies between 0 and 1");
-  if (!std::isfinite(bound)) throw std::invalid_argument("a test's bound is finite");
+  if (!(alpha > 0.0 && alpha < 1.0))
+    throw std::invalid_argument("the alpha of a test must be between 0 and 1");
+  if (!std::isfinite(bound)) throw std::invalid_argument("the bound of a test must be finite");
   wealth_ = share;
 }
 
@@ -48,12 +49,13 @@ void SequentialTest::bet(double residual, double deviation) {
 }
 
 SymmetricSeries::SymmetricSeries(std::size_t columns) : columns_(columns) {
-  if (columns < 1) throw std::invalid_argument("a series has at least one column");
+  if (columns < 1) throw std::invalid_argument("a series needs at least one column");
   epochs_.push_back({std::vector<double>(columns, 0.0), std::vector<double>(columns, 0.0), 0.0});
 }
 
 void SymmetricSeries::add(std::span<const double> row) {
-  if (row.size() != columns_) throw std::invalid_argument("a row of a series has one value for each column");
+  if (row.size() != columns_)
+    throw std::invalid_argument("a row of a series needs one value for each column");
   values_.insert(values_.end(), row.begin(), row.end());
   epoch_of_row_.push_back(epochs_.size() - 1);
   if (rows() >= refresh_at_) refresh();
@@ -94,8 +96,8 @@ void SymmetricSeries::refresh() {
   for (double& offset : epoch.offsets) offset -= mean;
   std::vector<double> residuals(rows());
   for (std::size_t i = 0; i < residuals.size(); ++i) residuals[i] = residual(row(i), mean, epoch);
-  // The deviation of few values is uncertain, and a bet sized by one that is too small loses most: lean to
-  // large.
+  // The deviation of few values is uncertain, and underestimating it is the costlier error because it makes
+  // bets too large. Lean toward a larger estimate.
   const double n = static_cast<double>(rows());
   epoch.deviation = std::max(robust_deviation(residuals) * (1.0 + 2.0 / n), finest_deviation);
   epochs_.push_back(std::move(epoch));
@@ -120,9 +122,9 @@ double SymmetricSeries::bound(Claim claim, double alpha) const {
     return test.shown();
   };
   if (rows() == 0) return -sign * std::numeric_limits<double>::infinity();
-  // The wealth of every game falls as the centre that it refutes moves towards the claim, so the refuted
-  // centres are a half-line and its end is found by bisection. Beyond `easy` every bet is already at its
-  // largest.
+  // The wealth of every game falls as the center that it refutes moves toward the claim. The refuted centers
+  // therefore form a half-line, and bisection finds its end. Beyond `easy` every bet already has its largest
+  // size.
   const auto [least, greatest] = std::minmax_element(values_.begin(), values_.end());
   const double reach = 10.0 * (*greatest - *least + 1.0);
   double easy = claim == Claim::above ? *least - reach : *greatest + reach;

@@ -1,5 +1,6 @@
-// Compiled kernels on disk: <folder>/ab/<key>.so (cpu) or .cubin (cuda) and <key>.json beside it. Written to
-// a temporary name, synced, renamed; an entry whose bytes do not match its hash counts as absent.
+// Compiled kernels on disk: <folder>/ab/<key>.so (cpu) or .cubin (cuda), with <key>.json beside it. Each file
+// is written to a temporary name, synced and renamed. An entry whose bytes do not match its hash counts as
+// absent.
 #pragma once
 
 #include <filesystem>
@@ -10,23 +11,19 @@
 
 namespace cultivar {
 
-class BinaryCache {  // safe to use from several threads and processes
+class BinaryCache {  // safe for concurrent use by threads and processes
  public:
-  // `suffix`: of the objects, ".so".
+  // `suffix` is the suffix of the objects, such as ".so".
   BinaryCache(std::filesystem::path folder, std::string suffix)
       : folder_(std::move(folder)), suffix_(std::move(suffix)) {}
 
   std::optional<Binary> find(const std::string& key) const;
-  // Moves nothing: copies `object` in. The result names the cached file.
+  // Copies `object` into the cache and leaves the original. The result names the cached file.
   Expected<Binary> store(const std::string& key, const std::filesystem::path& object, Binary) const;
 
  private:
   std::filesystem::path folder_;
   std::string suffix_;
 };
-
-Expected<std::string> read_file(const std::filesystem::path&);
-// Temporary name in the same folder, fsync, rename.
-Expected<void> write_file_durably(const std::filesystem::path&, std::string_view contents);
 
 }  // namespace cultivar

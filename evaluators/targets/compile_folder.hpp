@@ -1,4 +1,4 @@
-// A folder for one compile, gone when it is over; what killed processes left behind is swept up.
+// A folder for one compile, removed when the compile ends. Leftovers of killed processes are removed later.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@ namespace cultivar {
 
 class CompileFolder {
  public:
-  // Inside `parent`, with a name of its own and a folder `out` that a compiler may write into.
+  // Creates a uniquely named folder inside `parent`, with a subfolder `out` that the compiler may write to.
   explicit CompileFolder(const std::filesystem::path& parent);
   ~CompileFolder();
   CompileFolder(const CompileFolder&) = delete;
@@ -20,7 +20,7 @@ class CompileFolder {
   std::filesystem::path path_;
 };
 
-// Removes what is older than an hour.
+// Removes everything in it older than one hour.
 void remove_leftovers(const std::filesystem::path& parent);
 
 }  // namespace cultivar

@@ -1,4 +1,4 @@
-// Reads of an ELF file whose offsets are not to be trusted. Shared by the readers of the targets.
+// Bounds-checked reads of ELF files with untrusted offsets, for all targets.
 #pragma once
 
 #include <elf.h>
@@ -22,7 +22,7 @@ class ElfBytes {
   // All of these throw Malformed.
   std::span<const std::byte> range(std::uint64_t offset, std::uint64_t size) const {
     if (offset > file_.size() || size > file_.size() - offset)
-      throw Malformed{"a range beyond the end of the file"};
+      throw Malformed{"a range lies beyond the end of the file"};
     return file_.subspan(offset, size);
   }
   template <class T>
@@ -43,7 +43,7 @@ class ElfBytes {
     return result;
   }
   static std::string text(std::span<const std::byte> strings, std::uint64_t offset) {
-    if (offset >= strings.size()) throw Malformed{"a name beyond its string table"};
+    if (offset >= strings.size()) throw Malformed{"a name lies beyond its string table"};
     const char* begin = reinterpret_cast<const char*>(strings.data()) + offset;
     return std::string(begin, ::strnlen(begin, strings.size() - offset));
   }

@@ -1,48 +1,52 @@
-// What a device can count and sample while sessions run on it (stage 10). Such runs are slower than others,
-// and what the instruments leave behind in their process slows all later ones: a process that has used one of
-// them ends before anything is timed, and uses no other.
+// Hardware counters and samples that a device can collect while sessions run on it (stage 10). Such runs are
+// slower than others, and what the instruments leave in their process slows all later runs. A process that
+// used one instrument therefore ends before anything is timed, and uses no other.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-struct PcSample {  // of the program counters of a function's warps
+struct PcSample {  // program counter samples of the warps of one function
   std::string function;
-  std::uint64_t offset = 0;  // of the instruction, from the function's first
-  std::string reason;        // why its warp waited: "long_scoreboard"; "selected": it did not
+  std::uint64_t offset = 0;  // of the instruction, from the start of the function
+  std::string reason;        // why the warp stalled, such as "long_scoreboard"; "selected": it did not stall
   std::uint64_t samples = 0;
-  std::uint64_t exposed = 0;  // of these, while the scheduler had nothing else to issue
+  std::uint64_t exposed = 0;  // samples of these in which the scheduler had nothing else to issue
 };
 struct PcSamples {
   std::vector<PcSample> samples;
-  std::uint64_t total = 0, dropped = 0;  // as the hardware counted them
+  std::uint64_t total = 0, dropped = 0;  // as counted by the hardware
 };
 
-// Errors have the stage "permission" when the user may not profile on this machine, "missing" when a library
-// is not there, and otherwise name the call that failed. Not thread-safe.
+// An Error has kind denied when the user may not profile on this machine and kind missing when a library is
+// absent; otherwise it names the call that failed. Not thread-safe.
 class Instruments {
  public:
   virtual ~Instruments() = default;
 
-  enum class Replay { by_kernel, by_run };  // several passes: each launch repeated, or the whole run
-  // From now on each kernel that a session launches is counted. `kernels`: how many one run launches.
+  enum class Replay {
+    by_kernel,
+    by_run
+  };  // how several passes are made: repeat each launch, or the whole run
+  // Starts counting every kernel that a session launches. `kernels` is the number of launches in one run.
   virtual Expected<void> begin_counting(const std::vector<std::string>& metrics, std::size_t kernels,
                                         Replay) = 0;
-  // After a run: false when the same run is wanted again, for another pass. An Error: counting has failed.
+  // Call after each run. Returns false if another pass needs the same run again. An Error means that counting
+  // has failed.
   virtual Expected<bool> counted() const = 0;
-  // By kernel in the order of their launches, by metric. Ends counting.
+  // Ends counting. Returns values by kernel, in launch order, and by metric.
   virtual Expected<std::vector<std::vector<double>>> end_counting() = 0;
-  // Those of the metrics that this chip has.
+  // Returns the metrics, of those given, that this chip supports.
   virtual Expected<std::vector<std::string>> available(const std::vector<std::string>& metrics) = 0;
-  virtual std::size_t passes() const = 0;  // that begin_counting found to be needed
+  virtual std::size_t passes() const = 0;  // needed, as determined by begin_counting
 
-  // From now on the program counters of what sessions launch are sampled, on each multiprocessor every
-  // 2^`period` cycles (5 to 31). Sessions that were opened before may stay unknown.
+  // Starts sampling the program counters of what sessions launch, on each multiprocessor every 2^`period`
+  // cycles (5 to 31). Kernels of sessions opened earlier may be missing from the samples.
   virtual Expected<void> begin_sampling(int period) = 0;
   virtual Expected<PcSamples> end_sampling() = 0;
 };

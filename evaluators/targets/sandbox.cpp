@@ -1,6 +1,6 @@
 #include "evaluators/targets/sandbox.hpp"
 
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/process.hpp"
 
 namespace cultivar {
 namespace {

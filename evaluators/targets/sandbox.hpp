@@ -1,5 +1,5 @@
-// Bubblewrap around compilers and cells: no network, no home, a read-only /usr and only what is named
-// besides.
+// Runs compilers and cells inside bubblewrap: no network, no home folder, a read-only /usr and the named
+// mounts only.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +14,16 @@ struct SandboxMount {
 };
 
 struct Sandbox {
-  // Probes once whether namespaces can be made here (a container may forbid them).
+  // Checks once whether namespaces can be created here (a container may forbid them).
   Sandbox();
-  // As on a machine without bubblewrap.
+  // Behaves as on a machine without bubblewrap.
   static Sandbox none(std::string obstacle);
   bool usable() const { return !program_.empty(); }
-  // Why not, in words; empty when usable.
+  // Why bubblewrap cannot be used; empty when usable.
   const std::string& obstacle() const { return obstacle_; }
 
-  // What to put before a program's path and arguments. Everything of `flags` is passed on as it is.
-  // Empty when not usable: the program then runs without, and the caller says so.
+  // The arguments to put before a program's path and arguments. `flags` is passed on unchanged. Empty when
+  // not usable: the program then runs outside bubblewrap, and the caller reports that.
   std::vector<std::string> command(const std::vector<SandboxMount>&,
                                    const std::vector<std::string>& flags = {}) const;
 

@@ -1,4 +1,4 @@
-// What a target's screen says of a compiled variant (stage 2).
+// The result of a target's screen of a compiled variant (stage 2).
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 namespace cultivar {
 
 struct ScreenVerdict {
-  std::string reason = {};       // one line; empty: passed
-  std::string diagnostics = {};  // what to change
+  std::string reason = {};       // one line; empty if passed
+  std::string diagnostics = {};  // what to change in the source
   bool passed() const { return reason.empty(); }
 };
 

@@ -1,43 +1,29 @@
-// What a device is to the cascade. A target is one folder beside this file: it compiles variants and runs
-// them. Everything here lives in a worker program, never in the engine.
+// The interface of a device. A target is one folder beside this file that compiles variants and runs them.
+// All of it lives in worker programs, never in the engine.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "evaluators/evaluation.hpp"
+#include "evaluators/targets/binary.hpp"
+#include "evaluators/targets/ceilings.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 
 // --- Compile (stages 1 and 2), in a compile worker. ---
 
-struct Binary {
-  std::filesystem::path path;  // content-addressed, in the cache
-  std::string machine_code;    // hash of the code alone: equal for equal kernels
-  std::vector<std::string> macros;
-  Resources resources;
-  std::string log;  // warnings, as the compiler printed them
-};
-
-struct CompileFailure {
-  Stage stage = Stage::compile;  // or screen
-  std::string reason, diagnostics;
-  bool late = false;  // the compiler was killed at its deadline
-};
-
 class Compiler {  // thread-safe
  public:
   virtual ~Compiler() = default;
-  // The exact compiler and flags: part of every cache key and of the record's environment.
+  // The exact compiler and flags: part of every cache key and of the recorded environment.
   virtual std::string identity() const = 0;
-  virtual std::string isolation() const = 0;  // where the compiler runs, in words
+  virtual std::string isolation() const = 0;  // describes how the compiler is isolated
   virtual std::string weakness()
-      const = 0;  // what it could read that it should not, and a remedy; empty: nothing
+      const = 0;  // what it could read but should not, and the remedy; empty if nothing
   virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                        double deadline_s) = 0;
 };
@@ -56,23 +42,23 @@ struct Fault {
     out_of_memory,
     launch_failed,
     too_short,
-    unsupported,      // a contender does not take this workload
-    contender_failed  // and says so itself
+    unsupported,      // a contender does not support this workload
+    contender_failed  // a contender reported a failure
   } kind = Kind::crashed;
-  std::string detail;  // in words, with the signal, the buffer and offset, the system call, ...
+  std::string detail;  // a description with the signal, the buffer and offset, the system call, ...
 };
 std::string_view name_of(Fault::Kind);
 
-// What one input tensor holds in one run. It may be a window of a longer stretch that many runs share: a
-// stretch's contents never change under one number, so that a device may keep a copy and only move the
-// window.
+// The contents of one input tensor in one run. They may be a window of a longer stretch (a block of input
+// data) that many runs share. The contents of a stretch with a given number never change, so a device may
+// keep a copy and only move the window.
 struct RunInput {
   std::span<const std::byte> bytes;
-  std::uint64_t stretch = 0;              // 0: shared with no other run
-  std::span<const std::byte> whole = {};  // the stretch; `bytes` lies in it
+  std::uint64_t stretch = 0;              // 0: not shared with other runs
+  std::span<const std::byte> whole = {};  // the whole stretch, which contains `bytes`
 };
 
-// The inputs of one run, in the order of the task's tensors. Refers to memory of the caller's.
+// The inputs of one run, in the order of the task's tensors. Refers to memory owned by the caller.
 class RunInputs {
  public:
   RunInputs() = default;
@@ -88,65 +74,63 @@ class RunInputs {
 };
 
 struct RunOptions {
-  bool timed = false;  // flush caches first, take the device for oneself
+  bool timed = false;  // flush caches first and use the device exclusively
   std::uint64_t poison_seed = 0;
   double deadline_s = 10.0;
-  // By output, in ascending order: the elements that must come back. Empty: all of all. The rest of `outputs`
-  // may be left as it was, so that a large device need not send what nobody reads.
+  // The elements to copy back, by output, in ascending order; empty: all elements of all outputs. Other
+  // elements of `outputs` may stay unchanged, so that a large device need not transfer what nobody reads.
   std::span<const std::vector<std::int64_t>> wanted = {};
 };
 
-// One variant bound to one workload on one device: buffers placed, guarded, code loaded. Not thread-safe.
+// One variant on one workload on one device: buffers placed and guarded, code loaded. Not thread-safe.
 class Session {
  public:
   virtual ~Session() = default;
   // Writes the inputs, poisons outputs and workspaces with a finite random pattern, runs the whole plan once,
   // times it from outside, checks guards and that inputs are unchanged, and copies the outputs out. `inputs`
-  // and `outputs` follow the task's tensors of that role, in order; an output that is too small is made to
-  // fit. After a Fault the session is dead.
+  // and `outputs` follow the task's tensors of that role, in order; an output that is too small is enlarged.
+  // After a Fault the session cannot be used again.
   virtual tl::expected<Sample, Fault> run(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
                                           const RunOptions&) = 0;
-  // True where an output element still holds this run's poison; call after run().
+  // True if an output element still holds this run's poison; call after run().
   virtual std::size_t unwritten_elements() const = 0;
 };
 
-struct Ceilings {
-  double flops = 0.0;             // per second, the most this device was seen to do
-  double bytes_per_second = 0.0;  // from memory beyond the last cache, read + write
-  double cached_bytes_per_second = 0.0;
-  double handshake_s = 0.0;  // an empty kernel
-};
-
 class Instruments;  // instruments.hpp
+struct Profile;     // profile/profile.hpp
 
 class Device {  // not thread-safe
  public:
   virtual ~Device() = default;
   virtual const Facts& facts() const = 0;
   virtual std::string description() const = 0;  // "AMD EPYC, 2 cores, AVX-512"
-  virtual const Ceilings& ceilings() = 0;       // measured once, then kept
-  // Measured again, and the greater of each kept: what was measured on a busy machine is too low.
+  virtual const Ceilings& ceilings() = 0;       // measured once, then cached
+  // Measures again and keeps the greater of each value: rates measured on a busy machine are too low.
   virtual const Ceilings& raise_ceilings() { return ceilings(); }
-  virtual std::string isolation() const = 0;  // in words: how candidate code is kept in, and what is missing
-  // What is missing of it and how to mend that, in one line; empty: nothing.
+  virtual std::string isolation() const = 0;  // describes how candidate code is isolated and what is missing
+  // What isolation lacks and the remedy, in one line; empty if nothing.
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
-  // A contender's library on one workload, its tensors placed, guarded and timed as a variant's. It is the
-  // user's own code and runs in this process: where it crashes, the worker does.
+  // Opens a contender's library on one workload; its tensors are placed, guarded and timed as a variant's
+  // are. The library is the user's own code and runs in this process: if it crashes, so does the worker.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
                                                                        const Task&, const Workload&,
                                                                        double deadline_s);
-  // False after a fault that nothing in this process recovers from (a GPU's context is lost): the worker
-  // answers the request and ends, and its successor starts afresh.
+  // False after a fault from which this process cannot recover (a GPU context is lost). The worker then
+  // answers the request and exits, and a new worker replaces it.
   virtual bool usable() const { return true; }
-  // Called now and then while the device serves another worker, which may take minutes.
+  // Sets a function to call at intervals while the device serves another worker, which may take minutes.
   virtual void while_waiting(std::function<void()>) {}
-  // True: what comes now goes ahead of other workers that share the device, unless they were hastened too.
+  // True gives this worker priority over other workers that share the device and have no priority themselves.
   virtual void hasten(bool) {}
-  // True where runs leave the host's cores free: the judge may compute beside them.
+  // True if runs leave the host's cores free, so that the judge may compute at the same time.
   virtual bool apart_from_host() const { return false; }
-  // Counters and samples; nullptr: this target has none. Lives as long as the device.
+  // What is known of a compiled plan without running it, for its profile.
+  virtual void describe(const Binary&, const Plan&, Profile&) const {}
+  // Why the clock was slowed, in words, by the bits of Sample::throttle.
+  virtual std::string throttle_words(std::uint64_t) const { return {}; }
+  // Counters and samples; nullptr if this target has none. Lives as long as the device.
   virtual Instruments* instruments() { return nullptr; }
 };
 

@@ -1,11 +1,11 @@
-// What a task's reference.cpp includes. It defines, with C linkage,
+// The header that a task's reference.cpp includes. reference.cpp defines, with C linkage,
 //   extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out);
-// and, to have its tolerance derived from the legal roundings,
+// and, if the tolerance is to be derived from the permitted roundings,
 //   extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out);
-// and one `control_<name>` of the same shape for each control in task.yaml.
-// `row` walks the task's `rows` dimensions (outermost first). `out` holds the row's elements of every output
-// tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost first.
-// All are called from many threads at once and must not keep state.
+// and one `control_<name>` with the same signature for each control in task.yaml.
+// `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of every
+// output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost
+// first. All of them are called from many threads at once and must not keep state.
 #pragma once
 
 #include <cmath>
@@ -20,11 +20,12 @@ struct ReferenceTensor {
   const double* values;  // the exact values of the low-precision elements, contiguous
   const std::int64_t* shape;
   int rank;
-  const void* stored = nullptr;  // the elements as the kernel gets them; read() knows how
+  const void* stored =
+      nullptr;  // the elements as the kernel receives them, in the format that read() decodes
   ReferenceType stored_as = ReferenceType::other;
 
-  // out[i] = values[first + i] for `count` elements, from the smaller stored ones where there are any: what
-  // streams through large tensors is bound by memory.
+  // out[i] = values[first + i] for `count` elements. Reads the smaller stored elements if there are any,
+  // because streaming through large tensors is bound by memory bandwidth.
   void read(std::int64_t first, std::int64_t count, double* out) const {
     if (stored_as == ReferenceType::bf16) {
       const std::uint16_t* const from = static_cast<const std::uint16_t*>(stored) + first;
@@ -47,7 +48,8 @@ struct ReferenceTensor {
     }
   }
 
-  // They are read soon. Rows that lie far apart are as slow to come as memory is without it.
+  // Prefetches elements that will be read soon. Without it, rows that lie far apart are bound by memory
+  // latency.
   void expect(std::int64_t first, std::int64_t count) const {
     const bool small = stored_as != ReferenceType::other;
     const std::int64_t width = !small ? 8 : stored_as == ReferenceType::f32 ? 4 : 2;

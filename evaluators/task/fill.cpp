@@ -12,7 +12,7 @@
 namespace cultivar {
 namespace {
 
-// SplitMix64's finaliser of a counter: element i's random bits depend on (seed, i) alone.
+// SplitMix64's finalizer applied to a counter: the random bits of element i depend only on (seed, i).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -23,17 +23,18 @@ std::uint32_t bits_at(std::uint64_t key, std::uint64_t index) {
   return static_cast<std::uint32_t>(both >> (index & 1 ? 32 : 0));
 }
 
-// The normal quantile by table. A float's leading bits (exponent and `fraction` bits of mantissa) of the tail
-// probability index cells that shrink with it, so the tails are as exact as the centre (error below 1e-4
-// relative, tails to 6.2 standard deviations), and one sample costs a hash, a look-up and a multiply.
+// The normal quantile from a table. The leading bits of a float (exponent and `fraction` mantissa bits) of
+// the tail probability index intervals that shrink with it. The tails are therefore as exact as the center
+// (relative error below 1e-4, tails to 6.2 standard deviations), and one sample costs a hash, a look-up and a
+// multiplication.
 class NormalTable {
  public:
   NormalTable() {
     double x = 0.0;
     std::array<double, cells + 1> quantile{};
-    for (int cell = cells; cell >= 0; --cell) {  // from the centre (p = 1/2) outwards
+    for (int cell = cells; cell >= 0; --cell) {  // from the center (p = 1/2) outward
       const double p = std::bit_cast<float>(base + (static_cast<std::uint32_t>(cell) << shift)) * 0x1p-32;
-      for (int i = 0; i < 50; ++i) {  // Newton on log Q, which is concave: no overshoot
+      for (int i = 0; i < 50; ++i) {  // Newton's method on log Q, which is concave, so it cannot overshoot
         const double tail = 0.5 * std::erfc(x * std::sqrt(0.5));
         const double density = std::exp(-0.5 * x * x) * 0.39894228040143267794;
         const double step = tail / density * std::log(tail / p);
@@ -48,7 +49,7 @@ class NormalTable {
     }
   }
 
-  // 32 random bits -> a standard normal.
+  // Maps 32 random bits to a standard normal value.
   float operator()(std::uint32_t bits) const {
     const float tail = static_cast<float>(static_cast<std::int32_t>(bits & 0x7fffffffu) | 1);
     const std::uint32_t position = std::min(std::bit_cast<std::uint32_t>(tail) - base, end - 1);
@@ -94,7 +95,7 @@ Axis axis_of(int axis, std::span<const std::int64_t> shape) {
   return result;
 }
 
-// Values first .. first + out.size() of the tensor.
+// Generates values first .. first + out.size() of the tensor.
 void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64_t first,
               std::span<float> out) {
   const auto a = static_cast<float>(fill.a), b = static_cast<float>(fill.b);
@@ -135,13 +136,13 @@ void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64
   }
 }
 
-// The generators' floats as elements of the tensor.
+// Converts the generated floats to elements of the tensor.
 void store(Dtype type, std::span<const float> values, std::byte* out) {
   if (type == Dtype::f32) {
     std::memcpy(out, values.data(), values.size_bytes());
     return;
   }
-  if (type == Dtype::bf16) {  // all values are finite, so nearest even is one addition
+  if (type == Dtype::bf16) {  // all values are finite, so rounding to nearest even is one addition
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto bits = std::bit_cast<std::uint32_t>(values[i]);
       const auto half = static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);

@@ -1,4 +1,4 @@
-// task.yaml -> Task. Everything that can be wrong with a task's file is found here, with its line.
+// Reads task.yaml into a Task. Reports everything that can be wrong in the file, with its line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ Fill fill_of(const YamlNode& node, const TensorSpec& tensor, bool plain) {
       std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; })->second;
   if (plain && fill.kind == Fill::Kind::constant)
     node.fail(
-        "a tensor's plain fill cannot be constant: all-equal inputs hide errors (use normal or uniform)");
+        "the plain fill of a tensor must not be constant, because equal inputs hide errors (use normal or "
+        "uniform)");
   if (const auto a = map.optional("a")) fill.a = a->number();
   if (const auto b = map.optional("b")) fill.b = b->number();
   if (const auto axis = map.optional("axis")) {
@@ -85,18 +86,18 @@ class Reader {
     read_sets(map.require("workload_sets"));
     map.finish();
     if (!std::filesystem::is_regular_file(task_.folder / "reference.cpp"))
-      throw InputError(fmt::format("{}: is missing (it defines reference_row, the task's oracle)",
+      throw InputError(fmt::format("{}: is missing (add it; it must define reference_row, the task's oracle)",
                                    (task_.folder / "reference.cpp").string()));
     return std::move(task_);
   }
 
  private:
-  // A name that must be new; names that expressions already know are refused.
+  // Registers a new name; names that expressions already know are errors.
   void claim(const YamlNode& at, const std::string& name) {
     const auto& reserved = Expression::reserved_names();
     if (std::find(reserved.begin(), reserved.end(), name) != reserved.end() || name == "dtype" ||
         name == "element_bytes" || name == "thread" || name == "threads")
-      at.fail(fmt::format("the name '{}' has a meaning of its own (choose another)", name));
+      at.fail(fmt::format("the name '{}' is reserved (choose another)", name));
     if (!names_.insert(name).second) at.fail(fmt::format("the name '{}' is used twice (rename one)", name));
   }
   std::string name_at(const std::string& key, const YamlNode& at) {
@@ -107,7 +108,7 @@ class Reader {
     if (!legal) at.fail(fmt::format("'{}' is not a name (letters, digits and _, no digit first)", key));
     return key;
   }
-  // An expression whose names are all known by now.
+  // An expression in which every name must already be known.
   Expression known(const YamlNode& node) {
     Expression expression = expression_of(node);
     for (const std::string& name : expression.names())
@@ -127,7 +128,7 @@ class Reader {
       numbers_.push_back(key);
       task_.dimensions.push_back(std::move(dimension));
     }
-    if (task_.dimensions.empty()) node.fail("must name at least one dimension");
+    if (task_.dimensions.empty()) node.fail("must list at least one dimension");
   }
 
   void read_parameters(const YamlNode& node) {
@@ -159,9 +160,9 @@ class Reader {
       for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
       for (const YamlNode& item : map.require("shape").items())
         tensor.shape.push_back(item.one_of(dimensions));
-      if (tensor.shape.empty()) value.fail("shape must name at least one dimension");
+      if (tensor.shape.empty()) value.fail("shape must list at least one dimension");
       if (const auto fill = map.optional("fill")) {
-        if (tensor.role == Role::output) fill->fail("an output has no fill (remove it)");
+        if (tensor.role == Role::output) fill->fail("an output must not have a fill (remove it)");
         tensor.fill = fill_of(*fill, tensor, true);
       }
       map.finish();
@@ -169,7 +170,7 @@ class Reader {
     }
     const auto is_output = [](const TensorSpec& t) { return t.role == Role::output; };
     if (std::none_of(task_.tensors.begin(), task_.tensors.end(), is_output))
-      node.fail("no tensor is an output");
+      node.fail("no tensor has the role output (give at least one)");
   }
 
   void read_rows(const YamlNode& node) {
@@ -179,12 +180,13 @@ class Reader {
       const std::string row = item.one_of(dimensions);
       for (const TensorSpec& tensor : task_.tensors)
         if (tensor.role == Role::output && std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
-          item.fail(fmt::format("the output {} must have {} once in its shape (a row index walks it)",
-                                tensor.name, row));
+          item.fail(
+              fmt::format("the shape of output {} must contain {} exactly once (a row index enumerates it)",
+                          tensor.name, row));
       if (std::count(task_.rows.begin(), task_.rows.end(), row)) item.fail("is listed twice (remove one)");
       task_.rows.push_back(row);
     }
-    if (task_.rows.empty()) node.fail("must name at least one dimension");
+    if (task_.rows.empty()) node.fail("must list at least one dimension");
   }
 
   void read_let(const YamlNode& node) {
@@ -245,7 +247,7 @@ class Reader {
         if (const auto fill = map.optional(input))
           stress.fills[input] = fill_of(*fill, *task_.tensor(input), false);
       map.finish();
-      if (stress.fills.empty()) value.fail("fills no tensor (give at least one input a fill)");
+      if (stress.fills.empty()) value.fail("gives no tensor a fill (give at least one input a fill)");
       task_.stress.push_back(std::move(stress));
     }
   }
@@ -260,7 +262,7 @@ class Reader {
     if (const auto edge = map.optional("edge"))
       task_.edge = read_workloads(task_, *edge, task_.dtypes.front(), false);
     if (task_.stress.empty() != task_.stress_shapes.empty())
-      node.fail("stress and stress_shapes need each other (give both or none)");
+      node.fail("stress and stress_shapes must be given together (give both or none)");
     map.finish();
   }
 
@@ -276,17 +278,18 @@ class Reader {
       for (const YamlNode& type : types) {
         const Dtype dtype = dtype_of(type);
         if (!std::count(task_.dtypes.begin(), task_.dtypes.end(), dtype))
-          type.fail(fmt::format("the task does not list the dtype {} (add it to dtypes)", name_of(dtype)));
+          type.fail(fmt::format("the task's dtypes do not include {} (add it to dtypes)", name_of(dtype)));
         for (Workload& w : read_workloads(task_, list, dtype, true)) {
           for (const Workload& other : set.workloads)
-            if (other.name == w.name) type.fail(fmt::format("the workload {} is there twice", w.name));
+            if (other.name == w.name)
+              type.fail(fmt::format("the workload {} is listed twice (remove one)", w.name));
           set.workloads.push_back(std::move(w));
         }
       }
       map.finish();
       task_.workload_sets.push_back(std::move(set));
     }
-    if (task_.workload_sets.empty()) node.fail("must name at least one set");
+    if (task_.workload_sets.empty()) node.fail("must list at least one set");
   }
 
   void with_dtype() {
@@ -298,7 +301,7 @@ class Reader {
   YamlNode root_;
   Task task_;
   std::set<std::string> names_;
-  std::vector<std::string> numbers_;  // names that expressions may use by now
+  std::vector<std::string> numbers_;  // names that expressions may use so far
 };
 
 }  // namespace
@@ -306,7 +309,7 @@ class Reader {
 Task load_task(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
     throw InputError(fmt::format(
-        "{}: is not a task's folder (give a folder with task.yaml and reference.cpp)", folder.string()));
+        "{}: is not the folder of a task (give a folder with task.yaml and reference.cpp)", folder.string()));
   return Reader(folder).read();
 }
 

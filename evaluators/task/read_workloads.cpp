@@ -8,7 +8,7 @@
 namespace cultivar {
 namespace {
 
-// A value for what the workload leaves out: its default, over what is known so far.
+// The value of something that the workload omits: its default, computed from what is known so far.
 double fallback_of(const std::string& name, const std::optional<Expression>& fallback, const Bindings& values,
                    const YamlNode& at) {
   if (!fallback) at.fail(fmt::format("'{}' is missing and has no default (give it)", name));
@@ -19,7 +19,7 @@ double fallback_of(const std::string& name, const std::optional<Expression>& fal
 
 void check_dimension(const std::string& name, double value, const YamlNode& at) {
   if (value < 1 || value != std::floor(value) || value > 0x1p40)
-    at.fail(fmt::format("the dimension {} must be a whole number from 1 on, not {}", name, value));
+    at.fail(fmt::format("the dimension {} must be a whole number of at least 1, not {}", name, value));
 }
 
 void check_parameter(const Parameter& parameter, double value, const YamlNode& at) {
@@ -29,7 +29,8 @@ void check_parameter(const Parameter& parameter, double value, const YamlNode& a
     at.fail(fmt::format("{} does not fit its type {}: {}", parameter.name, name_of(parameter.type), value));
 }
 
-// "B1_H8_Hkv2_Sq768_D64_causal_f32": what differs from its default, without underscores in names.
+// For example "B1_H8_Hkv2_Sq768_D64_causal_f32": values that differ from their defaults, without underscores
+// in names.
 std::string name_of_workload(const Task& task, const Workload& workload, bool dtype_in_name) {
   std::string name;
   const auto append = [&](const std::string& part) { name += (name.empty() ? "" : "_") + part; };
@@ -86,9 +87,13 @@ Workload read_one(const Task& task, const YamlNode& node, Dtype dtype, bool dtyp
     for (const TensorSpec& tensor : task.tensors) {
       double bytes = static_cast<double>(size_of(task.dtype(tensor, workload)));
       for (const std::int64_t extent : task.shape(tensor, workload)) bytes *= static_cast<double>(extent);
-      if (bytes > 0x1p43) node.fail(fmt::format("the tensor {} would have {:.3g} bytes", tensor.name, bytes));
+      if (bytes > 0x1p43)
+        node.fail(fmt::format(
+            "the tensor {} would have {:.3g} bytes, above the limit of 2^43 (reduce the dimensions)",
+            tensor.name, bytes));
     }
-    if (!(task.flops(workload) > 0) || !(task.bytes(workload) > 0)) node.fail("its cost is not above zero");
+    if (!(task.flops(workload) > 0) || !(task.bytes(workload) > 0))
+      node.fail("the cost must be positive (correct cost.flops or cost.bytes)");
   } catch (const YamlError&) {
     throw;
   } catch (const InputError& error) {
@@ -101,7 +106,7 @@ Workload read_one(const Task& task, const YamlNode& node, Dtype dtype, bool dtyp
       std::string numbers;
       for (const std::string& name : relation.names())
         numbers += fmt::format(" {}={}", name, bindings.at(name));
-      node.fail(fmt::format("breaks the task's rule '{}' with{}", relation.text(), numbers));
+      node.fail(fmt::format("violates the task's relation '{}' with{}", relation.text(), numbers));
     }
   }
   return workload;
@@ -116,7 +121,7 @@ std::vector<Workload> read_workloads(const Task& task, const YamlNode& list, Dty
     Workload workload = read_one(task, node, dtype, dtype_in_name);
     for (const Workload& other : result)
       if (other.name == workload.name)
-        node.fail(fmt::format("the workload {} is there twice", workload.name));
+        node.fail(fmt::format("the workload {} is listed twice (remove one)", workload.name));
     result.push_back(std::move(workload));
   }
   if (result.empty()) list.fail("must list at least one workload");

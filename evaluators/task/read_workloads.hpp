@@ -1,4 +1,4 @@
-// Workloads of a task.yaml. Private to this folder.
+// Reads the workloads of a task.yaml. Private to this folder.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace cultivar {
 
-// Each item of the list gives dimensions and parameters; the rest get their defaults, and `where` and the
-// cost are checked. `task` must have its dimensions, parameters, tensors, let, where and cost.
+// Each item of the list gives dimensions and parameters; the others get their defaults. Checks `where` and
+// the cost. `task` must already have its dimensions, parameters, tensors, let, where and cost.
 std::vector<Workload> read_workloads(const Task& task, const YamlNode& list, Dtype dtype, bool dtype_in_name);
 
 }  // namespace cultivar

@@ -8,8 +8,8 @@
 namespace cultivar {
 namespace {
 
-// A loaded task's own expressions were checked for every workload in its file; a workload made elsewhere that
-// lacks a name is a bug or bad input.
+// A loaded task's expressions were checked for every workload in its file. A failure therefore comes from a
+// workload made elsewhere: a bug or bad input.
 double evaluated(const Expression& expression, const Bindings& bindings, const std::string& where) {
   const Expected<double> value = expression.evaluate(bindings);
   if (!value) throw InputError(fmt::format("{}: {}", where, value.error().message));
@@ -69,6 +69,10 @@ double Task::flops(const Workload& workload) const {
 
 double Task::bytes(const Workload& workload) const {
   return evaluated(cost.bytes, bindings(workload), fmt::format("task {}: cost.bytes", name));
+}
+
+const Workload& Task::most_expensive(const std::vector<Workload>& of) const {
+  return *std::ranges::max_element(of, {}, [&](const Workload& w) { return std::pair(flops(w), bytes(w)); });
 }
 
 }  // namespace cultivar

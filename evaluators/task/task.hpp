@@ -1,6 +1,6 @@
 // What must be computed: tensors, dimensions, oracle, tolerances, check stages, workload sets. A task is a
-// folder: task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed beside, never
-// evolved).
+// folder with task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed for
+// comparison and never evolved).
 #pragma once
 
 #include <filesystem>
@@ -27,47 +27,47 @@ struct TensorSpec {
 
 struct Dimension {
   std::string name, about;
-  std::optional<Expression> fallback;  // its value when a workload does not give it
+  std::optional<Expression> fallback;  // the value if a workload does not give one
 };
 
 struct Parameter {
   std::string name, about;
-  Dtype type = Dtype::f32;  // what a kernel argument of this name gets; a flag is i32, 0 or 1
+  Dtype type = Dtype::f32;  // type of a kernel argument of this name; a flag is i32, 0 or 1
   bool flag = false;
   std::optional<Expression> fallback;
 };
 
 // E <= factor * R + floor, for the maximum and the RMS error, over the whole tensor and over each block of
-// rows.
+// rows. (E: the kernel's error, R: the error of the permitted roundings.)
 struct Tolerance {
   double factor = 2.0;
-  // floor = floor_eps * accumulation_epsilon(output dtype) * RMS of the oracle over what is compared: the
-  // order in which a kernel sums is its own affair. Far below what a lower precision costs.
+  // floor = floor_eps * accumulation_epsilon(output dtype) * RMS of the oracle over what is compared. It
+  // leaves a kernel free to sum in any order, and is far below the error of a lower precision.
   double floor_eps = 64.0;
   std::int64_t block_rows = 64;
 };
 
-// What compiled code of a variant may cost before it is refused unseen.
+// Limits on the compiled code of a variant; beyond them it is rejected before it runs.
 struct CodeLimits {
-  std::uint32_t spill_bytes = 512;  // cuda: stores and loads of spilled registers in the code of one kernel
+  std::uint32_t spill_bytes = 512;  // cuda: bytes of spill stores and loads in one kernel
 };
 
 // A stress case: fills that replace the plain ones.
 struct StressCase {
   std::string name, about;
-  std::map<std::string, Fill> fills;  // by tensor
+  std::map<std::string, Fill> fills;  // tensor -> fill
 };
 
-// A wrong kernel that the checks must refuse: `control_<name>` in reference.cpp makes its rows. The built-in
-// ones (zeros, mean, identity, previous output, fp8) need no entry.
+// A wrong kernel that the checks must reject: `control_<name>` in reference.cpp computes its rows. The
+// built-in controls (zeros, mean, identity, previous output, fp8) need no entry.
 struct Control {
   std::string name, about;
-  std::optional<Expression> when;  // workloads where it really is wrong: "causal"
+  std::optional<Expression> when;  // workloads on which it is wrong, such as "causal"
 };
 
 struct Cost {
   Expression flops, bytes;
-  bool by_bytes = false;  // report GB/s and not FLOPS
+  bool by_bytes = false;  // report GB/s instead of FLOPS
 };
 
 struct Task {
@@ -77,19 +77,19 @@ struct Task {
   std::vector<Parameter> parameters;
   std::vector<Dtype> dtypes;
   std::vector<TensorSpec> tensors;
-  std::vector<std::string> rows;  // the dimensions that one row index walks, outermost first
+  std::vector<std::string> rows;  // the dimensions that a row index enumerates, outermost first
   std::vector<std::pair<std::string, Expression>> let;
-  std::vector<Expression> where;  // relations every workload must satisfy: "H % H_kv == 0"
+  std::vector<Expression> where;  // relations that every workload must satisfy: "H % H_kv == 0"
   Tolerance tolerance;
   CodeLimits limits;
   Cost cost;
-  // Check shapes; their dtype is a placeholder: each dtype that a variant claims is tried.
+  // Shapes of the check stages. Their dtype is a placeholder: each dtype that a variant claims is tried.
   std::vector<Workload> smoke, sweep, stress_shapes, edge;
   std::vector<StressCase> stress;
   std::vector<Control> controls;
   std::vector<WorkloadSet> workload_sets;
 
-  const WorkloadSet* workloads(std::string_view set) const;  // nullptr: no such set
+  const WorkloadSet* workloads(std::string_view set) const;  // nullptr if there is no such set
   const TensorSpec* tensor(std::string_view tensor_name) const;
 
   // Dimensions, parameters, `let` names and dtype of one workload, for expressions.
@@ -100,6 +100,8 @@ struct Task {
   std::int64_t row_count(const Workload&) const;
   double flops(const Workload&) const;
   double bytes(const Workload&) const;
+  // That with most arithmetic; of equals, that with most bytes. `of` must not be empty.
+  const Workload& most_expensive(const std::vector<Workload>& of) const;
 };
 
 // Reads folder/task.yaml. Throws InputError with file, line, nearest known name and remedy.

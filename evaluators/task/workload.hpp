@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/dtype/dtype.hpp"
 #include "evaluators/expression/expression.hpp"
-#include "evaluators/task/dtype.hpp"
 
 namespace cultivar {
 

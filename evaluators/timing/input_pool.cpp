@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "evaluators/check/secret.hpp"
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar {
 namespace {
 
-// Below this a stretch has too few windows, and drawing anew costs nothing.
+// A shorter stretch has too few windows; drawing new inputs is cheap at this size.
 constexpr std::int64_t kLeastWindowed = 4096;
-// How much longer than its tensor a stretch is at the most: enough places to start.
+// The maximum by which a stretch is longer than its tensor: enough starting positions.
 constexpr std::int64_t kSlack = std::int64_t{1} << 21;
 
 bool independent(Fill::Kind kind) {
@@ -48,15 +48,15 @@ InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t s
   next();
 }
 
-// An offset that is congruent to an earlier one modulo the innermost extent would bring whole rows back. When
-// the residues are spent, a new stretch is drawn.
+// An offset that is congruent to an earlier one modulo the innermost extent would repeat whole rows. When all
+// residues are used, a new stretch is drawn.
 std::int64_t InputPool::new_offset(Input& input) {
   std::int64_t offset = 0;
   for (int attempt = 0; attempt < 64; ++attempt) {
     offset = static_cast<std::int64_t>(stream_() % static_cast<std::uint64_t>(input.slack + 1));
     if (input.used.insert(input.innermost > 1 ? offset % input.innermost : offset).second) return offset;
   }
-  input.stretch.reset();  // so that its memory can be used again
+  input.stretch.reset();  // so that its memory can be reused
   input.stretch = stretches_->another(*input.spec, input.dtype, input.elements + input.slack);
   input.used = {input.innermost > 1 ? offset % input.innermost : offset};
   return offset;

@@ -1,6 +1,7 @@
-// Fresh inputs for every timed run at no price. An input whose elements are drawn independently is a window
-// of a longer secret stretch; each run gets another one, never seen before and aligned to nothing, so that no
-// output of an earlier run, nor any row of one, is right again. Other fills are drawn anew for each run.
+// New inputs for every timed run at almost no cost. An input with independently drawn elements is a window of
+// a longer secret stretch. Each run gets a different window, never used before and at an arbitrary alignment,
+// so that no output of an earlier run, nor any row of one, is correct again. Inputs with other fills are
+// drawn anew for each run.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ namespace cultivar {
 
 class InputPool {
  public:
-  // Keeps a reference to the task. Pools that share `stretches` share its memory.
+  // Keeps a reference to the task. Pools with the same `stretches` share its memory.
   InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<Stretches> stretches = nullptr);
 
-  void next();  // makes the inputs of the next run; the views below change with it
+  void next();  // creates the inputs of the next run and updates the views below
   InputView view() const { return {values_, stored_}; }
   const RunInputs& inputs() const { return inputs_; }
 
@@ -31,9 +32,9 @@ class InputPool {
     std::vector<std::int64_t> shape;
     std::int64_t elements = 0, innermost = 1, slack = 0;
     bool windowed = false;
-    std::shared_ptr<const Stretch> stretch;  // windowed
-    std::set<std::int64_t> used;             // offsets modulo the innermost extent: each once
-    std::vector<std::byte> bytes;            // drawn anew
+    std::shared_ptr<const Stretch> stretch;  // source of the windows
+    std::set<std::int64_t> used;             // used offsets modulo the innermost extent
+    std::vector<std::byte> bytes;            // for inputs that are drawn anew
     std::vector<double> decoded;
   };
   std::int64_t new_offset(Input&);

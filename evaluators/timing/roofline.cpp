@@ -45,8 +45,9 @@ std::string describe_impossible(const Task& task, const Workload& workload, cons
   const double work = by_flops ? task.flops(workload) : task.bytes(workload);
   const char* unit = by_flops ? "GFLOP/s" : "GB/s";
   return fmt::format(
-      "{}: {:.4g} us for {:.4g} {} is {:.4g} {}; this device was seen to do {:.4g} {} at the most. Either "
-      "work is skipped, or carried over from one run to the next, or the task's cost is too high.\n",
+      "{}: {:.4g} us for {:.4g} {} is {:.4g} {}; the highest rate measured on this device is {:.4g} {}. "
+      "Either the kernel skips work, or it reuses results of an earlier run, or the task's cost is too "
+      "high.\n",
       workload.name, seconds * 1e6, work, by_flops ? "flop" : "bytes", work / seconds / 1e9, unit,
       work / floor.floor_seconds() / 1e9, unit);
 }

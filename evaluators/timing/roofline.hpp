@@ -1,4 +1,4 @@
-// The time below which a run cannot be honest: the device's own ceilings, as measured on this machine.
+// The shortest time of a run that does all the work, from the peak rates measured on this machine.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,17 @@ struct Roofline {
   double floor_seconds() const { return flops_seconds > bytes_seconds ? flops_seconds : bytes_seconds; }
 };
 
-// A ceiling is what the device was seen to do, not what it can do: a run may beat the floor by this factor.
+// A ceiling is the highest measured rate, not a hard limit: a run may be faster than the floor by this
+// factor.
 inline constexpr double kRooflineMargin = 1.25;
 
-// Data that fits the last cache is taken to be read from there.
+// Data that fits into the last-level cache is assumed to be read from there.
 Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
 bool impossibly_fast(const Roofline&, double seconds);
-// The same of a device; when it looks impossible, its ceilings are measured once more before that is said.
-// Not empty: why it cannot be, in words.
+// The same for a device. If a time looks impossible, the ceilings are measured again before it is reported.
+// Returns why the time is impossible; nullopt if it is possible.
 std::optional<std::string> impossibly_fast(const Task&, const Workload&, Device&, double seconds);
-// "412 GFLOP/s over 1.07e9 flop; this device was seen to do 190 GFLOP/s at the most"
+// "412 GFLOP/s over 1.07e9 flop; the highest rate measured on this device is 190 GFLOP/s"
 std::string describe_impossible(const Task&, const Workload&, const Roofline&, double seconds);
 
 }  // namespace cultivar

@@ -1,5 +1,6 @@
 #include "evaluators/timing/stopping_rule.hpp"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -7,29 +8,21 @@
 namespace cultivar {
 
 std::string_view name_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::not_yet:
-      return "not yet";
-    case StopReason::precise:
-      return "precise";
-    case StopReason::noise_stable:
-      return "noise stable";
-    case StopReason::samples_spent:
-      return "samples spent";
-    case StopReason::seconds_spent:
-      return "seconds spent";
-  }
-  throw std::logic_error("unknown stop reason");
+  static constexpr std::array<std::string_view, 5> names{"not yet", "precise", "noise stable",
+                                                         "sample limit reached", "time limit reached"};
+  return names.at(static_cast<std::size_t>(reason));
 }
 
 StoppingRule::StoppingRule(StoppingOptions options) : options_(options) {
   if (options.min_samples < 2 || options.max_samples < options.min_samples)
-    throw std::invalid_argument("stopping rule: at least 2 samples, and no fewer at most than at least");
+    throw std::invalid_argument(
+        "stopping rule: min_samples must be at least 2 and max_samples at least min_samples");
   if (!(options.max_seconds > 0.0) || !(options.max_error > 0.0) || !(options.noise_spread > 0.0))
     throw std::invalid_argument("stopping rule: max_seconds, max_error and noise_spread must be positive");
   if (options.noise_check_every < 1 || options.noise_window < options.min_noise_samples ||
       options.min_noise_samples < 2)
-    throw std::invalid_argument("stopping rule: the noise window must hold min_noise_samples, at least 2");
+    throw std::invalid_argument(
+        "stopping rule: the noise window must hold min_noise_samples, which must be at least 2");
 }
 
 void StoppingRule::add(double seconds) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "evaluators/check/secret.hpp"
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar {
 
@@ -16,7 +16,7 @@ void* huge_pages::allocate(std::size_t bytes) {
   const std::size_t rounded = (bytes + page - 1) / page * page;
   void* const memory = std::aligned_alloc(page, rounded);
   if (memory == nullptr) throw std::bad_alloc();
-  ::madvise(memory, rounded, MADV_HUGEPAGE);  // a wish: without it all is as right, and slower
+  ::madvise(memory, rounded, MADV_HUGEPAGE);  // a request; without huge pages results are the same but slower
   return memory;
 }
 void huge_pages::release(void* memory) {
@@ -59,7 +59,7 @@ Stretches::Kept& Stretches::find(const TensorSpec& tensor, Dtype dtype) {
 void Stretches::draw(Kept& kept, std::int64_t elements) {
   const Dtype dtype = kept.stretch->dtype;
   elements = std::max(elements, kept.stretch->elements());
-  if (kept.stretch.use_count() > 1) {  // somebody still reads the old contents
+  if (kept.stretch.use_count() > 1) {  // the old contents are still being read
     kept.stretch = std::make_shared<Stretch>();
     kept.stretch->dtype = dtype;
   }

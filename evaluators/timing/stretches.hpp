@@ -1,6 +1,7 @@
-// Long secret runs of independently drawn elements, from which the inputs of timed runs are windows. Drawn
-// once for an evaluation and shared by its workloads: drawing hundreds of megabytes anew for each would take
-// longer than the kernels. Memory is kept from one evaluation to the next, contents are not.
+// Stretches: long secret sequences of independently drawn elements. The inputs of timed runs are windows of
+// them. They are drawn once per evaluation and shared by its workloads, because drawing hundreds of megabytes
+// for each would take longer than the kernels. Memory is reused from one evaluation to the next; contents are
+// not.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ void* allocate(std::size_t bytes);  // throws std::bad_alloc
 void release(void*);
 }  // namespace huge_pages
 
-// For hundreds of megabytes that are read in small pieces all over: with pages of 4 KiB most of the time
-// would go into finding where they are.
+// For hundreds of megabytes that are read in small pieces at random places: with 4 KiB pages, most of the
+// time would go into address translation.
 template <class T>
 struct HugePages {
   using value_type = T;
@@ -31,7 +32,7 @@ struct HugePages {
 };
 
 struct Stretch {
-  std::uint64_t id = 0;  // of these contents: random, never 0
+  std::uint64_t id = 0;  // identifies these contents: random, never 0
   Dtype dtype = Dtype::f32;
   std::vector<std::byte, HugePages<std::byte>> bytes;
   std::vector<double, HugePages<double>> values;  // the same, decoded
@@ -42,11 +43,11 @@ class Stretches {  // not thread-safe
  public:
   explicit Stretches(std::uint64_t seed = 0) : seed_(seed) {}
 
-  // What is drawn from now on comes from this seed; stretches that are still held stay as they are.
+  // Stretches drawn from now on use this seed; stretches still in use do not change.
   void renew(std::uint64_t seed);
-  // At least `elements` elements for this tensor: the same stretch as long as it is long enough.
+  // At least `elements` elements for this tensor; returns the same stretch as long as it is long enough.
   std::shared_ptr<const Stretch> get(const TensorSpec&, Dtype, std::int64_t elements);
-  // Another one, never seen before; get() gives it from now on.
+  // A new stretch with new contents; get() returns it from now on.
   std::shared_ptr<const Stretch> another(const TensorSpec&, Dtype, std::int64_t elements);
 
  private:
@@ -54,7 +55,7 @@ class Stretches {  // not thread-safe
     std::string tensor;
     Fill fill;
     std::shared_ptr<Stretch> stretch;
-    std::uint64_t round = 0;  // how often it was drawn from this seed
+    std::uint64_t round = 0;  // number of draws from this seed
     bool fresh = false;       // drawn from this seed
   };
   Kept& find(const TensorSpec&, Dtype);

@@ -11,7 +11,8 @@
 namespace cultivar {
 namespace {
 
-// Rows over which a workload's legal error is taken, or as many as this much arithmetic of the oracle allows.
+// The number of rows for the permitted error of a workload, reduced if the oracle's arithmetic would exceed
+// the limit.
 constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
 constexpr double kWiderFlops = 3e8;
 

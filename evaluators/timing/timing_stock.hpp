@@ -1,5 +1,5 @@
-// What the checks and timed runs of one worker share and need not make anew: memory, and facts of the
-// workloads alone.
+// What the checks and timed runs of one worker share and need not create again: memory, and facts that depend
+// only on workloads.
 #pragma once
 
 #include <map>
@@ -15,16 +15,16 @@ namespace cultivar {
 
 struct TimingStock {
   std::shared_ptr<Stretches> stretches = std::make_shared<Stretches>();
-  std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R by workload, over many rows
-  std::vector<std::vector<std::byte>> outputs;                        // of the last workload
+  std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R of each workload, over many rows
+  std::vector<std::vector<std::byte>> outputs;                        // outputs of the last workload
 };
 
-// So many of the layout's rows, drawn without repetition, in ascending order.
+// The given number of the layout's rows, drawn without repetition, in ascending order.
 std::vector<std::int64_t> draw_rows(const RowLayout&, std::int64_t count, std::uint64_t seed);
 
-// R of a workload: known to the stock or to the library's folder, or else taken from these inputs. It depends
-// on the workload and its fills alone, so that one set of inputs serves all, and every worker after this one.
-// The library must model the legal roundings.
+// R of a workload: from the stock or the library's folder, otherwise computed from these inputs. R depends
+// only on the workload and its fills, so one set of inputs serves all runs and all later workers. The library
+// must model the permitted roundings.
 const std::vector<LegalError>& legal_errors_of(TimingStock&, const OracleLibrary&, const Task&,
                                                const Workload&, const RowLayout&, const Oracle&,
                                                const InputView&, std::uint64_t seed);

@@ -1,6 +1,7 @@
-// Manifest against task: every name resolves, nothing is named twice, and what can be judged without a
-// workload is.
+// Checks a manifest against the task: every name resolves, no name is used twice, and everything that can be
+// checked without a workload is checked.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -22,7 +23,7 @@ struct Wrong {
   std::string path, message;
 };
 
-// Names become macros of the variant's source; a macro called `int` is found by the compiler only.
+// Names become macros of the variant's source; a macro named `int` would only be reported by the compiler.
 bool is_cpp_keyword(std::string_view name) {
   constexpr std::string_view keywords =
       " alignas alignof asm auto bool break case catch char class concept const const_cast constexpr "
@@ -42,13 +43,13 @@ class Checker {
 
   void check() {
     if (manifest_.task != task_.name)
-      fail("task", fmt::format("is '{}', but the task here is '{}'", manifest_.task, task_.name));
+      fail("task", fmt::format("is '{}', but this task is '{}'", manifest_.task, task_.name));
     collect_task_names();
     if (manifest_.requires_)
       resolve("requires", *manifest_.requires_, numbers_,
-              "only dimensions, parameters and dtype may be used here");
+              "`requires` may use only dimensions, parameters and dtype");
     check_tunables();
-    for (const auto& [name, about] : facts_of(manifest_.target)) {
+    for (const auto& [name, about] : manifest_.target->facts) {
       if (contains(numbers_, name)) fail("tunables", fmt::format("the name '{}' is a device fact", name));
       taken_.emplace(name, "a device fact");
       numbers_.push_back(name);
@@ -77,13 +78,13 @@ class Checker {
     if (contains(Expression::reserved_names(), name))
       fail(path, fmt::format("the name '{}' is a function or dtype (choose another)", name));
     if (name.starts_with("__") || (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z'))
-      fail(path,
-           fmt::format("the name '{}' belongs to the compiler: it becomes a macro (choose one without the _)",
-                       name));
+      fail(path, fmt::format("the name '{}' is reserved for the compiler, and names become macros (choose "
+                             "one without a leading _)",
+                             name));
     if (is_cpp_keyword(name))
-      fail(path, fmt::format("the name '{}' is a word of C++ (choose another)", name));
+      fail(path, fmt::format("the name '{}' is a C++ keyword (choose another)", name));
     if (name == "thread" || name == "threads")
-      fail(path, fmt::format("the name '{}' is the built-in argument (choose another)", name));
+      fail(path, fmt::format("the name '{}' is a built-in argument (choose another)", name));
     const auto [at, fresh] = taken_.emplace(name, what);
     if (!fresh) fail(path, fmt::format("the name '{}' is already {} (choose another)", name, at->second));
   }
@@ -129,7 +130,7 @@ class Checker {
   void check_let() {
     for (const auto& [name, expression] : manifest_.let) {
       const std::string path = "let." + name;
-      resolve(path, expression, numbers_, "a let may use those above it");
+      resolve(path, expression, numbers_, "a let may use the lets above it");
       claim(path, name, "a let");
       numbers_.push_back(name);
     }
@@ -146,17 +147,19 @@ class Checker {
         fail(path, fmt::format("'{}' is not a dimension, a parameter, a let or dtype{}", name,
                                did_you_mean(name, known)));
       if (const std::string fact = device_fact_behind(name); !fact.empty())
-        fail(path,
-             fmt::format("the let '{}' depends on the device ('{}'), and a macro must not", name, fact));
+        fail(path, fmt::format(
+                       "the let '{}' depends on the device fact '{}'; a macro must not depend on the device",
+                       name, fact));
     }
   }
 
-  // The device fact that a let depends on, by way of others too; empty: none, or the name is no let.
+  // The device fact on which a let depends, directly or through other lets; empty if none, or if the name is
+  // not a let.
   std::string device_fact_behind(const std::string& let) const {
     for (const auto& [name, expression] : manifest_.let) {
       if (name != let) continue;
       for (const std::string& used : expression.names()) {
-        for (const auto& [fact, about] : facts_of(manifest_.target))
+        for (const auto& [fact, about] : manifest_.target->facts)
           if (used == fact) return fact;
         if (const std::string deeper = device_fact_behind(used); !deeper.empty()) return deeper;
       }
@@ -191,18 +194,15 @@ class Checker {
   void check_launch(const std::string& path, const KernelLaunch& launch) {
     if (!code_.empty() && !defines(launch.kernel))
       fail(path + ".kernel",
-           fmt::format("the source does not mention '{}' (define it as extern \"C\"{}, or correct the "
-                       "name)",
-                       launch.kernel, manifest_.target == TargetKind::cuda ? " __global__" : ""));
-    const auto each = [&](const char* key, const std::vector<Expression>& list) {
-      for (std::size_t i = 0; i < list.size(); ++i)
-        resolve(fmt::format("{}.{}[{}]", path, key, i), list[i], numbers_);
-    };
-    each("grid", launch.grid);
-    each("block", launch.block);
-    each("cluster", launch.cluster);
-    if (launch.shared) resolve(path + ".shared", *launch.shared, numbers_);
-    if (launch.threads) resolve(path + ".threads", *launch.threads, numbers_);
+           fmt::format("the source does not mention '{}' (define it as {}, or correct the name)",
+                       launch.kernel, manifest_.target->definition));
+    for (const LaunchKey& key : manifest_.target->launch_keys) {
+      const std::vector<Expression>& values = launch.values(key.name);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        resolve(values.size() == 1 ? fmt::format("{}.{}", path, key.name)
+                                   : fmt::format("{}.{}[{}]", path, key.name, i),
+                values[i], numbers_);
+    }
     bool writes = false;
     for (std::size_t i = 0; i < launch.args.size(); ++i) {
       const ArgumentSpec& argument = launch.args[i];
@@ -210,15 +210,13 @@ class Checker {
       const bool special = contains(pointers_, argument.text) || contains(maps_, argument.text) ||
                            argument.text == "thread" || argument.text == "threads";
       if (special && argument.type)
-        fail(at, fmt::format("'{}' takes no type (write the name alone)", argument.text));
+        fail(at, fmt::format("'{}' takes no type (write only the name)", argument.text));
       if (contains(pointers_, argument.text) || contains(maps_, argument.text)) {
         writes = true;
         continue;
       }
       if (argument.text == "thread" || argument.text == "threads") {
-        if (manifest_.target == TargetKind::cuda)
-          fail(at,
-               fmt::format("'{}' is for target cpu (use threadIdx, blockIdx and gridDim)", argument.text));
+        if (!manifest_.target->thread_arguments) refuse_thread_argument(at, argument.text);
         continue;
       }
       Names known = pointers_;
@@ -228,14 +226,24 @@ class Checker {
       for (const std::string& name : expression.names()) {
         if (contains(numbers_, name)) continue;
         if (contains(pointers_, name) || contains(maps_, name))
-          fail(at, fmt::format("'{}': {} is a pointer or a tensor map and must stand alone", argument.text,
-                               name));
+          fail(at, fmt::format("'{}': {} is a pointer or a tensor map and cannot be part of an expression",
+                               argument.text, name));
         fail(at, fmt::format("unknown argument '{}'{}", name, did_you_mean(name, known, 40)));
       }
     }
     if (!writes)
       fail(path + ".args",
-           "no argument is a tensor, a workspace or a tensor map: the kernel could write nothing");
+           "no argument is a tensor, a workspace or a tensor map, so the kernel cannot write any output (add "
+           "one)");
+  }
+
+  [[noreturn]] void refuse_thread_argument(const std::string& at, const std::string& name) const {
+    std::vector<std::string> others;
+    for (const Target other : targets())
+      if (other->thread_arguments) others.push_back(name_of(other));
+    const std::string& remedy = manifest_.target->thread_remedy;
+    fail(at, fmt::format("'{}' is only for target {} ({})", name, fmt::join(others, ", "),
+                         remedy.empty() ? "remove it" : remedy));
   }
 
   bool defines(const std::string& kernel) const {
@@ -251,29 +259,11 @@ class Checker {
   const Manifest& manifest_;
   const Task& task_;
   std::string_view code_;
-  std::map<std::string, std::string, std::less<>> taken_;  // name -> what it is
+  std::map<std::string, std::string, std::less<>> taken_;  // name -> what it already names
   Names numbers_, pointers_, maps_;
 };
 
 }  // namespace
-
-const std::vector<std::pair<std::string, std::string>>& facts_of(TargetKind target) {
-  static const std::vector<std::pair<std::string, std::string>> cpu{
-      {"num_cores", "cores that a variant may use: the default of `threads`"},
-      {"l1_bytes", "level 1 data cache of a core"},
-      {"l2_bytes", "level 2 cache of a core"},
-      {"l3_bytes", "last-level cache"},
-      {"vector_bits", "width of the widest vector register: 128, 256 or 512"},
-      {"page_bytes", "size of a memory page"}};
-  static const std::vector<std::pair<std::string, std::string>> cuda{
-      {"num_sms", "multiprocessors"},
-      {"smem_max", "most dynamic shared memory of a block, bytes"},
-      {"l2_bytes", "L2 cache"},
-      {"registers_max", "32-bit registers of a multiprocessor"},
-      {"threads_max", "most threads resident on a multiprocessor"},
-      {"compute_capability", "90 for sm_90"}};
-  return target == TargetKind::cpu ? cpu : cuda;
-}
 
 tl::expected<void, ManifestError> check_manifest(const Manifest& manifest, const Task& task,
                                                  std::string_view source) {

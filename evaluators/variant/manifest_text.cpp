@@ -11,15 +11,15 @@
 namespace cultivar {
 namespace {
 
-constexpr std::string_view opening = "/*--- cultivar";
-constexpr std::string_view closing = "---*/";
+constexpr std::string_view manifest_opening = "/*--- cultivar";
+constexpr std::string_view manifest_closing = "---*/";
 
 int line_at(std::string_view text, std::size_t position) {
   return 1 + static_cast<int>(
                  std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
 }
 
-// Blank lines and // comments may stand before the manifest; returns where the first other thing begins.
+// Blank lines and // comments may precede the manifest; returns the position of the first other text.
 std::size_t after_preamble(std::string_view source) {
   std::size_t at = source.starts_with("\xef\xbb\xbf") ? 3 : 0;
   while (at < source.size()) {
@@ -34,7 +34,7 @@ std::size_t after_preamble(std::string_view source) {
   return at;
 }
 
-// Records and JSON hold sources, and all of them are UTF-8.
+// Sources are stored in records and JSON, so they must be UTF-8.
 std::optional<std::size_t> first_that_is_not_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
@@ -58,50 +58,48 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
     return tl::make_unexpected(ManifestError{line, std::move(message)});
   };
   if (source.size() > most_source_bytes)
-    return wrong(0, fmt::format("the source is longer than {} bytes", most_source_bytes));
+    return wrong(0, fmt::format("the source is longer than the limit of {} bytes", most_source_bytes));
   if (source.find('\0') != std::string_view::npos)
-    return wrong(0, "the source holds a zero byte (it must be text)");
+    return wrong(0, "the source contains a zero byte (save it as text)");
   if (const auto bad = first_that_is_not_utf8(source))
-    return wrong(line_at(source, *bad), "a character is not UTF-8 (save the file as UTF-8)");
+    return wrong(line_at(source, *bad), "a character is not valid UTF-8 (save the file as UTF-8)");
   const std::size_t begin = after_preamble(source);
-  if (source.substr(begin).starts_with("name:"))
-    return ManifestText{source.substr(begin), line_at(source, begin), {}};
-  if (!source.substr(begin).starts_with(opening)) {
-    if (const std::size_t later = source.find(opening); later != std::string_view::npos)
+  if (!source.substr(begin).starts_with(manifest_opening)) {
+    if (const std::size_t later = source.find(manifest_opening); later != std::string_view::npos)
       return wrong(line_at(source, later),
-                   fmt::format("the manifest must come first, before any code (move the comment "
+                   fmt::format("the manifest must come before all code (move the comment "
                                "that begins with '{}' to the top)",
-                               opening));
-    return wrong(1, fmt::format("there is no manifest (begin the file with a comment '{}', YAML lines, '{}')",
-                                opening, closing));
+                               manifest_opening));
+    return wrong(1, fmt::format("the manifest is missing (begin the file with '{}', YAML lines, '{}')",
+                                manifest_opening, manifest_closing));
   }
   const std::size_t yaml = source.find('\n', begin);
-  const std::size_t end = source.find(closing, begin);
+  const std::size_t end = source.find(manifest_closing, begin);
   if (end == std::string_view::npos || yaml == std::string_view::npos)
     return wrong(line_at(source, begin),
-                 fmt::format("the manifest's comment is not closed (end it with '{}')", closing));
+                 fmt::format("the manifest comment is not closed (end it with '{}')", manifest_closing));
   if (yaml > end)
-    return wrong(line_at(source, begin), "the manifest must begin on the line after the marker");
-  const std::string_view rest = source.substr(begin + opening.size(), yaml - begin - opening.size());
+    return wrong(line_at(source, begin), "the manifest must start on the line after the opening marker");
+  const std::string_view rest =
+      source.substr(begin + manifest_opening.size(), yaml - begin - manifest_opening.size());
   if (rest.find_first_not_of(" \t\r") != std::string_view::npos)
-    return wrong(line_at(source, begin), fmt::format("the marker's line must be '{}' alone", opening));
-  // The compiler knows nothing of strings in a comment: behind the first of these all is code.
+    return wrong(line_at(source, begin),
+                 fmt::format("the line of the opening marker must be exactly '{}'", manifest_opening));
+  // Inside a comment the compiler does not recognize strings: everything after the first */ is code.
   const std::size_t early = source.find("*/", begin);
   if (early < end)
-    return wrong(
-        line_at(source, early),
-        fmt::format("'*/' ends the comment, and the manifest with it, before its '{}' (write it with "
-                    "a blank, '* /', in strings too)",
-                    closing));
+    return wrong(line_at(source, early),
+                 fmt::format("'*/' ends the manifest comment before its '{}' (write it with "
+                             "a blank, '* /', even inside strings)",
+                             manifest_closing));
   const std::string_view before = source.substr(0, end);
   if (before.substr(before.rfind('\n') + 1).find_first_not_of(" \t") != std::string_view::npos)
-    return wrong(
-        line_at(source, end),
-        fmt::format("'{}' ends the manifest in the middle of a line (it stands on a line of its own, and "
-                    "not in a string)",
-                    closing));
+    return wrong(line_at(source, end),
+                 fmt::format("'{}' ends the manifest in the middle of a line (put it on a separate line, "
+                             "not in a string)",
+                             manifest_closing));
   return ManifestText{source.substr(yaml + 1, end - yaml - 1), line_at(source, yaml + 1),
-                      source.substr(end + closing.size())};
+                      source.substr(end + manifest_closing.size())};
 }
 
 YamlNode manifest_tree(const ManifestText& text) {

@@ -1,4 +1,4 @@
-// Where a manifest sits in its source, and where a part of it sits in the manifest. Private to this folder.
+// The position of a manifest in its source, and of its parts in the manifest. Private to this folder.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace cultivar {
 
 struct ManifestText {
   std::string_view yaml;
-  int first_line = 1;     // of the YAML, in the source
+  int first_line = 1;     // line of the source where the YAML starts
   std::string_view code;  // everything after the comment
 };
 
 tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source);
-// The YAML tree; throws YamlError.
+// Returns the YAML tree; throws YamlError.
 YamlNode manifest_tree(const ManifestText&);
-// The line of "tensor_maps.map_q.box" or "launch[0].args[3]", or of the nearest thing around it; 0 if
+// The line of "tensor_maps.map_q.box" or "launch[0].args[3]", or of the closest enclosing element; 0 if
 // unknown.
 int line_of(std::string_view source, std::string_view path);
 

@@ -1,6 +1,6 @@
-// Manifest text -> Manifest. Here only form is judged: keys, types, counts. Names are check_manifest's
-// business.
+// Parses manifest text into a Manifest. Checks only form (keys, types, counts); check_manifest checks names.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ std::vector<Expression> expressions_of(const YamlNode& node, std::size_t least, 
   return result;
 }
 
-// Keys that the user chooses must be names.
+// Keys that the user chooses must be valid names.
 void check_key(const std::string& key, const YamlNode& value) {
   try {
     parse_yaml("\"" + key + "\"", "key").identifier();
@@ -61,7 +61,7 @@ Tunable tunable_of(const std::string& name, const YamlNode& node) {
   const YamlNode fallback = map.require("default");
   tunable.fallback = tunable_value(fallback);
   if (std::find(tunable.values.begin(), tunable.values.end(), tunable.fallback) == tunable.values.end())
-    fallback.fail(fmt::format("{} is not among its values (add it to values, or choose one of them)",
+    fallback.fail(fmt::format("{} is not one of the values (add it to values, or choose one of them)",
                               to_string(tunable.fallback)));
   map.finish();
   return tunable;
@@ -116,32 +116,43 @@ ArgumentSpec argument_of(const YamlNode& node) {
   return argument;
 }
 
-KernelLaunch launch_of(const YamlNode& node, TargetKind target) {
+std::vector<Expression> launch_values(const LaunchKey& key, const YamlNode& node) {
+  switch (key.form) {
+    case LaunchKey::Form::number:
+      return {expression_of(node)};
+    case LaunchKey::Form::three:
+      return expressions_of(node, 3, 3);
+    case LaunchKey::Form::flag:
+      break;
+  }
+  return node.boolean() ? std::vector{Expression::constant(1)} : std::vector<Expression>{};
+}
+
+[[noreturn]] void refuse_for(Target target, const YamlNode& node, const std::string& whose) {
+  node.fail(fmt::format("is only for target {}, but this manifest's target is {} (remove it)", whose,
+                        name_of(target)));
+}
+
+KernelLaunch launch_of(const YamlNode& node, Target target) {
   KernelLaunch launch;
   YamlMap map = node.map();
   launch.kernel = map.require("kernel").identifier();
   const YamlNode args = map.require("args");
   for (const YamlNode& item : args.items()) launch.args.push_back(argument_of(item));
   if (launch.args.size() > 64) args.fail("has more than 64 entries");
-  const auto only = [&](std::string_view key, TargetKind on) -> std::optional<YamlNode> {
-    auto value = map.optional(key);
-    if (value && target != on)
-      value->fail(fmt::format("is for target {}, and this manifest's target is {} (remove it)", name_of(on),
-                              name_of(target)));
-    return value;
-  };
-  if (const auto v = only("threads", TargetKind::cpu)) launch.threads = expression_of(*v);
-  const auto grid = only("grid", TargetKind::cuda), block = only("block", TargetKind::cuda);
-  if (target == TargetKind::cuda) {
-    if (!grid || !block) node.fail(fmt::format("'{}' is missing (give [x, y, z])", grid ? "block" : "grid"));
-    launch.grid = expressions_of(*grid, 3, 3);
-    launch.block = expressions_of(*block, 3, 3);
+  for (const LaunchKey& key : target->launch_keys) {
+    const auto value = map.optional(key.name);
+    if (!value && key.required)
+      node.fail(fmt::format("'{}' is missing (give {})", key.name,
+                            key.form == LaunchKey::Form::three ? "[x, y, z]" : "an expression"));
+    if (!value) continue;
+    if (auto values = launch_values(key, *value); !values.empty())
+      launch.keys.emplace(key.name, std::move(values));
   }
-  if (const auto v = only("cluster", TargetKind::cuda)) launch.cluster = expressions_of(*v, 3, 3);
-  if (const auto v = only("shared", TargetKind::cuda)) launch.shared = expression_of(*v);
-  if (const auto v = only("cooperative", TargetKind::cuda)) launch.cooperative = v->boolean();
-  if (const auto v = only("programmatic_dependent", TargetKind::cuda))
-    launch.programmatic_dependent = v->boolean();
+  for (const Target other : targets())
+    for (const LaunchKey& key : other->launch_keys)
+      if (launch_key(target, key.name) == nullptr && map.has(key.name))
+        refuse_for(target, map.require(key.name), name_of(other));
   map.finish();
   return launch;
 }
@@ -151,8 +162,7 @@ Manifest manifest_of(const YamlNode& root) {
   YamlMap map = root.map();
   manifest.name = map.require("name").identifier();
   manifest.task = map.require("task").identifier();
-  manifest.target =
-      map.require("target").one_of({"cpu", "cuda"}) == "cpu" ? TargetKind::cpu : TargetKind::cuda;
+  manifest.target = target_of(map.require("target"));
   if (const auto v = map.optional("about")) manifest.about = v->string();
   if (const auto v = map.optional("requires")) manifest.requires_ = expression_of(*v);
   const auto each = [&](std::string_view key, auto add) {
@@ -176,7 +186,7 @@ Manifest manifest_of(const YamlNode& root) {
         item.fail(fmt::format("{} is listed twice (remove one)", name));
       manifest.headers.push_back(name);
       if (manifest.headers.size() > most_headers)
-        item.fail(fmt::format("is one of more than {}", most_headers));
+        item.fail(fmt::format("exceeds the limit of {} headers", most_headers));
     }
   if (const auto v = map.optional("constraints"))
     for (const YamlNode& item : v->items()) manifest.constraints.push_back(expression_of(item));
@@ -189,8 +199,12 @@ Manifest manifest_of(const YamlNode& root) {
   each("let", [&](const auto& name, const auto& v) { manifest.let.emplace_back(name, expression_of(v)); });
   each("workspace",
        [&](const auto& name, const auto& v) { manifest.workspace.push_back(workspace_of(name, v)); });
-  if (const auto v = map.optional("tensor_maps"); v && manifest.target == TargetKind::cpu)
-    v->fail("is for target cuda, and this manifest's target is cpu (remove it)");
+  if (const auto v = map.optional("tensor_maps"); v && !manifest.target->tensor_maps) {
+    std::vector<std::string> others;
+    for (const Target other : targets())
+      if (other->tensor_maps) others.push_back(name_of(other));
+    refuse_for(manifest.target, *v, fmt::format("{}", fmt::join(others, ", ")));
+  }
   each("tensor_maps",
        [&](const auto& name, const auto& v) { manifest.tensor_maps.push_back(tensor_map_of(name, v)); });
   const YamlNode launch = map.require("launch");
@@ -203,8 +217,10 @@ Manifest manifest_of(const YamlNode& root) {
 
 }  // namespace
 
-std::string_view name_of(TargetKind target) {
-  return target == TargetKind::cpu ? "cpu" : "cuda";
+const std::vector<Expression>& KernelLaunch::values(std::string_view key) const {
+  static const std::vector<Expression> none;
+  const auto found = keys.find(key);
+  return found == keys.end() ? none : found->second;
 }
 
 tl::expected<Manifest, ManifestError> parse_manifest(std::string_view source) {

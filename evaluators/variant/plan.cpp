@@ -1,17 +1,17 @@
-// One workload's plan: every expression of the manifest evaluated, every limit checked.
+// The plan for one workload: every expression of the manifest evaluated, every limit checked.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {
 namespace {
 
-constexpr std::int64_t most_threads = 1024;
-
-// A number with everything that C++ needs to take it for that type.
+// A number as a C++ literal of exactly that type.
 std::string literal(Dtype type, double value) {
   if (!is_floating(type)) return fmt::format("{}", static_cast<std::int64_t>(value));
   if (type == Dtype::f64) {
@@ -23,34 +23,15 @@ std::string literal(Dtype type, double value) {
   return text + "f";
 }
 
-std::string type_macro(TargetKind target, Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f64:
-      return "double";
-    case Dtype::f32:
-      return "float";
-    case Dtype::f16:
-      return target == TargetKind::cuda ? "__half" : "_Float16";
-    case Dtype::bf16:
-      return target == TargetKind::cuda ? "__nv_bfloat16" : "unsigned short";
-    case Dtype::i64:
-      return "long long";
-    case Dtype::i32:
-      return "int";
-    case Dtype::i16:
-      return "short";
-    case Dtype::i8:
-      return "signed char";
-    case Dtype::u64:
-      return "unsigned long long";
-    case Dtype::u32:
-      return "unsigned";
-    case Dtype::u16:
-      return "unsigned short";
-    case Dtype::u8:
-      return "unsigned char";
-  }
-  return "";
+std::string_view type_macro(Target target, Dtype dtype) {
+  // In the order of Dtype; two differ between targets.
+  static constexpr std::array<std::string_view, 12> names{"double",   "float",          "",
+                                                          "",         "long long",      "int",
+                                                          "short",    "signed char",    "unsigned long long",
+                                                          "unsigned", "unsigned short", "unsigned char"};
+  if (dtype == Dtype::f16) return target->f16;
+  if (dtype == Dtype::bf16) return target->bf16;
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 class Planner {
@@ -103,7 +84,7 @@ class Planner {
     const TensorSpec* tensor = task_.tensor(spec.tensor);
     const int buffer = buffer_index(spec.tensor);
     if (tensor == nullptr || buffer < 0)
-      return fail("tensor_maps." + spec.name, "names no tensor of the task");
+      return fail("tensor_maps." + spec.name, "does not name a tensor of the task");
     Expected<PlannedTensorMap> map =
         plan_tensor_map(spec, buffer, task_.dtype(*tensor, workload_),
                         plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
@@ -117,48 +98,27 @@ class Planner {
   void add_kernel(const std::string& path, const KernelLaunch& launch) {
     PlannedKernel kernel;
     kernel.kernel = launch.kernel;
-    if (manifest_.target == TargetKind::cpu) {
-      const Expression threads = launch.threads ? *launch.threads : Expression::parse("num_cores").value();
-      kernel.threads = static_cast<int>(integer(path + ".threads", threads, 1, most_threads));
-    } else {
-      add_geometry(path, launch, kernel);
-    }
+    for (const LaunchKey& key : manifest_.target->launch_keys) add_launch_key(path, key, launch, kernel);
+    if (manifest_.target->launch_trouble != nullptr && error_.empty())
+      if (const auto trouble = manifest_.target->launch_trouble(kernel.launch))
+        fail(fmt::format("{}.{}", path, trouble->key), trouble->what);
     for (std::size_t i = 0; i < launch.args.size(); ++i)
       kernel.args.push_back(argument(fmt::format("{}.args[{}]", path, i), launch.args[i]));
     plan_.kernels.push_back(std::move(kernel));
   }
 
-  void add_geometry(const std::string& path, const KernelLaunch& launch, PlannedKernel& kernel) {
-    constexpr std::array<std::int64_t, 3> grid_limit{2147483647, 65535, 65535}, block_limit{1024, 1024, 64};
-    const auto each = [&](const char* key, const std::vector<Expression>& from, auto& to, const auto& limit) {
-      for (std::size_t i = 0; i < from.size() && i < 3; ++i)
-        to[i] =
-            static_cast<std::uint32_t>(integer(fmt::format("{}.{}[{}]", path, key, i), from[i], 1, limit[i]));
-    };
-    constexpr std::array<std::int64_t, 3> cluster_limit{16, 16, 16};
-    each("grid", launch.grid, kernel.grid, grid_limit);
-    each("block", launch.block, kernel.block, block_limit);
-    each("cluster", launch.cluster, kernel.cluster, cluster_limit);
-    const auto product = [](const std::array<std::uint32_t, 3>& v) {
-      return std::uint64_t{v[0]} * v[1] * v[2];
-    };
-    if (product(kernel.block) > 1024)
-      fail(path + ".block", fmt::format("has {} threads; the limit is 1024", product(kernel.block)));
-    if (product(kernel.cluster) > 16)
-      fail(path + ".cluster",
-           fmt::format("has {} blocks; the limit is 16 (8 is portable)", product(kernel.cluster)));
-    for (std::size_t i = 0; i < 3; ++i)
-      if (kernel.cluster[i] != 0 && kernel.grid[i] % kernel.cluster[i] != 0)
-        fail(fmt::format("{}.grid[{}]", path, i),
-             fmt::format("{} is not a multiple of the cluster's {} (round_up it)", kernel.grid[i],
-                         kernel.cluster[i]));
-    if (launch.shared) {
-      const auto fact = scope_.find("smem_max");
-      const std::int64_t most = fact == scope_.end() ? 232448 : static_cast<std::int64_t>(fact->second);
-      kernel.shared_bytes = static_cast<std::size_t>(integer(path + ".shared", *launch.shared, 0, most));
+  void add_launch_key(const std::string& path, const LaunchKey& key, const KernelLaunch& launch,
+                      PlannedKernel& kernel) {
+    std::vector<Expression> values = launch.values(key.name);
+    if (values.empty() && !key.fallback.empty()) values.push_back(Expression::parse(key.fallback).value());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::int64_t most = key.most[i];
+      if (const auto fact = scope_.find(key.most_fact); fact != scope_.end())
+        most = static_cast<std::int64_t>(fact->second);
+      const std::string place = values.size() == 1 ? fmt::format("{}.{}", path, key.name)
+                                                   : fmt::format("{}.{}[{}]", path, key.name, i);
+      kernel.launch.add(key.name, integer(place, values[i], key.least, most));
     }
-    kernel.cooperative = launch.cooperative;
-    kernel.programmatic_dependent = launch.programmatic_dependent;
   }
 
   PlannedArgument argument(const std::string& path, const ArgumentSpec& spec) {
@@ -188,11 +148,12 @@ class Planner {
     }
     argument.value = round_to(argument.type, *value);
     if (!is_floating(argument.type) && argument.value != *value)
-      fail(path,
-           fmt::format("{}, which is no {} (write {{value: \"{}\", type: {}}})", said(spec.text, *value),
-                       name_of(argument.type), spec.text, *value == std::floor(*value) ? "i64" : "f32"));
+      fail(path, fmt::format("{}, which is not of type {} (write {{value: \"{}\", type: {}}})",
+                             said(spec.text, *value), name_of(argument.type), spec.text,
+                             *value == std::floor(*value) ? "i64" : "f32"));
     if (is_floating(argument.type) && !std::isfinite(argument.value))
-      fail(path, fmt::format("{}, too large for {}", said(spec.text, *value), name_of(argument.type)));
+      fail(path,
+           fmt::format("{}, which is too large for {}", said(spec.text, *value), name_of(argument.type)));
     return argument;
   }
 
@@ -207,7 +168,7 @@ class Planner {
   const Workload& workload_;
   Bindings scope_;
   Plan plan_;
-  std::string error_;  // the first
+  std::string error_;  // the first error
 };
 
 }  // namespace
@@ -260,6 +221,20 @@ Expected<Plan> make_plan(const Variant& variant, const Task& task, const Workloa
   return Planner(variant, task, workload, *std::move(scope)).plan();
 }
 
+std::optional<ManifestError> illegal_on(const std::vector<Workload>& workloads, const Variant& variant,
+                                        const Task& task, const Facts& facts) {
+  for (const Workload& workload : workloads) {
+    if (const auto holds = check_constraints(variant, task, workload, facts); !holds)
+      return ManifestError{line_of(variant.source, "constraints"), holds.error().message};
+    if (const auto plan = make_plan(variant, task, workload, facts); !plan) {
+      // "launch[0].block[0]: ..." begins with the place in the manifest.
+      const std::string& why = plan.error().message;
+      return ManifestError{line_of(variant.source, why.substr(0, why.find(": "))), why};
+    }
+  }
+  return std::nullopt;
+}
+
 Bindings device_free_numbers(const Variant& variant, const Task& task, const Workload& workload) {
   Bindings numbers = task.bindings(workload);
   numbers.merge(bindings(variant.manifest.tunables, variant.configuration));
@@ -287,7 +262,7 @@ std::vector<std::string> macros(const Variant& variant, const Task& task, const 
       std::string upper(name_of(workload.dtype));
       std::transform(upper.begin(), upper.end(), upper.begin(),
                      [](char c) { return c >= 'a' && c <= 'z' ? char(c - 32) : c; });
-      result.push_back("DTYPE=" + type_macro(variant.manifest.target, workload.dtype));
+      result.push_back(fmt::format("DTYPE={}", type_macro(variant.manifest.target, workload.dtype)));
       result.push_back(fmt::format("DTYPE_{}=1", upper));
       continue;
     }

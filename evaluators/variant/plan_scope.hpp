@@ -1,4 +1,4 @@
-// The numbers that a variant's expressions see. Private to this folder.
+// The numbers available to a variant's expressions. Private to this folder.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,17 +9,17 @@
 
 namespace cultivar {
 
-// Task's names, tunables, facts and the manifest's lets. An Error says which let fails.
+// The task's names, the tunables, device facts and the manifest's lets. An Error names the let that fails.
 Expected<Bindings> scope_of(const Variant&, const Task&, const Workload&, const Facts&);
 
-// "'R / 2' is 300", and of a number, which says it itself, "300".
+// "'R / 2' is 300", or only "300" if the expression is that number.
 template <class Number>
 std::string said(const std::string& expression, Number value) {
   const std::string number = fmt::format("{}", value);
   return expression == number ? number : fmt::format("'{}' is {}", expression, number);
 }
 
-// A tensor map with every expression evaluated and the rules of cuTensorMapEncodeTiled checked.
+// Evaluates every expression of a tensor map and checks the rules of cuTensorMapEncodeTiled.
 Expected<PlannedTensorMap> plan_tensor_map(const TensorMapSpec&, int buffer, Dtype, std::size_t buffer_bytes,
                                            const Bindings&);
 

@@ -1,4 +1,4 @@
-// The limits are those of cuTensorMapEncodeTiled in the CUDA driver API's reference.
+// The limits are those of cuTensorMapEncodeTiled in the CUDA driver API reference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class MapPlanner {
       if (bytes % multiple != 0)
         fail("strides", i,
              fmt::format(
-                 "is {} bytes, which is not a multiple of {} (take another tensor or dimension order, or "
+                 "is {} bytes, which is not a multiple of {} (use another tensor or dimension order, or "
                  "no tensor map for this shape)",
                  bytes, multiple));
       if (bytes >= std::uint64_t{1} << 40)
@@ -52,7 +52,7 @@ class MapPlanner {
     if (spec_.out_of_bounds == "nan" && !is_floating(dtype))
       fail("out_of_bounds", 0, fmt::format("nan needs a floating dtype, not {}", name_of(dtype)));
     if (dtype == Dtype::i8 || dtype == Dtype::i16)  // CUtensorMapDataType lacks them
-      fail("tensor", 0, fmt::format("tensor maps have no dtype {}", name_of(dtype)));
+      fail("tensor", 0, fmt::format("tensor maps do not support dtype {}", name_of(dtype)));
     check_extent(map, element, buffer_bytes);
     if (!error_.empty()) return failure("plan", error_);
     return map;
@@ -89,7 +89,7 @@ class MapPlanner {
                        "elements)",
                        map.box[0], inner, span, span / element));
     if (spec_.interleave == "none" && map.element_strides[0] != 1)
-      fail("element_strides", 0, "without an interleave the innermost dimension has no step (write 1)");
+      fail("element_strides", 0, "without an interleave the innermost dimension must have step 1 (write 1)");
     std::uint64_t elements = 1;
     for (std::size_t i = 0; i < map.box.size(); ++i)
       elements *= (map.box[i] + map.element_strides[i] - 1) / map.element_strides[i];
@@ -99,7 +99,7 @@ class MapPlanner {
                        elements * element));
   }
 
-  // What the map can reach must lie in the tensor: a map is no way around the guards.
+  // Everything the map can reach must lie in the tensor, so that a map cannot bypass the guards.
   void check_extent(const PlannedTensorMap& map, std::uint64_t element, std::size_t buffer_bytes) {
     if (!error_.empty()) return;
     double last = static_cast<double>(map.sizes[0]) * static_cast<double>(element);
@@ -107,13 +107,13 @@ class MapPlanner {
       last += static_cast<double>(map.sizes[i] - 1) * static_cast<double>(map.stride_bytes[i - 1]);
     if (last > static_cast<double>(buffer_bytes))
       fail("sizes", 0,
-           fmt::format("the map reaches {} bytes into '{}', which has {} (check sizes and strides)", last,
-                       spec_.tensor, buffer_bytes));
+           fmt::format("the map reaches byte {} of '{}', which has only {} bytes (check sizes and strides)",
+                       last, spec_.tensor, buffer_bytes));
   }
 
   const TensorMapSpec& spec_;
   const Bindings& scope_;
-  std::string error_;  // the first
+  std::string error_;  // the first error
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ std::string_view trimmed_start(std::string_view text) {
   return text;
 }
 
-// Calls `with` for each line without its end: its number, where it begins, and where the next one does.
+// Calls `with` for each line, without its line end: its number, where it begins, and where the next line
+// begins.
 template <typename Call>
 void each_line(std::string_view text, Call with) {
   int number = 1;
@@ -29,7 +30,7 @@ void each_line(std::string_view text, Call with) {
   }
 }
 
-void append(std::string& to, std::string_view text) {
+void append_lines(std::string& to, std::string_view text) {
   to += text;
   if (!to.empty() && !to.ends_with('\n')) to += '\n';
 }
@@ -38,7 +39,8 @@ std::string marker_of(std::string_view name) {
   return fmt::format("{}{}{}", opening, name, closing);
 }
 
-// Headers of C and of compilers; quoted by a toolkit's own headers, or expected by every reader to be those.
+// Names of C and compiler headers that a toolkit's headers include in quotes, or that every reader would
+// expect to be those.
 constexpr std::array<std::string_view, 36> taken{
     "assert", "complex", "ctype",  "dlfcn",    "errno",   "fcntl",   "fenv",      "float",  "inttypes",
     "iso646", "limits",  "locale", "malloc",   "math",    "memory",  "mma",       "omp",    "pthread",
@@ -78,10 +80,10 @@ SourceFiles split_source(std::string_view source) {
 std::string fold_source(std::string_view main, const std::vector<HeaderFile>& headers) {
   std::string source(main);
   for (const HeaderFile& header : headers) {
-    append(source, {});
+    append_lines(source, {});
     source += marker_of(header.name) + "\n";
     const bool marked = header.text.starts_with(byte_order_mark);
-    append(source, header.text.substr(marked ? byte_order_mark.size() : 0));
+    append_lines(source, header.text.substr(marked ? byte_order_mark.size() : 0));
   }
   return source;
 }
@@ -96,14 +98,15 @@ std::string header_name_trouble(std::string_view name) {
   if ((ending != ".h" && ending != ".hpp" && ending != ".cuh" && ending != ".inl") || stem.empty() ||
       stem.size() > 60 || !letter(stem.front()) ||
       !std::all_of(stem.begin(), stem.end(), [&](char c) { return letter(c) || c == '-'; }))
-    return "is not a header's name (letters, digits, _ and -, then .h, .hpp, .cuh or .inl; no folders)";
+    return "is not a valid header name (use letters, digits, _ and -, then .h, .hpp, .cuh or .inl; no "
+           "folders)";
   std::string lower(stem);
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   const bool reserved = lower.starts_with("cuda") || lower.starts_with("cultivar") ||
                         lower.starts_with("nv") || lower.starts_with("cooperative_groups") ||
                         lower.ends_with("intrin") ||
                         std::find(taken.begin(), taken.end(), lower) != taken.end();
-  return reserved ? "is the name of a system's or toolkit's header (choose another)" : "";
+  return reserved ? "is the name of a system or toolkit header (choose another)" : "";
 }
 
 std::vector<std::pair<std::string_view, int>> quoted_includes(std::string_view text) {
@@ -128,9 +131,10 @@ tl::expected<void, ManifestError> check_headers(const Manifest& manifest, std::s
   each_line(source, [&](std::string_view line, int number, std::size_t, std::size_t) {
     const auto name = marked_file(line);
     if (!name && trimmed_start(line).starts_with("//// file"))
-      refuse(number, fmt::format("a line that begins with '//// file' opens a header: write '{}' and nothing "
-                                 "else in it",
-                                 marker_of("tile.hpp")));
+      refuse(number,
+             fmt::format("a line that begins with '//// file' must be a header marker: write exactly '{}' "
+                         "on that line",
+                         marker_of("tile.hpp")));
   });
   const SourceFiles files = split_source(source);
   for (std::size_t i = 0; i < files.headers.size(); ++i) {
@@ -139,16 +143,16 @@ tl::expected<void, ManifestError> check_headers(const Manifest& manifest, std::s
     const bool listed =
         std::find(manifest.headers.begin(), manifest.headers.end(), header.name) != manifest.headers.end();
     refuse(header.marker_line,
-           listed ? fmt::format("the header {} stands twice or in another order than in the manifest's "
+           listed ? fmt::format("the header {} appears twice or in a different order than in the manifest's "
                                 "`headers` (keep each once, in that order)",
                                 header.name)
-                  : fmt::format("the header {} is not in the manifest (add it to `headers: [...]`)",
+                  : fmt::format("the manifest does not list the header {} (add it to `headers: [...]`)",
                                 header.name));
   }
   if (manifest.headers.size() > files.headers.size())
     refuse(0, fmt::format(
-                  "the manifest lists the header {}, and the source has no such section (end the source "
-                  "with the line '{}' and the header's lines below it)",
+                  "the manifest lists the header {}, but the source has no such section (end the source "
+                  "with the line '{}' followed by the header's lines)",
                   manifest.headers[files.headers.size()], marker_of(manifest.headers[files.headers.size()])));
   for (const HeaderFile& header : files.headers) {
     const auto includes_it = [&](std::string_view text) {
@@ -159,11 +163,10 @@ tl::expected<void, ManifestError> check_headers(const Manifest& manifest, std::s
     for (const HeaderFile& other : files.headers)
       used = used || (other.name != header.name && includes_it(other.text));
     if (!used)
-      refuse(
-          header.marker_line,
-          fmt::format("the header {0} is included by nothing (write #include \"{0}\" where it is needed, or "
-                      "remove it and its name in `headers`)",
-                      header.name));
+      refuse(header.marker_line,
+             fmt::format("the header {0} is never included (write #include \"{0}\" where it is needed, or "
+                         "remove it and its name from `headers`)",
+                         header.name));
   }
   if (wrong) return tl::make_unexpected(*std::move(wrong));
   return {};

@@ -36,7 +36,7 @@ Expected<void> check_configuration(const std::vector<Tunable>& tunables, const C
   }
   for (const auto& [name, value] : configuration)
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return failure("tunables", fmt::format("there is no tunable '{}'{}", name, did_you_mean(name, names)));
+      return failure("tunables", fmt::format("unknown tunable '{}'{}", name, did_you_mean(name, names)));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Tunables of a variant, and one value for each of them.
+// The tunables of a variant, and one value for each.
 #pragma once
 
 #include <compare>
@@ -17,22 +17,22 @@ std::string to_string(const TunableValue&);
 
 struct Tunable {
   std::string name;
-  std::vector<TunableValue> values;  // at least one, each once; all numbers or all identifiers
+  std::vector<TunableValue> values;  // at least one, without duplicates; all numbers or all identifiers
   TunableValue fallback;             // the default: one of `values`
   bool categorical() const { return std::holds_alternative<std::string>(values.front()); }
   friend bool operator==(const Tunable&, const Tunable&) = default;
 };
 
-// Tunable -> value, one entry for each tunable of the manifest.
+// Tunable -> value, with one entry for each tunable of the manifest.
 using Configuration = std::map<std::string, TunableValue, std::less<>>;
 
 Configuration default_configuration(const std::vector<Tunable>&);
-// An Error names the tunable and the value that does not belong.
+// An Error names the tunable and the invalid value.
 Expected<void> check_configuration(const std::vector<Tunable>&, const Configuration&);
-// Numbers for expressions: an identifier counts as its index, and `NAME_value` names are bound to their
-// indices.
+// Numbers for expressions: an identifier is represented by its index, and `NAME_value` names are bound to the
+// indices of the values.
 Bindings bindings(const std::vector<Tunable>&, const Configuration&);
-// "BLOCK_M=128 LAYOUT=packed", in the manifest's order.
+// For example "BLOCK_M=128 LAYOUT=packed", in the manifest's order.
 std::string to_string(const std::vector<Tunable>&, const Configuration&);
 
 }  // namespace cultivar

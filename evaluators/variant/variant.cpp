@@ -2,23 +2,34 @@
 #include "evaluators/variant/variant.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <memory>
 #include <stdexcept>
 
+#include "evaluators/system/hash.hpp"
 #include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
+
+// With its source, its manifest and its source_id there.
+tl::expected<Variant, ManifestError> configured(Variant variant, Configuration configuration) {
+  const std::vector<Tunable>& tunables = variant.manifest.tunables;
+  for (const Tunable& tunable : tunables) configuration.try_emplace(tunable.name, tunable.fallback);
+  if (const auto checked = check_configuration(tunables, configuration); !checked)
+    return tl::make_unexpected(ManifestError{line_of(variant.source, "tunables"), checked.error().message});
+  variant.id = sha256_hex(variant.source_id + "\n" + to_string(tunables, configuration));
+  variant.configuration = std::move(configuration);
+  return variant;
+}
 
 }  // namespace
 
 std::string normalised(std::string_view source) {
-  if (source.starts_with(byte_order_mark)) source.remove_prefix(byte_order_mark.size());
+  if (source.starts_with(utf8_mark)) source.remove_prefix(utf8_mark.size());
   std::string result;
   result.reserve(source.size() + 1);
   std::size_t at = 0;
@@ -37,53 +48,45 @@ std::string normalised(std::string_view source) {
   return result;
 }
 
-std::string sha256_hex(std::string_view bytes) {
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1 ||
-      EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) != 1 ||
-      EVP_DigestFinal_ex(context.get(), digest, &size) != 1)
-    throw std::runtime_error("OpenSSL refuses SHA-256");
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
-}
-
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task& task,
                                                   Configuration configuration) {
-  if (source.starts_with(byte_order_mark)) source.erase(0, byte_order_mark.size());  // NVRTC cannot read it
+  if (source.starts_with(utf8_mark)) source.erase(0, utf8_mark.size());  // NVRTC does not accept it
   auto manifest = parse_manifest(source);
   if (!manifest) return tl::make_unexpected(manifest.error());
-  if (const auto checked = check_manifest(*manifest, task, source); !checked)
-    return tl::make_unexpected(checked.error());
-  if (const auto checked = check_headers(*manifest, source); !checked)
-    return tl::make_unexpected(checked.error());
-  for (std::size_t i = 0; i < manifest->headers.size(); ++i)
-    if (manifest->headers[i] == task.name + ".hpp")
-      return tl::make_unexpected(ManifestError{
-          line_of(source, fmt::format("headers[{}]", i)),
-          fmt::format("{}.hpp is the launcher's name where a kernel is exported (choose another)",
-                      task.name)});
-  for (const Tunable& tunable : manifest->tunables) configuration.try_emplace(tunable.name, tunable.fallback);
-  if (const auto checked = check_configuration(manifest->tunables, configuration); !checked)
-    return tl::make_unexpected(ManifestError{line_of(source, "tunables"), checked.error().message});
-  Variant variant;
-  variant.source_id = sha256_hex(normalised(source));
-  variant.id = sha256_hex(variant.source_id + "\n" + to_string(manifest->tunables, configuration));
-  variant.source = std::move(source);
-  variant.manifest = *std::move(manifest);
-  variant.configuration = std::move(configuration);
-  return variant;
+  return make_variant(std::move(source), *std::move(manifest), task, std::move(configuration));
 }
 
-tl::expected<void, ManifestError> check_target(const Variant& variant, TargetKind where) {
-  const TargetKind own = variant.manifest.target;
+tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest manifest, const Task& task,
+                                                  Configuration configuration) {
+  if (source.starts_with(utf8_mark)) source.erase(0, utf8_mark.size());
+  if (const auto checked = check_manifest(manifest, task, source); !checked)
+    return tl::make_unexpected(checked.error());
+  if (const auto checked = check_headers(manifest, source); !checked)
+    return tl::make_unexpected(checked.error());
+  for (std::size_t i = 0; i < manifest.headers.size(); ++i)
+    if (manifest.headers[i] == task.name + ".hpp")
+      return tl::make_unexpected(ManifestError{
+          line_of(source, fmt::format("headers[{}]", i)),
+          fmt::format("{}.hpp is the name of the launcher in exported bundles (choose another name)",
+                      task.name)});
+  Variant variant;
+  variant.source_id = sha256_hex(normalised(source));
+  variant.source = std::move(source);
+  variant.manifest = std::move(manifest);
+  return configured(std::move(variant), std::move(configuration));
+}
+
+tl::expected<Variant, ManifestError> with_configuration(const Variant& variant, Configuration configuration) {
+  return configured(variant, std::move(configuration));
+}
+
+tl::expected<void, ManifestError> check_target(const Variant& variant, Target where) {
+  const Target own = variant.manifest.target;
   if (own == where) return {};
   return tl::make_unexpected(ManifestError{
-      line_of(variant.source, "target"),
-      fmt::format("target: is {0}, and this is {1} (say --target {0}, or write the kernel for {1})",
-                  name_of(own), name_of(where))});
+      line_of(variant.source, "target"), fmt::format("target: the variant is for {0}, but {1} was requested "
+                                                     "(use --target {0}, or write the kernel for {1})",
+                                                     name_of(own), name_of(where))});
 }
 
 }  // namespace cultivar

@@ -1,9 +1,9 @@
-// One candidate: kernel source + manifest + one value for each tunable; and what it comes to on one workload.
+// One candidate: kernel source, manifest and one value for each tunable; and its plan on one workload.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,31 +15,34 @@ struct Variant {
   std::string source;  // the whole text: manifest, main file, headers (source_files.hpp)
   Manifest manifest;
   Configuration configuration;
-  std::string id;  // SHA-256 (hex) of normalised source, manifest and tunable values
+  std::string id;  // SHA-256 (hex) of normalized source, manifest and tunable values
   std::string
-      source_id;  // SHA-256 (hex) of normalised source and manifest: what the tuner's observations share
+      source_id;  // SHA-256 (hex) of normalized source and manifest; the tuner groups observations by it
 };
 
-// Trailing blanks, line ends and blank lines at the end of a file do not change what a source is.
+// Parsed once and shared from then on.
+using VariantPtr = std::shared_ptr<const Variant>;
+
+// Removes what does not count: trailing blanks, the kind of line ends, and blank lines at the end of a file.
 std::string normalised(std::string_view source);
-std::string sha256_hex(std::string_view bytes);
 
-// Lint, stage 0: parse, check against the task, check the configuration (missing tunables get their
-// defaults).
+// Lint (stage 0): parses, checks against the task, and checks the configuration. Missing tunables get their
+// defaults.
 tl::expected<Variant, ManifestError> make_variant(std::string source, const Task&, Configuration = {});
-// A variant for one target is nothing on another, even where its source would compile.
-tl::expected<void, ManifestError> check_target(const Variant&, TargetKind where);
+// The same for a source whose manifest is already parsed.
+tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest, const Task&, Configuration);
+// The same source with other values of its tunables; parses nothing.
+tl::expected<Variant, ManifestError> with_configuration(const Variant&, Configuration);
+// A variant for one target is an error on another, even if its source would compile.
+tl::expected<void, ManifestError> check_target(const Variant&, Target where);
 // The text of a variant's file, followed by the headers that its manifest lists, which lie beside it. An
-// InputError names the file, and the line, that cannot be read or is no header; a bad manifest is none yet.
+// InputError names the file and line that cannot be read or is not a header. A bad manifest is not an error
+// here.
 std::string read_source(const std::filesystem::path&);
-// The same as make_variant from a file; an unreadable file is an InputError, a bad manifest is too
-// ("file:line: ...").
+// make_variant from a file. An unreadable file is an InputError, and so is a bad manifest ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});
-// And it must be for this target.
-Variant load_variant(const std::filesystem::path&, const Task&, TargetKind);
-
-// Device facts for expressions: num_cores, l1_bytes, ... on cpu; num_sms, smem_max, l2_bytes, ... on cuda.
-using Facts = Bindings;
+// Also requires that the variant is for this target.
+Variant load_variant(const std::filesystem::path&, const Task&, Target);
 
 // --- One workload's plan, every expression evaluated. ---
 
@@ -48,14 +51,14 @@ struct PlannedBuffer {
   std::size_t bytes = 0;
   enum class Use { input, output, workspace } use = Use::input;
   bool zero = false;
-  std::size_t element_bytes = 1;  // of a tensor
+  std::size_t element_bytes = 1;  // element size of a tensor
 };
 
 struct PlannedArgument {
   enum class Kind { buffer, tensor_map, scalar, thread, threads } kind = Kind::scalar;
-  int index = 0;  // into buffers or tensor_maps
+  int index = 0;  // index into buffers or tensor_maps
   Dtype type = Dtype::i32;
-  double value = 0.0;  // scalar
+  double value = 0.0;  // value of a scalar
 };
 
 struct PlannedTensorMap {
@@ -70,10 +73,7 @@ struct PlannedTensorMap {
 struct PlannedKernel {
   std::string kernel;
   std::vector<PlannedArgument> args;
-  int threads = 1;
-  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
-  std::size_t shared_bytes = 0;
-  bool cooperative = false, programmatic_dependent = false;
+  LaunchNumbers launch;  // by the target's launch keys
 };
 
 struct Plan {
@@ -83,12 +83,16 @@ struct Plan {
 };
 
 bool claims(const Variant&, const Task&, const Workload&);
-// Constraints hold? An Error names the constraint and the numbers in it.
+// Checks the constraints. An Error names the constraint and the numbers in it.
 Expected<void> check_constraints(const Variant&, const Task&, const Workload&, const Facts&);
 Expected<Plan> make_plan(const Variant&, const Task&, const Workload&, const Facts&);
-// The numbers that no device decides: the task's names, tunables, and the manifest's lets over those alone.
+// The first of these workloads on which a constraint or the plan fails: why, and the line of the manifest.
+std::optional<ManifestError> illegal_on(const std::vector<Workload>&, const Variant&, const Task&,
+                                        const Facts&);
+// The numbers that do not depend on a device: the task's names, tunables, and the manifest's lets over those
+// only.
 Bindings device_free_numbers(const Variant&, const Task&, const Workload&);
-// Macros for one compile: "D=128", "BLOCK_M=64", ... sorted. Workloads with equal macros share a binary.
+// The macros of one compile: "D=128", "BLOCK_M=64", ..., sorted. Workloads with equal macros share a binary.
 std::vector<std::string> macros(const Variant&, const Task&, const Workload&);
 
 }  // namespace cultivar

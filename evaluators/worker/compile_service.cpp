@@ -6,22 +6,24 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/check/stages.hpp"
-#include "evaluators/foreign_json.hpp"
-#include "evaluators/targets/cuda/launch_rules.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/worker/link.hpp"
-#include "evaluators/worker/process.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
 namespace {
 
-constexpr double kGraceSeconds = 15.0;  // the worker keeps its own deadline; this is for the worker itself
+constexpr double kGraceSeconds =
+    15.0;  // the worker enforces the compile deadline; this is extra time for the worker itself
 constexpr double kInfoSeconds = 30.0;
 
 using Outcome = tl::expected<Binary, Evaluation>;
 
-// The first one compiled, so what this one has of its own is what it fails with: ", with D=256 causal=1".
+// Other assignments compile only after the first has succeeded, so name what is different in this one: ",
+// with D=256 causal=1".
 std::string unlike(const std::vector<std::string>& first, const std::vector<std::string>& own) {
   std::vector<std::string> differing;
   for (const std::string& macro : own)
@@ -55,74 +57,70 @@ struct CompileService::State {
     available.notify_one();
   }
 
-  // Throws MissingError when no worker can be had.
+  // Throws MissingError if no worker can be started.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double seconds) {
     WorkerLink* link = acquire();
     auto answer = link->call(request, seconds, seconds);
-    // A worker that was killed from outside says nothing about the candidate: once more, in a fresh one.
+    // A worker that was killed from outside proves nothing about the candidate: retry once in a new worker.
     if (!answer && answer.error().kind == LinkTrouble::Kind::lost)
       answer = link->call(request, seconds, seconds);
     release(link);
     if (!answer && answer.error().kind == LinkTrouble::Kind::unavailable)
       throw MissingError(answer.error().error.message);
     if (!answer && answer.error().kind == LinkTrouble::Kind::refused &&
-        answer.error().error.stage == "missing")
+        answer.error().error.kind == ErrorKind::missing)
       throw MissingError(answer.error().error.message);
     return answer;
   }
 
-  Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment,
-                      bool contender) {
+  Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment) {
     const nlohmann::json request = {{"request", "compile"},
                                     {"variant", variant},
                                     {"macros", assignment},
-                                    {"deadline_s", options.compile_deadline_s},
-                                    {"contender", contender}};
+                                    {"deadline_s", options.compile_deadline_s}};
     const auto answer = call(request, options.compile_deadline_s + kGraceSeconds);
     if (!answer) {
       const LinkTrouble& why = answer.error();
       if (why.kind == LinkTrouble::Kind::interrupted)
         return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
-      Evaluation e = rejection(Stage::compile,
-                               why.kind == LinkTrouble::Kind::timed_out ? "the compiler took too long"
-                                                                        : "the compile worker was lost",
-                               why.error.message);
+      Evaluation e = rejection(
+          Stage::compile,
+          why.kind == LinkTrouble::Kind::timed_out ? "the compiler timed out" : "the compile worker was lost",
+          why.error.message);
       e.worker_lost = why.kind != LinkTrouble::Kind::refused;
       e.late = why.kind == LinkTrouble::Kind::timed_out;
       return tl::make_unexpected(std::move(e));
     }
     try {
-      if (answer->contains("binary")) return protocol::binary(answer->at("binary"));
-      const CompileFailure f = protocol::compile_failure(answer->at("failure"));
+      if (answer->contains("binary")) return answer->at("binary").get<Binary>();
+      const auto f = answer->at("failure").get<CompileFailure>();
       Evaluation e = rejection(f.stage, f.reason, f.diagnostics);
       e.late = f.late;
       return tl::make_unexpected(std::move(e));
     } catch (const nlohmann::json::exception& e) {
       return tl::make_unexpected(
-          rejection(Stage::compile, "the compile worker's answer makes no sense", said_shortly(e)));
+          rejection(Stage::compile, "the compile worker's reply is malformed", said_shortly(e)));
     }
   }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant,
-                                             const std::vector<std::vector<std::string>>& assignments,
-                                             bool contender) {
+                                             const std::vector<std::vector<std::string>>& assignments) {
     if (const auto fits = check_target(variant, options.target); !fits)
       return tl::make_unexpected(rejection(Stage::lint, fits.error().message, fits.error().text()));
     const Clock::time_point start = Clock::now();
-    const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-    const nlohmann::json source = protocol::from(variant);
+    const nlohmann::json source = variant;
     std::vector<Outcome> outcomes(assignments.size());
     const auto rejected = [&](Evaluation e) {
-      e.compile_seconds = elapsed();
+      e.compile_seconds = seconds_since(start);
       return tl::make_unexpected(std::move(e));
     };
-    // The first one alone: what does not compile once is not tried again.
-    if (!assignments.empty()) outcomes[0] = compile_one(source, assignments[0], contender);
+    // Compile the first assignment alone: if it fails, the others are not tried.
+    if (!assignments.empty()) outcomes[0] = compile_one(source, assignments[0]);
     if (!assignments.empty() && !outcomes[0]) return rejected(outcomes[0].error());
     std::atomic<std::size_t> next = 1;
     const auto work = [&] {
       for (std::size_t i = next++; i < assignments.size(); i = next++)
-        outcomes[i] = compile_one(source, assignments[i], contender);
+        outcomes[i] = compile_one(source, assignments[i]);
     };
     std::vector<std::future<void>> others;
     const std::size_t rest = assignments.empty() ? 0 : assignments.size() - 1;
@@ -140,7 +138,7 @@ struct CompileService::State {
       }
       compiled.binaries.push_back(std::move(*outcomes[i]));
     }
-    compiled.compile_seconds = elapsed();
+    compiled.compile_seconds = seconds_since(start);
     return compiled;
   }
 
@@ -164,34 +162,23 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
   for (const Workload& w : workloads)
     if (!claims(variant, state_->task, w))
       return tl::make_unexpected(rejection(
-          Stage::lint, "does not claim " + w.name,
-          fmt::format(
-              "`requires: \"{}\"` does not hold for {}; every workload of the search must be claimed.\n",
-              variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
-  auto compiled =
-      state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth), false);
-  if (!compiled || state_->options.target != TargetKind::cuda) return compiled;
-  // What no card could launch need not wait for one.
+          Stage::lint, "the variant does not claim " + w.name,
+          fmt::format("`requires: \"{}\"` does not hold for {}. A variant must claim every workload of the "
+                      "search: widen `requires`.\n",
+                      variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
+  auto compiled = state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth));
+  const Target target = state_->options.target;
+  if (!compiled || target->check_binary == nullptr) return compiled;
+  // Reject what no card could launch, without waiting for a card.
   const std::string architecture =
-      state_->options.architecture.empty() ? "sm_90a" : state_->options.architecture;
+      state_->options.architecture.empty() ? target->usual_architecture : state_->options.architecture;
   for (const Workload& w : workloads)
     if (const Binary* binary = compiled->binary(macros(variant, state_->task, w)))
-      if (const auto legal = check_launches(binary->path, variant, state_->task, w, architecture); !legal)
-        return tl::make_unexpected(
-            rejection(Stage::screen, "no card can launch it on " + w.name, legal.error().message + "\n"));
+      if (const auto legal = target->check_binary(binary->path, variant, state_->task, w, architecture);
+          !legal)
+        return tl::make_unexpected(rejection(Stage::screen, "no card can launch the variant on " + w.name,
+                                             legal.error().message + "\n"));
   return compiled;
-}
-
-tl::expected<Compiled, Evaluation> CompileService::compile_contender(const Variant& variant,
-                                                                     const std::vector<Workload>& workloads) {
-  std::vector<std::vector<std::string>> assignments;
-  for (const Workload& w : workloads) {
-    if (!claims(variant, state_->task, w)) continue;
-    std::vector<std::string> assignment = macros(variant, state_->task, w);
-    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
-      assignments.push_back(std::move(assignment));
-  }
-  return state_->compile(variant, assignments, true);
 }
 
 CompilerInfo CompileService::compiler_info() {

@@ -1,22 +1,23 @@
-// Whether a contender's library can be loaded here, and its vendor's libraries by it: tried in a process of
-// its own, `cultivar-worker-TARGET contender LIBRARY TASK_FOLDER`.
+// Tests in a separate process, `cultivar-worker-TARGET contender LIBRARY TASK_FOLDER`, whether a contender's
+// library can be loaded here and can load its vendor's libraries.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include "evaluators/error.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/target/traits.hpp"
 
 namespace cultivar {
 
-// Its version, as it tells it. The Error says what is missing, and the remedy where the library knows one.
+// Returns the version that the library reports. The Error says what is missing, with the remedy if the
+// library knows one.
 Expected<std::string> try_contender(const std::filesystem::path& programs,
                                     const std::filesystem::path& library,
-                                    const std::filesystem::path& task_folder, TargetKind target);
+                                    const std::filesystem::path& task_folder, Target target);
 
-// The process's side: the version on stdout and 0, or the trouble on stderr and 1.
+// The child process's side: prints the version to stdout and returns 0, or the error to stderr and returns 1.
 int contender_trial(const std::filesystem::path& library, const std::filesystem::path& task_folder,
-                    TargetKind target);
+                    Target target);
 
 }  // namespace cultivar

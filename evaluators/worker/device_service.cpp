@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "evaluators/check/contender_side.hpp"
-#include "evaluators/check/stages.hpp"
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
 #include "evaluators/worker/sanitizing.hpp"
@@ -13,21 +14,14 @@
 namespace cultivar {
 namespace {
 
-constexpr double kInfoSeconds = 300.0;  // ceilings are measured when they are new
-constexpr double kSlackSeconds = 60.0;  // oracle, inputs, opening sessions
-constexpr double kProfileSeconds =
-    120.0;  // of one part: the profiler's own work, which saves and restores memory
+constexpr double kDeviceInfoSeconds = 300.0;  // includes measuring peak rates if they are not cached
+constexpr double kSlackSeconds = 60.0;        // for the oracle, inputs and opening of sessions
+constexpr double kProfileSeconds = 120.0;     // for one part: the profiler saves and restores memory
 constexpr double kMostPasses = 20.0;
 
 using Progress = std::function<void(const std::string&)>;
 
-// "stress B1_H2 needle" -> stress
-Stage stage_of(const std::string& progress, Stage otherwise) {
-  const auto stage = stage_named(progress.substr(0, progress.find_first_of(" :")));
-  return stage.value_or(otherwise);
-}
-
-// Of a part that failed: only why.
+// Takes only the reason of a failed part.
 void last_words_of(const Profile& failed, Profile& into) {
   Profile words;
   words.missing = failed.missing;
@@ -39,11 +33,11 @@ void last_words_of(const Profile& failed, Profile& into) {
 struct DeviceService::State {
   explicit State(ServiceOptions given)
       : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {
-    if (options.target == TargetKind::cuda) sanitizing.emplace(options);
+    if (options.target->compute_sanitizer) sanitizing.emplace(options);
   }
 
-  // Twice at most: a worker that was killed from outside says nothing about the candidate. But one that did
-  // not come back from a contender's library says something of that.
+  // At most two attempts: a worker that was killed from outside proves nothing about the candidate. A worker
+  // that did not return from a contender's library is not retried here, because the contender is responsible.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress, bool* lost) {
     if (served++ >= options.recycle_after) {
@@ -51,51 +45,39 @@ struct DeviceService::State {
       served = 1;
     }
     auto answer = link.call(request, deadline_s, quiet_s, progress);
-    if (!answer && blamed(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::lost) {
+    if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
       answer = link.call(request, deadline_s, quiet_s, progress);
     }
-    if (!answer && blamed(answer.error()).empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
+    if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
       *lost = true;
     return answer;
   }
 
-  // What a contender's library was at when it cost the worker (see contender_progress); empty: none has.
-  static std::string blamed(const LinkTrouble& trouble) {
-    using Kind = LinkTrouble::Kind;
-    const bool worker_gone = trouble.kind == Kind::lost || trouble.kind == Kind::timed_out;
-    const std::string words = worker_gone                     ? trouble.last_progress
-                              : trouble.kind == Kind::refused ? trouble.error.stage + ": "
-                                                              : std::string();
-    return contender_in_progress(words) ? words : std::string();
-  }
-
-  // The libraries that are left out after this trouble, with the reason; empty: it is none of theirs.
-  static std::string leave_out(std::vector<std::pair<std::string, Compiled>>& contenders,
-                               const LinkTrouble& trouble) {
-    std::vector<std::string> libraries;
-    for (const auto& [name, compiled] : contenders)
-      if (compiled.is_library()) libraries.push_back(compiled.variant.manifest.name);
-    const std::string culprit = contender_in_progress(blamed(trouble), libraries);
-    // A library may have left a thread or a broken heap behind, which strikes later: once more without any.
+  // The libraries to skip after this failure; empty if they are not responsible.
+  static std::vector<ContenderTrouble> leave_out(std::vector<std::pair<std::string, Compiled>>& contenders,
+                                                 const LinkTrouble& trouble) {
+    const std::string& culprit = trouble.contender;
+    // A library may have left a thread or a corrupted heap that fails later: retry without any library.
     if (culprit.empty() && trouble.kind != LinkTrouble::Kind::lost) return {};
-    std::string words;
+    std::vector<ContenderTrouble> troubles;
     std::erase_if(contenders, [&](const auto& contender) {
       const std::string& name = contender.second.variant.manifest.name;
       const bool out = contender.second.is_library() && (culprit.empty() || name == culprit);
       if (out)
-        words +=
-            fmt::format("contender {}: {}, and is left out\nwhile at: {}\n{}\n", name,
-                        culprit.empty() ? "it was there when the worker was lost" : "it has cost the worker",
-                        trouble.last_progress, trouble.error.message);
+        troubles.push_back({name, ContenderTrouble::Kind::left_out,
+                            culprit.empty()
+                                ? "its library was loaded when the worker was lost; the contender is skipped"
+                                : "the worker was lost in a call of its library; the contender is skipped",
+                            fmt::format("last activity: {}\n{}", trouble.last.text, trouble.error.message)});
       return out;
     });
-    return words;
+    return troubles;
   }
 
   double quiet_seconds() const { return 2 * options.run_deadline_s + kSlackSeconds; }
 
-  // Generous: each single run keeps its own deadline; this one bounds their sum.
+  // Generous: each run has its own deadline; this one limits their sum.
   double deadline_of(const EvaluateRequest& r) const {
     std::size_t checks = r.holdout.size() + 10;
     for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
@@ -122,18 +104,18 @@ DeviceService::~DeviceService() = default;
 Expected<DeviceInfo> DeviceService::info() {
   if (state_->info) return *state_->info;
   bool lost = false;
-  const auto answer = state_->call({{"request", "info"}}, kInfoSeconds, kInfoSeconds, {}, &lost);
+  const auto answer = state_->call({{"request", "info"}}, kDeviceInfoSeconds, kDeviceInfoSeconds, {}, &lost);
   if (!answer) return tl::make_unexpected(answer.error().error);
   try {
-    state_->info = protocol::device_info(*answer);
+    state_->info = answer->get<DeviceInfo>();
   } catch (const nlohmann::json::exception& e) {
-    return failure("protocol", fmt::format("the worker described its device in a way that makes no sense: {}",
-                                           said_shortly(e)));
+    return failure("protocol",
+                   fmt::format("the worker's device description is malformed: {}", said_shortly(e)));
   }
   return *state_->info;
 }
 
-// What no output shows; a best must be free of it.
+// Errors that no output reveals; a best must be free of them.
 void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluation,
                              const std::function<void(const std::string&)>& progress) {
   if (!state_->sanitizing) return;
@@ -148,28 +130,29 @@ void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluat
 }
 
 Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, const Progress& progress) {
-  if (request.stop_after == Stage::confirm) state_->link.stop();  // a fresh process
+  if (request.stop_after == Stage::confirm) state_->link.stop();  // start a new process
   bool lost = false;
   EvaluateRequest asked = request;
-  std::string left_out;  // contenders that cost a worker, and how
+  std::vector<ContenderTrouble> left_out;
   tl::expected<nlohmann::json, LinkTrouble> answer;
   while (true) {
-    const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", protocol::from(asked)}};
+    const nlohmann::json message = {{"request", "evaluate"}, {"evaluate", asked}};
     answer = state_->call(message, state_->deadline_of(asked), state_->quiet_seconds(), progress, &lost);
-    const std::string words = answer ? std::string() : State::leave_out(asked.contenders, answer.error());
-    if (words.empty()) break;
-    left_out += words;
+    if (answer) break;
+    auto more = State::leave_out(asked.contenders, answer.error());
+    if (more.empty()) break;
+    std::ranges::move(more, std::back_inserter(left_out));
   }
   if (answer) {
     try {
       Evaluation evaluation = answer->get<Evaluation>();
-      evaluation.diagnostics = left_out + evaluation.diagnostics;
+      for (ContenderTrouble& trouble : left_out) evaluation.add(std::move(trouble));
       evaluation.worker_lost = lost;
       if (request.stop_after == Stage::confirm && evaluation.measured())
         sanitize(request, evaluation, progress);
       return evaluation;
     } catch (const nlohmann::json::exception& e) {
-      return failure("protocol", fmt::format("the worker's evaluation makes no sense: {}", said_shortly(e)));
+      return failure("protocol", fmt::format("the worker's evaluation is malformed: {}", said_shortly(e)));
     }
   }
   const LinkTrouble& why = answer.error();
@@ -177,9 +160,10 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   if (!candidate) return tl::make_unexpected(why.error);
   const bool late = why.kind == LinkTrouble::Kind::timed_out;
   Evaluation evaluation =
-      rejection(stage_of(why.last_progress, Stage::smoke), late ? "timed out" : "the worker was lost twice",
-                fmt::format("while at: {}\n{}\n", why.last_progress.empty() ? "start" : why.last_progress,
+      rejection(why.last.stage.value_or(Stage::smoke), late ? "timed out" : "the worker was lost twice",
+                fmt::format("last activity: {}\n{}\n", why.last.text.empty() ? "start" : why.last.text,
                             why.error.message));
+  for (ContenderTrouble& trouble : left_out) evaluation.add(std::move(trouble));
   evaluation.input_seed = request.seed;
   evaluation.compile_seconds = request.variant.compile_seconds;
   evaluation.worker_lost = true;
@@ -189,27 +173,26 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
 
 Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progress& progress) {
   bool lost = false;
-  const nlohmann::json message = {{"request", "gate"}, {"gate", protocol::from(request)}};
+  const nlohmann::json message = {{"request", "gate"}, {"gate", request}};
   const double warm_up = 9.0 * static_cast<double>(request.workloads.size()) * state_->options.run_deadline_s;
   const double deadline = kSlackSeconds + 4 * request.options.max_device_seconds + warm_up;
   const auto answer = state_->call(message, deadline, state_->quiet_seconds() + warm_up, progress, &lost);
   if (answer) {
     try {
-      GateReport report = protocol::gate_report(*answer);
+      GateReport report = answer->get<GateReport>();
       report.worker_lost = lost;
       return report;
     } catch (const nlohmann::json::exception& e) {
-      return failure("protocol",
-                     fmt::format("the worker's report of the gate makes no sense: {}", said_shortly(e)));
+      return failure("protocol", fmt::format("the worker's gate report is malformed: {}", said_shortly(e)));
     }
   }
   const LinkTrouble& why = answer.error();
   if (why.kind != LinkTrouble::Kind::timed_out && why.kind != LinkTrouble::Kind::lost)
     return tl::make_unexpected(why.error);
-  GateReport report;  // nothing is known: undecided never replaces
+  GateReport report;  // nothing is known; undecided never replaces the incumbent
   report.decision.verdict = Verdict::undecided;
   report.decision.reason = "the worker was lost";
-  report.trouble.push_back(fmt::format("while at: {}\n{}", why.last_progress, why.error.message));
+  report.trouble.push_back(fmt::format("last activity: {}\n{}", why.last.text, why.error.message));
   report.challenger_seconds.resize(request.workloads.size());
   report.incumbent_seconds.resize(request.workloads.size());
   report.worker_lost = true;
@@ -220,17 +203,17 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
   const double deadline = kSlackSeconds + kProfileSeconds + kMostPasses * state_->options.run_deadline_s;
   const auto part = [&](const ProfileRequest& one) -> tl::expected<ProfilePartial, LinkTrouble> {
     bool lost = false;
-    const nlohmann::json message = {{"request", "profile"}, {"profile", protocol::from(one)}};
+    const nlohmann::json message = {{"request", "profile"}, {"profile", one}};
     const auto answer =
         state_->call(message, deadline, state_->quiet_seconds() + kProfileSeconds, progress, &lost);
     if (!answer) return tl::make_unexpected(answer.error());
     try {
-      return protocol::profile_partial(*answer);
+      return answer->get<ProfilePartial>();
     } catch (const nlohmann::json::exception& e) {
       return tl::make_unexpected(
           LinkTrouble{LinkTrouble::Kind::refused,
-                      {"protocol", fmt::format("the worker's profile makes no sense: {}", said_shortly(e))},
-                      {}});
+                      {ErrorKind::failed, "protocol",
+                       fmt::format("the worker's profile is malformed: {}", said_shortly(e))}});
     }
   };
   ProfileRequest one = request;
@@ -239,15 +222,16 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
   if (!timed &&
       (timed.error().kind == LinkTrouble::Kind::timed_out || timed.error().kind == LinkTrouble::Kind::lost)) {
     ProfilePartial failed;
-    failed.rejection = rejection(Stage::profile, "the worker was lost with it", timed.error().error.message);
+    failed.rejection = rejection(Stage::profile, "the worker was lost while timing the variant",
+                                 timed.error().error.message);
     return failed;
   }
   if (!timed) return tl::make_unexpected(timed.error().error);
-  if (timed->rejection || state_->options.target != TargetKind::cuda) return std::move(*timed);
+  if (timed->rejection || !state_->options.target->instruments) return std::move(*timed);
   ProfilePartial whole = std::move(*timed);
   one.median_us = whole.profile.median_us;
 
-  // Not a fault of the variant: the search and the user go on with what is known.
+  // Not a fault of the variant: continue with what is known.
   const auto instrumented = [&](const char* what) -> Expected<bool> {
     state_->link.stop();
     auto found = part(one);
@@ -271,7 +255,7 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
   one.part = ProfilePart::counters;
   const std::vector<std::string> known = whole.profile.missing;
   auto counted = instrumented("counters");
-  if (counted) whole.profile.replay = "each kernel's launch repeated";
+  if (counted) whole.profile.replay = "each kernel launch repeated";
   if (counted && *counted) {
     const std::string first = whole.profile.missing.empty() ? "" : whole.profile.missing.back();
     one.replay = Instruments::Replay::by_run;

@@ -13,24 +13,25 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/system/json_text.hpp"
+
 namespace cultivar {
 namespace {
 
 using Kind = FrameTrouble::Kind;
-using Clock = FrameStream::Clock;
 
 tl::unexpected<FrameTrouble> trouble(Kind kind, std::string message) {
   return tl::make_unexpected(FrameTrouble{kind, std::move(message)});
 }
 
-// Printable and short: garbage goes into messages and records.
+// Makes text printable and short, because it goes into messages and records.
 std::string excerpt(std::string_view text) {
   std::string result;
   for (const char c : text.substr(0, 60)) result += c >= 32 && c < 127 ? c : '.';
   return result;
 }
 
-// Waits until `fd` is ready; false at the deadline.
+// Waits until `fd` is ready; an error at the deadline.
 tl::expected<void, FrameTrouble> await(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -43,8 +44,8 @@ tl::expected<void, FrameTrouble> await(int fd, short events, Clock::time_point d
   }
 }
 
-// A write to a pipe nobody reads must be an error code and not a signal, whatever the process does about
-// SIGPIPE.
+// Makes a write to a pipe that nobody reads fail with an error code instead of a signal, whatever the process
+// does about SIGPIPE.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -67,12 +68,12 @@ class NoPipeSignal {
   sigset_t pipe_, before_;
 };
 
-constexpr std::size_t header_limit = 12;  // digits of a length, and some
+constexpr std::size_t header_limit = 12;  // digits of a length, with a margin
 
 }  // namespace
 
-Error to_error(const FrameTrouble& trouble, std::string stage) {
-  return Error{std::move(stage), trouble.message};
+Error to_error(const FrameTrouble& trouble, std::string doing) {
+  return Error{ErrorKind::failed, std::move(doing), trouble.message};
 }
 
 tl::expected<void, FrameTrouble> FrameStream::fill(Clock::time_point deadline) {
@@ -111,15 +112,15 @@ tl::expected<nlohmann::json, FrameTrouble> FrameStream::read(Clock::time_point d
   const std::string_view text(pending_.data() + newline + 1, length);
   auto message = nlohmann::json::parse(text, nullptr, false);
   if (pending_[total - 1] != '\n' || message.is_discarded())
-    return trouble(Kind::garbage, fmt::format("a frame that holds no JSON: \"{}\"", excerpt(text)));
+    return trouble(Kind::garbage, fmt::format("a frame without valid JSON: \"{}\"", excerpt(text)));
   pending_.erase(0, total);
   return message;
 }
 
 tl::expected<void, FrameTrouble> FrameStream::write(const nlohmann::json& message,
                                                     Clock::time_point deadline) {
-  // Bytes that are no UTF-8 (a compiler's message about a strange source) are replaced, not thrown over.
-  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // Replace bytes that are not UTF-8 (from a compiler's message about unusual source) instead of throwing.
+  const std::string text = json_text(message);
   if (text.size() > frame_limit)
     return trouble(Kind::too_big,
                    fmt::format("a frame of {} bytes; the limit is {}", text.size(), frame_limit));
@@ -127,7 +128,7 @@ tl::expected<void, FrameTrouble> FrameStream::write(const nlohmann::json& messag
   const NoPipeSignal guard;
   for (std::size_t done = 0; done < frame.size();) {
     if (auto ready = await(output_, POLLOUT, deadline); !ready) return ready;
-    // A pipe that polls writable takes PIPE_BUF bytes without blocking, in blocking mode too.
+    // A pipe that polls as writable takes PIPE_BUF bytes without blocking, even in blocking mode.
     const ssize_t put =
         ::write(output_, frame.data() + done, std::min<std::size_t>(frame.size() - done, 4096));
     if (put > 0)
@@ -145,7 +146,7 @@ FrameStream frames_over_stdio() {
   const int output = ::fcntl(1, F_DUPFD_CLOEXEC, 3);
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input < 0 || output < 0 || null < 0 || ::dup2(null, 0) < 0 || ::dup2(2, 1) < 0)
-    throw InputError("a worker must be started with stdin, stdout and stderr open");
+    throw InputError("start a worker with stdin, stdout and stderr open");
   ::close(null);
   return FrameStream(input, output);
 }
@@ -157,16 +158,16 @@ nlohmann::json hello(std::string_view worker) {
 Expected<void> check_hello(const nlohmann::json& message, std::string_view worker) {
   const std::string stage = fmt::format("greet worker {}", worker);
   if (!message.is_object() || !message.contains("cultivar") || !message["cultivar"].is_number_integer())
-    return failure(stage, "its first frame is no hello: is the launcher printing to stdout?");
-  const int version = message["cultivar"].get<int>();
-  if (version != protocol_version)
     return failure(
         stage,
-        fmt::format(
-            "it speaks version {} of the protocol and this program version {}: build both from one tree",
-            version, protocol_version));
+        "the worker's first frame is not a hello; make sure that the launcher prints nothing to stdout");
+  const int version = message["cultivar"].get<int>();
+  if (version != protocol_version)
+    return failure(stage, fmt::format("the worker uses protocol version {}, but this program uses version "
+                                      "{}; build both from the same source tree",
+                                      version, protocol_version));
   if (message.value("worker", "") != worker)
-    return failure(stage, fmt::format("it calls itself {}", message["worker"].dump()));
+    return failure(stage, fmt::format("the worker's name is {}", message["worker"].dump()));
   return {};
 }
 

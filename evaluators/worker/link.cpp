@@ -4,9 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/worker/frame.hpp"
-#include "evaluators/worker/process.hpp"
+#include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
 namespace {
@@ -32,9 +33,7 @@ struct WorkerLink::Conversation {
 };
 
 WorkerLink::WorkerLink(ServiceOptions options, std::string role)
-    : options_(std::move(options)),
-      role_(std::move(role)),
-      program_(fmt::format("cultivar-worker-{}", name_of(options_.target))) {
+    : options_(std::move(options)), role_(std::move(role)), program_(worker_program(options_.target)) {
   if (options_.programs.empty()) options_.programs = program_folder();
 }
 
@@ -64,7 +63,7 @@ int WorkerLink::pid() const {
   return conversation_ ? conversation_->process.pid() : 0;
 }
 
-// Ends the process; what it last said belongs to the message.
+// Ends the process and adds its last output to the message.
 LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what) {
   std::string message = fmt::format("{} {}: {}", program_, role_, what);
   std::unique_ptr<Conversation> ending;
@@ -77,25 +76,27 @@ LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what)
     ending->process.kill();
     const ExitStatus* status = ending->process.wait(deadline_in(kGoodbyeSeconds));
     if (status != nullptr && kind != LinkTrouble::Kind::timed_out)
-      message += fmt::format(" (it ended: {})", status->describe());
-    if (const std::string said = ending->process.captured(); !said.empty()) message += "\nit said: " + said;
+      message += fmt::format(" (the worker {})", status->describe());
+    if (const std::string said = ending->process.captured(); !said.empty())
+      message += "\nits output: " + said;
   }
-  if (interrupted_) return {LinkTrouble::Kind::interrupted, {"interrupted", "the work was stopped"}, {}};
-  return {kind, {fmt::format("worker {}", role_), message}, {}};
+  if (interrupted_)
+    return {LinkTrouble::Kind::interrupted, {ErrorKind::interrupted, "", "the work was interrupted"}};
+  return {kind, {ErrorKind::failed, fmt::format("worker {}", role_), message}};
 }
 
 tl::expected<void, LinkTrouble> WorkerLink::start() {
   using Kind = LinkTrouble::Kind;
   if (conversation_) {
     if (conversation_->process.poll() == nullptr) return {};
-    stop();  // it died while nobody asked anything of it
+    stop();  // the worker died while idle
   }
   ProcessOptions process;
   const fs::path program = options_.programs / program_;
   process.command = options_.launcher;
   for (const std::string& argument : {program.string(), role_}) process.command.push_back(argument);
-  // Beside a GPU the oracle may take all: none of them bears on what is timed there.
-  const int cores = options_.target == TargetKind::cpu ? options_.cores : 0;
+  // Beside a device of its own the oracle may use all cores: none of them affects times measured there.
+  const int cores = options_.target->on_host ? options_.cores : 0;
   if (role_ == "measure")
     for (const std::string& argument : {std::string("--device"), std::to_string(options_.device),
                                         std::string("--cores"), std::to_string(cores)})
@@ -103,14 +104,14 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   std::error_code ignored;
   if (options_.launcher.empty() && !fs::exists(program, ignored))
     return tl::make_unexpected(trouble(
-        Kind::unavailable, fmt::format("{} does not exist; build it, or say where it is", program.string())));
-  // A cell that is being born when its worker dies is not yet bound to die with it, and would keep its
+        Kind::unavailable, fmt::format("{} does not exist; build it or give its path", program.string())));
+  // A cell that is being started when its worker dies is not yet set to die with it and would keep its
   // memory.
   process.guarded = true;
   Expected<ChildProcess> child = ChildProcess::spawn(process);
   if (!child)
     return tl::make_unexpected(
-        trouble(Kind::unavailable, fmt::format("cannot {}: {}{}", child.error().stage, child.error().message,
+        trouble(Kind::unavailable, fmt::format("cannot {}{}", child.error().text(),
                                                options_.launcher.empty() ? "" : " (see `launcher`)")));
   {
     const std::lock_guard lock(mutex_);
@@ -120,7 +121,7 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   const auto greeting = conversation_->frames.read(deadline_in(options_.start_deadline_s));
   if (!greeting)
     return tl::make_unexpected(
-        trouble(Kind::unavailable, fmt::format("started as `{}`, it did not say hello: {}",
+        trouble(Kind::unavailable, fmt::format("started as `{}`, the worker sent no hello: {}",
                                                fmt::join(process.command, " "), greeting.error().message)));
   if (const auto known = check_hello(*greeting, program_); !known)
     return tl::make_unexpected(trouble(Kind::unavailable, known.error().message));
@@ -133,10 +134,10 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
                           {"architecture", options_.architecture}};
   auto configured = exchange(configure, options_.start_deadline_s, options_.start_deadline_s, {});
   if (configured) return {};
-  // No candidate was there yet to be blamed.
+  // At this point no candidate can be responsible.
   if (configured.error().kind != Kind::interrupted) configured.error().kind = Kind::unavailable;
   LinkTrouble why = configured.error();
-  if (!why.last_progress.empty()) why.error.message += "\nwhile it was at: " + why.last_progress;
+  if (!why.last.text.empty()) why.error.message += "\nlast progress: " + why.last.text;
   stop();
   return tl::make_unexpected(why);
 }
@@ -147,32 +148,32 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
   const Clock::time_point deadline = deadline_in(deadline_s);
   if (const auto sent = conversation_->frames.write(request, deadline_in(kWriteSeconds)); !sent)
     return tl::make_unexpected(trouble(Kind::lost, sent.error().message));
-  std::string last_progress;
+  Activity last;
   const auto ended = [&](LinkTrouble t) {
-    t.last_progress = last_progress;
+    if (t.kind == Kind::lost || t.kind == Kind::timed_out) t.contender = last.contender;
+    t.last = last;
     return tl::make_unexpected(std::move(t));
   };
   while (true) {
     auto message = conversation_->frames.read(std::min(deadline, deadline_in(quiet_s)));
     if (!message && message.error().kind == FrameTrouble::Kind::timed_out) {
       const bool silent = Clock::now() < deadline;
-      return ended(trouble(Kind::timed_out, silent ? fmt::format("silent for {:g} s", quiet_s)
-                                                   : fmt::format("took longer than {:g} s", deadline_s)));
+      return ended(trouble(Kind::timed_out, silent ? fmt::format("no message for {:g} s", quiet_s)
+                                                   : fmt::format("timed out after {:g} s", deadline_s)));
     }
     if (!message) return ended(trouble(Kind::lost, message.error().message));
-    if (message->contains("progress") && (*message)["progress"].is_string()) {
-      last_progress = (*message)["progress"].get<std::string>();
-      if (progress) progress(last_progress);
+    if (message->contains("progress")) {
+      last = (*message)["progress"].get<Activity>();
+      if (progress) progress(last.text);
       continue;
     }
     if (message->value("last", false)) stop();
     if (message->contains("answer")) return std::move((*message)["answer"]);
     if (!message->contains("trouble"))
-      return ended(trouble(Kind::lost, "it sent a frame that answers nothing"));
-    const Json& said = (*message)["trouble"];
-    return ended({Kind::refused,
-                  {said.value("stage", "worker"), said.value("message", "the worker gave no reason")},
-                  {}});
+      return ended(trouble(Kind::lost, "the worker sent a frame that is not a reply"));
+    return ended({.kind = Kind::refused,
+                  .error = (*message)["trouble"].get<Error>(),
+                  .contender = message->value("contender", "")});
   }
 }
 
@@ -181,8 +182,8 @@ tl::expected<void, LinkTrouble> WorkerLink::open() {
   try {
     return start();
   } catch (const Json::exception& e) {
-    return tl::make_unexpected(trouble(LinkTrouble::Kind::unavailable,
-                                       fmt::format("a frame of the wrong shape: {}", said_shortly(e))));
+    return tl::make_unexpected(
+        trouble(LinkTrouble::Kind::unavailable, fmt::format("malformed frame: {}", said_shortly(e))));
   }
 }
 
@@ -193,7 +194,7 @@ tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double dea
     return exchange(request, deadline_s, quiet_s, progress);
   } catch (const Json::exception& e) {
     return tl::make_unexpected(
-        trouble(LinkTrouble::Kind::lost, fmt::format("a frame of the wrong shape: {}", said_shortly(e))));
+        trouble(LinkTrouble::Kind::lost, fmt::format("malformed frame: {}", said_shortly(e))));
   }
 }
 

@@ -1,4 +1,4 @@
-// One worker process and the conversation with it: started when first needed, replaced after any fault.
+// One worker process and the connection to it: started when first needed, replaced after any fault.
 #pragma once
 
 #include <atomic>
@@ -8,37 +8,40 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "evaluators/judge/activity.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {
 
 struct LinkTrouble {
   enum class Kind {
-    unavailable,  // no worker can be had: program missing, launcher failed, wrong version, task refused
-    lost,         // it died or spoke garbage in the middle of the request
-    timed_out,    // its process group was killed at the deadline
-    refused,      // it is well, and says that it cannot do this
+    unavailable,  // no worker can be started: program missing, launcher failed, wrong version, task rejected
+    lost,         // the worker died or sent malformed data during the request
+    timed_out,    // the worker's process group was killed at the deadline
+    refused,      // the worker is intact and reports that it cannot do this
     interrupted
   } kind = Kind::unavailable;
   Error error;
-  std::string last_progress;
+  Activity last = {};  // the last one reported
+  std::string contender =
+      {};  // the contender whose library ended the worker or broke the device; empty if none
 };
 
-// call() and stop() by one thread at a time; interrupt() by any.
+// call() and stop() must be called by one thread at a time; interrupt() may be called by any thread.
 class WorkerLink {
  public:
   WorkerLink(ServiceOptions options, std::string role);  // "compile", "measure"
   ~WorkerLink();
 
   using Progress = std::function<void(const std::string&)>;
-  // The worker's answer. `quiet_s`: the longest it may be silent; `deadline_s`: the longest it may take in
-  // all.
+  // Returns the worker's reply. `quiet_s` is the longest allowed time without a message; `deadline_s` the
+  // longest allowed total time.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress = {});
-  tl::expected<void, LinkTrouble> open();  // starts one where there is none, which call() does by itself
-  void stop(double goodbye_s = 1.0);       // the next call starts a fresh process
-  void interrupt();                        // for good
-  int pid() const;                         // 0: none; of the launcher, when there is one
+  tl::expected<void, LinkTrouble> open();  // starts a worker if there is none; call() does this by itself
+  void stop(double goodbye_s = 1.0);       // the next call starts a new process
+  void interrupt();                        // permanent
+  int pid() const;                         // 0 if there is none; with a launcher, the launcher's
 
  private:
   struct Conversation;
@@ -54,7 +57,7 @@ class WorkerLink {
   std::atomic<bool> interrupted_ = false;
 };
 
-// Folder of the running program.
+// The folder of the running program.
 std::filesystem::path program_folder();
 
 }  // namespace cultivar

@@ -1,46 +1,58 @@
-// What engine and workers say to each other, one frame each. The worker speaks first (its hello); then the
-// engine sends `configure`, and after the answer one request at a time:
+// The messages between engine and workers, one frame each. The worker speaks first (its hello). Then the
+// engine sends `configure` and, after the reply, one request at a time:
 //
-//   -> {"request": "compile", "variant": {...}, "macros": [...], "deadline_s": 60, "contender": false}
-//   <- {"progress": "..."}                     any number, at most one in half a second
-//   <- {"answer": {...}} or {"trouble": {"stage": "...", "message": "..."}}
+//   -> {"request": "compile", "variant": {...}, "macros": [...], "deadline_s": 60}
+//   <- {"progress": {"stage": "measure", "contender": "", "text": "..."}}   any number, at most one in half a
+//   second
+//   <- {"answer": {...}} or {"trouble": {"kind": "...", "doing": "...", "message": "..."}, "contender": ""}
 //
-// With "last": true beside it the worker has lost its device: it ends, and the next request wants a new
-// worker.
+// The contender of a trouble is the one whose library broke the device; empty if none did.
+// "last": true in the reply means that the worker has lost its device: it exits, and the next request needs a
+// new worker.
 //
-// Requests: configure, info, compile, evaluate, gate, profile, shutdown. A variant travels as its source and
-// its tunable values: the worker reads and checks it itself. Every function here throws
-// nlohmann::json::exception on a message that is not what it should be, and InputError on a variant that does
-// not parse.
+// Requests: configure, info, compile, evaluate, gate, profile, shutdown. A variant is sent as its source and
+// its tunable values; the worker parses and checks it itself. Every function here throws
+// nlohmann::json::exception on a malformed message and InputError on a variant that does not parse or a
+// target that is unknown.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "evaluators/worker/requests.hpp"
+#include "evaluators/judge/activity.hpp"
+#include "evaluators/judge/requests.hpp"
+
+namespace cultivar {
+
+void to_json(nlohmann::json&, const Error&);
+void from_json(const nlohmann::json&, Error&);
+void to_json(nlohmann::json&, const Workload&);
+void from_json(const nlohmann::json&, Workload&);
+void to_json(nlohmann::json&, const Binary&);
+void from_json(const nlohmann::json&, Binary&);
+void to_json(nlohmann::json&, const CompileFailure&);
+void from_json(const nlohmann::json&, CompileFailure&);
+void to_json(nlohmann::json&, const GateReport&);
+void from_json(const nlohmann::json&, GateReport&);
+void to_json(nlohmann::json&, const ProfilePartial&);
+void from_json(const nlohmann::json&, ProfilePartial&);
+void to_json(nlohmann::json&, const DeviceInfo&);
+void from_json(const nlohmann::json&, DeviceInfo&);
+
+void to_json(nlohmann::json&, const Activity&);
+void from_json(const nlohmann::json&, Activity&);
+
+void to_json(nlohmann::json&, const Variant&);
+void to_json(nlohmann::json&, const EvaluateRequest&);
+void to_json(nlohmann::json&, const GateRequest&);
+void to_json(nlohmann::json&, const ProfileRequest&);
+
+}  // namespace cultivar
 
 namespace cultivar::protocol {
 
-nlohmann::json from(const Variant&);
 Variant variant(const nlohmann::json&, const Task&);
-nlohmann::json from(const Workload&);
-Workload workload(const nlohmann::json&);
-nlohmann::json from(const Binary&);
-Binary binary(const nlohmann::json&);
-nlohmann::json from(const CompileFailure&);
-CompileFailure compile_failure(const nlohmann::json&);
-nlohmann::json from(const Compiled&);
-Compiled compiled(const nlohmann::json&, const Task&);
-nlohmann::json from(const EvaluateRequest&);
 EvaluateRequest evaluate_request(const nlohmann::json&, const Task&);
-nlohmann::json from(const GateRequest&);
 GateRequest gate_request(const nlohmann::json&, const Task&);
-nlohmann::json from(const GateReport&);
-GateReport gate_report(const nlohmann::json&);
-nlohmann::json from(const ProfileRequest&);
 ProfileRequest profile_request(const nlohmann::json&, const Task&);
-nlohmann::json from(const ProfilePartial&);
-ProfilePartial profile_partial(const nlohmann::json&);
-nlohmann::json from(const DeviceInfo&);
-DeviceInfo device_info(const nlohmann::json&);
 
 }  // namespace cultivar::protocol

@@ -8,11 +8,11 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
-#include "evaluators/targets/binary_cache.hpp"
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/lines.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -20,13 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSeconds =
+constexpr double kSanitizerSeconds =
     240.0;  // for all small shapes under one tool, which slows kernels tenfold and more
-constexpr double kGoodbyeSeconds = 20.0;  // it writes its summary at the very end
+constexpr double kSanitizerGoodbyeSeconds = 20.0;  // it writes its summary at the very end
 constexpr std::size_t kMostFindings = 4000;
 constexpr double kSlower = 20.0;
 constexpr double kRunSlower =
-    6.0;  // one launch of a small shape, which takes no part of its deadline without
+    6.0;  // for one launch of a small shape, which takes almost no time without the tool
 constexpr int kTries = 2;
 
 fs::path new_log(const fs::path& cache, const std::string& tool) {
@@ -34,7 +34,7 @@ fs::path new_log(const fs::path& cache, const std::string& tool) {
   return cache / fmt::format("{}-{}-{}.log", tool, ::getpid(), number++);
 }
 
-// The number that `text` begins with, which is taken off; nullopt: none.
+// Removes and returns the number at the start of `text`; nullopt if there is none.
 std::optional<int> number(std::string_view& text) {
   int value = 0;
   const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -73,11 +73,10 @@ fs::path find_sanitizer() {
 
 SanitizerLog read_sanitizer_log(const std::string& text) {
   SanitizerLog log;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     const std::size_t begin = line.find_first_not_of("= \t");
     if (begin == line.npos) continue;
-    const std::string_view words = std::string_view(line).substr(begin);
+    const std::string_view words = line.substr(begin);
     if (const auto errors = line.front() == '=' ? errors_of_summary(words) : std::nullopt) {
       log.ended = true;
       log.errors += std::min(*errors, std::numeric_limits<int>::max() - log.errors);
@@ -117,13 +116,13 @@ SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerFor
   if (own.kind == Kind::interrupted) return {std::nullopt, tool + ": " + own.reason};
   if (own.kind == Kind::failed || own.kind == Kind::lost)
     return {std::nullopt,
-            fmt::format("{}: {}; nor does the tool work {}: {}", tool, look.reason, by, own.reason)};
+            fmt::format("{}: {}; the tool also fails {}: {}", tool, look.reason, by, own.reason)};
   return refused(
-      fmt::format("fails under {}: {}", tool, look.reason),
+      fmt::format("the variant fails under {}: {}", tool, look.reason),
       fmt::format(
-          "It passes without compute-sanitizer --tool {}, and fails twice under it, on the small shapes "
-          "of smoke and edge; {} the tool comes to its end. A kernel may not notice who looks at it: "
-          "see to undefined order (races between threads or kernels, missing fences), uninitialised "
+          "The variant passes without compute-sanitizer --tool {} but fails twice under it, on the small "
+          "shapes of smoke and edge; {} the tool completes. The result of a kernel must not depend on tools: "
+          "check for undefined order (races between threads or kernels, missing fences), uninitialized "
           "memory, and waits that do not end when threads are slower.\n{}",
           tool, by, look.findings));
 }
@@ -136,7 +135,7 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
   }
   const auto form = [&](const std::string& tool, const std::vector<std::string>& more) {
     const fs::path log = new_log(given.cache, tool);
-    // Each buffer is an allocation of its own then, so that memcheck knows where it ends.
+    // Each buffer is then a separate allocation, so that memcheck knows where it ends.
     std::vector<std::string> words = {
         "env",        "CULTIVAR_SANITIZED=1", sanitizer.string(), "--tool", tool,
         "--log-file", log.string(),           "--print-limit",    "4",      "--show-backtrace",
@@ -148,8 +147,8 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
     return std::unique_ptr<Form>(new Form{tool, log, WorkerLink(options, "measure")});
   };
   tools_.emplace_back().push_back(form("memcheck", {"--report-api-errors", "no"}));
-  // Racecheck's own analysis of what it has found was seen to crash (CUDA 13.0, a kernel of one's own
-  // loading); the bare hazards are more than anybody wants to read, but they are told.
+  // Racecheck's analysis of its findings has been seen to crash (CUDA 13.0, kernels loaded by the process
+  // itself). The bare hazards are verbose but are reported then.
   auto& racecheck = tools_.emplace_back();
   racecheck.push_back(form("racecheck", {}));
   racecheck.push_back(form("racecheck", {"--racecheck-report", "hazard"}));
@@ -166,8 +165,8 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerL
     request.variant = *kernel;
     request.stop_after = Stage::edge;
     request.small_shapes = true;
-    const auto answer = form.link.call({{"request", "evaluate"}, {"evaluate", protocol::from(request)}},
-                                       kSeconds, kSlower * run_deadline_s_, [&](const std::string& at) {
+    const auto answer = form.link.call({{"request", "evaluate"}, {"evaluate", request}}, kSanitizerSeconds,
+                                       kSlower * run_deadline_s_, [&](const std::string& at) {
                                          if (progress) progress(form.tool + ": " + at);
                                        });
     if (answer)
@@ -175,7 +174,7 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerL
     else
       trouble = answer.error();
   }
-  form.link.stop(kGoodbyeSeconds);
+  form.link.stop(kSanitizerGoodbyeSeconds);
   const Expected<std::string> text = read_file(form.log);
   std::error_code ignored;
   fs::remove(form.log, ignored);
@@ -192,7 +191,7 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerL
   if (evaluation && !evaluation->measured())
     return {Kind::failed, fmt::format("at {}: {}", name_of(evaluation->stage), evaluation->reason),
             evaluation->diagnostics + log.findings};
-  if (!log.ended) return {Kind::lost, "it left no summary", log.findings};
+  if (!log.ended) return {Kind::lost, "the tool wrote no summary", log.findings};
   return {};
 }
 

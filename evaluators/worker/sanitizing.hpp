@@ -1,6 +1,6 @@
-// A variant's small shapes once more, under NVIDIA's compute-sanitizer: what it reads or writes beside its
-// buffers and its shared memory (memcheck), and threads of a block that race in shared memory (racecheck).
-// Neither shows in a right output.
+// Runs a variant's small shapes again under NVIDIA's compute-sanitizer, to find accesses outside its buffers
+// and shared memory (memcheck) and races between threads of a block in shared memory (racecheck). Neither is
+// visible in a correct output.
 #pragma once
 
 #include <functional>
@@ -12,51 +12,51 @@
 
 namespace cultivar {
 
-// What its log says. Throws nothing: an unknown log is one without a summary.
+// The content of the tool's log. Does not throw: an unknown log counts as one without a summary.
 struct SanitizerLog {
-  bool ended = false;    // it holds a summary
-  int errors = 0;        // hazards that are errors, for racecheck; as many as an int holds at most
-  std::string findings;  // the first of them, in its words
+  bool ended = false;    // the log has a summary
+  int errors = 0;        // for racecheck the hazards that are errors; clamped to the range of int
+  std::string findings;  // the first of them, verbatim
 };
 SanitizerLog read_sanitizer_log(const std::string& text);
 
-// In PATH, or where CUDA is installed as a rule; empty: nowhere.
+// Searches PATH and CUDA's usual locations; empty if not found.
 std::filesystem::path find_sanitizer();
 
-// What came of one run under a tool.
+// The result of one run under a tool.
 struct SanitizerLook {
   enum class Kind {
     clean,
     found,
-    failed,  // the variant did not pass there what it has passed without it
-    lost,    // no answer or no summary: the tool or the worker came to an end of its own
+    failed,  // the variant failed under the tool what it passed without it
+    lost,    // no reply or no summary: the tool or the worker ended unexpectedly
     interrupted
   } kind = Kind::clean;
-  std::string reason = {};  // one line; empty when clean
+  std::string reason = {};  // one line; empty if clean
   std::string findings = {};
 };
 
 struct SanitizerOutcome {
-  std::optional<Evaluation> rejection;  // of the stage `confirm`
-  std::string note;                     // why nothing is known, in one line; empty: the tools had a look
+  std::optional<Evaluation> rejection;  // at stage `confirm`
+  std::string note;                     // why there is no result, in one line; empty if the tools ran
 };
 
-// One tool: its forms, of which each is asked only where the one before was lost, and all once more when that
-// came to nothing. A kernel that notices the tool need only fail to keep it from looking, so what fails there
-// is refused. Unless the tool fails with `control` as well (nullptr: with no kernel at all): then it is the
-// tool that does not work here, which is told in the note.
+// One tool with its forms. The next form is used only if the one before was lost, and all are tried again if
+// that gave no result. A kernel that detects the tool could avoid inspection by failing, so a failure under
+// the tool is a rejection. The exception: if the tool also fails with `control` (nullptr: with no kernel at
+// all), the tool does not work here, and the note says so.
 using SanitizerForm = std::function<SanitizerLook(const Compiled*)>;
 SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerForm>& forms,
                          const Compiled& variant, const Compiled* control);
 
-// One device. Not thread-safe, but interrupt() may be called from any thread.
+// For one device. Not thread-safe, but interrupt() may be called from any thread.
 class Sanitizing {
  public:
   explicit Sanitizing(const ServiceOptions&);
 
-  // Both tools, one after the other; the first that refuses it ends it.
+  // Runs both tools, one after the other; stops at the first that rejects the variant.
   SanitizerOutcome run(const Compiled&, const WorkerLink::Progress&);
-  void interrupt();  // for good
+  void interrupt();  // permanent
 
  private:
   struct Form {
@@ -66,9 +66,9 @@ class Sanitizing {
   };
   SanitizerLook look(Form&, const Compiled*, const WorkerLink::Progress&);
 
-  std::string missing_;                                    // why there is none
-  std::vector<std::vector<std::unique_ptr<Form>>> tools_;  // each in the order its forms are asked
-  std::optional<Compiled> control_;                        // the last that all tools found clean
+  std::string missing_;                                    // why compute-sanitizer is not used
+  std::vector<std::vector<std::unique_ptr<Form>>> tools_;  // the forms of each tool, in order of use
+  std::optional<Compiled> control_;                        // the last variant that all tools found clean
   double run_deadline_s_;
 };
 

@@ -8,16 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "evaluators/check/cascade.hpp"
-#include "evaluators/check/contender_side.hpp"
-#include "evaluators/check/controls.hpp"
-#include "evaluators/check/stages.hpp"
-#include "evaluators/profile/profiling.hpp"
-#include "evaluators/timing/duel.hpp"
+#include "evaluators/judge/cascade.hpp"
+#include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/controls.hpp"
+#include "evaluators/judge/duel.hpp"
+#include "evaluators/judge/profiling.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/cores.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
-#include "evaluators/worker/cores.hpp"
 #include "evaluators/worker/frame.hpp"
-#include "evaluators/worker/process.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -25,11 +25,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kIdleSeconds = 6 * 3600.0;  // without a request, a worker ends; its engine starts another
-constexpr double kWriteSeconds = 60.0;
+constexpr double kIdleSeconds =
+    6 * 3600.0;  // an idle worker exits after this time; the engine starts another when needed
+constexpr double kAnswerSeconds = 60.0;
 constexpr double kProgressSeconds = 0.5;
 
-// Who becomes the best is waited for; whoever was only proposed is not.
+// True for requests whose result the search waits for (duels, confirmations).
 bool compares(const Json& request) {
   const std::string kind = request.at("request").get<std::string>();
   return kind == "gate" ||
@@ -42,41 +43,43 @@ class Worker {
       : parts_(parts), measures_(measures), device_number_(device), frames_(frames_over_stdio()) {}
 
   int run() {
-    if (!frames_.write(hello(parts_.program), deadline_in(kWriteSeconds))) return 1;
+    if (!frames_.write(hello(program_), deadline_in(kAnswerSeconds))) return 1;
     while (true) {
       const auto request = frames_.read(deadline_in(kIdleSeconds));
       if (!request) {
         if (request.error().kind == FrameTrouble::Kind::closed ||
             request.error().kind == FrameTrouble::Kind::timed_out)
           return 0;
-        fmt::print(stderr, "{}: {}\n", parts_.program, request.error().message);
+        fmt::print(stderr, "{}: {}\n", program_, request.error().message);
         return 1;
       }
       if (request->is_object() && request->value("request", Json()) == "shutdown") return 0;
       Json said = answer(*request);
       const bool last = device_ && !device_->usable();
       if (last) said["last"] = true;
-      if (!frames_.write(said, deadline_in(kWriteSeconds))) return 1;
-      // Leaving in good order would mean to wait for a device that may never answer.
+      if (!frames_.write(said, deadline_in(kAnswerSeconds))) return 1;
+      // An orderly exit would wait for a device that may never respond.
       if (last) std::_Exit(0);
     }
   }
 
  private:
-  static Json trouble(std::string_view stage, std::string_view message) {
-    return {{"trouble", {{"stage", stage}, {"message", message}}}};
+  static Json trouble(const Error& error, const std::string& contender = {}) {
+    return {{"trouble", error}, {"contender", contender}};
+  }
+  static Json trouble(std::string doing, std::string message) {
+    return trouble(Error{ErrorKind::failed, std::move(doing), std::move(message)});
   }
 
   Json answer(const Json& request) {
     try {
       return dispatch(request);
     } catch (const Json::exception& e) {
-      return trouble("protocol",
-                     fmt::format("{} did not understand a request: {}", parts_.program, e.what()));
+      return trouble("protocol", fmt::format("{} received a malformed request: {}", program_, e.what()));
     } catch (const ContenderBrokeDevice& e) {
-      return trouble("contender " + e.contender(), e.what());
+      return trouble({ErrorKind::failed, "contender " + e.contender(), e.what()}, e.contender());
     } catch (const MissingError& e) {
-      return trouble("missing", e.what());
+      return trouble(Error{ErrorKind::missing, "", e.what()});
     } catch (const std::exception& e) {
       return trouble(request.at("request").get<std::string>(), e.what());
     }
@@ -92,12 +95,10 @@ class Worker {
     if (kind == "evaluate" && measures_)
       return {{"answer", run_cascade(site(), protocol::evaluate_request(request.at("evaluate"), *task_))}};
     if (kind == "gate" && measures_)
-      return {
-          {"answer", protocol::from(run_duel(site(), protocol::gate_request(request.at("gate"), *task_)))}};
+      return {{"answer", run_duel(site(), protocol::gate_request(request.at("gate"), *task_))}};
     if (kind == "profile" && measures_)
-      return {{"answer", protocol::from(
-                             run_profile(site(), protocol::profile_request(request.at("profile"), *task_)))}};
-    return trouble("protocol", fmt::format("{} {} knows no request '{}'", parts_.program,
+      return {{"answer", run_profile(site(), protocol::profile_request(request.at("profile"), *task_))}};
+    return trouble("protocol", fmt::format("{} {} does not support the request '{}'", program_,
                                            measures_ ? "measure" : "compile", kind));
   }
 
@@ -106,31 +107,31 @@ class Worker {
     if (version != protocol_version)
       return trouble(
           "protocol",
-          fmt::format("the engine speaks protocol {} and {} speaks {}: build both from the same source",
-                      version, parts_.program, protocol_version));
+          fmt::format("the engine uses protocol {} but {} uses {}; build both from the same source", version,
+                      program_, protocol_version));
     task_ = load_task(request.at("task_folder").get<std::string>());
     cache_ = request.at("cache").get<std::string>();
     request.at("run_deadline_s").get_to(run_deadline_s_);
     request.at("architecture").get_to(architecture_);
     if (!measures_) {
-      compiler_ = parts_.compiler({*task_, cache_, false, architecture_});
+      compiler_ = parts_.compiler({*task_, cache_, architecture_});
       return {{"answer", Json::object()}};
     }
     device_ = parts_.device(cache_, device_number_);
-    device_->while_waiting([this] { announce(last_said_); });  // a sign of life; what it is at is the same
+    device_->while_waiting([this] { announce(last_said_); });  // repeats the last progress as a sign of life
     Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
-    if (!oracle) return trouble(oracle.error().stage, oracle.error().message);
+    if (!oracle) return trouble(oracle.error());
     oracle_ = std::move(*oracle);
-    progress("the controls of " + task_->name + ", with reference.cpp of " + task_->folder.string());
+    progress(
+        {{}, {}, "the controls of " + task_->name + ", with reference.cpp of " + task_->folder.string()});
     if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores_of(device_->facts())); !fit)
-      return trouble(fit.error().stage, fit.error().message);
+      return trouble(fit.error());
     return {{"answer", Json::object()}};
   }
 
   Json device_info() {
-    return {
-        {"answer", protocol::from(DeviceInfo{device_->description(), device_->isolation(),
-                                             device_->weakness(), device_->facts(), device_->ceilings()})}};
+    return {{"answer", DeviceInfo{device_->description(), device_->isolation(), device_->weakness(),
+                                  device_->facts(), device_->ceilings()}}};
   }
   Json compiler_info() {
     return {{"answer",
@@ -140,15 +141,11 @@ class Worker {
   }
 
   Json compile(const Json& request) {
-    const bool contender = request.at("contender").get<bool>();
-    if (contender && !contender_compiler_)
-      contender_compiler_ = parts_.compiler({*task_, cache_, true, architecture_});
     const Variant variant = protocol::variant(request.at("variant"), *task_);
-    const auto binary = (contender ? contender_compiler_ : compiler_)
-                            ->compile(variant, request.at("macros").get<std::vector<std::string>>(),
-                                      request.at("deadline_s").get<double>());
-    if (!binary) return {{"answer", {{"failure", protocol::from(binary.error())}}}};
-    return {{"answer", {{"binary", protocol::from(*binary)}}}};
+    const auto binary = compiler_->compile(variant, request.at("macros").get<std::vector<std::string>>(),
+                                           request.at("deadline_s").get<double>());
+    if (!binary) return {{"answer", {{"failure", binary.error()}}}};
+    return {{"answer", {{"binary", *binary}}}};
   }
 
   CascadeSite site() {
@@ -156,25 +153,26 @@ class Worker {
             *task_,
             *oracle_,
             run_deadline_s_,
-            [this](const std::string& text) { progress(text); },
+            [this](const Activity& doing) { progress(doing); },
             stock_,
-            [this](const std::string& text) { announce(text); }};
+            [this](const Activity& doing) { announce(doing); }};
   }
 
-  void progress(const std::string& text) {
+  void progress(const Activity& doing) {
     const Clock::time_point now = Clock::now();
     if (now - last_progress_ < std::chrono::duration<double>(kProgressSeconds)) return;
-    announce(text);
+    announce(doing);
   }
 
-  void announce(std::string text) {
+  void announce(Activity doing) {
     last_progress_ = Clock::now();
-    last_said_ = std::move(text);
-    // An engine that is gone shows at the next read.
-    (void)frames_.write({{"progress", last_said_}}, deadline_in(kWriteSeconds));
+    last_said_ = std::move(doing);
+    // A disconnected engine is detected at the next read.
+    (void)frames_.write({{"progress", last_said_}}, deadline_in(kAnswerSeconds));
   }
 
   const WorkerParts& parts_;
+  std::string program_ = worker_program(parts_.target);
   bool measures_;
   int device_number_;
   FrameStream frames_;
@@ -182,12 +180,12 @@ class Worker {
   std::filesystem::path cache_;
   std::string architecture_;
   double run_deadline_s_ = 10.0;
-  std::unique_ptr<Compiler> compiler_, contender_compiler_;
+  std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<Device> device_;
   std::optional<OracleLibrary> oracle_;
   std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
   Clock::time_point last_progress_{};
-  std::string last_said_;
+  Activity last_said_;
 };
 
 }  // namespace
@@ -208,18 +206,16 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
     fmt::print(stderr,
                "usage: {0} compile\n       {0} measure [--device N] [--cores N]\n"
                "       {0} contender LIBRARY TASK_FOLDER\nStarted by cultivar, which "
-               "talks to it "
-               "over stdin and "
-               "stdout; useless by hand.\n",
-               parts.program);
+               "communicates over stdin and stdout; not for manual use.\n",
+               worker_program(parts.target));
     return 2;
   }
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (cores > 0) stay_on_cores(cores);
-  // Beside a GPU all work at once: whoever times must not wait for a core, and a compiler may. It is a wish;
-  // without the right to it some samples do not count.
-  if (parts.target == TargetKind::cuda) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
+  // Beside a separate device all workers run at once: one that times must not wait for a core, and a compiler
+  // may. Without permission to raise the priority, some samples do not count.
+  if (!parts.target->on_host) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
   return Worker(parts, role == "measure", device).run();
 }
 

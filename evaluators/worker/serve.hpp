@@ -1,5 +1,6 @@
-// A worker program's main loop: says hello, is configured, answers one request at a time until its input
-// closes. The same for every target; a program brings the parts that make compilers and devices.
+// The main loop of a worker program: says hello, is configured, and answers one request at a time until its
+// input closes. The same for every target; each program provides the functions that create compilers and
+// devices.
 #pragma once
 
 #include <filesystem>
@@ -11,23 +12,21 @@
 
 namespace cultivar {
 
-// What a compiler is wanted for.
+// The requirements for a compiler.
 struct CompilerOrder {
   const Task& task;
   const std::filesystem::path& cache;
-  bool contender = false;           // trusted code that may include a library's headers
-  const std::string& architecture;  // empty: the target's usual one
+  const std::string& architecture;  // empty: the target's default
 };
 
 struct WorkerParts {
-  std::string program;  // "cultivar-worker-cpu"
-  TargetKind target = TargetKind::cpu;
+  Target target = usual_target();
   std::function<std::unique_ptr<Compiler>(const CompilerOrder&)> compiler;  // may throw MissingError
   std::function<std::unique_ptr<Device>(const std::filesystem::path& cache, int device)> device;
 };
 
 // argv: `compile`, or `measure [--device N] [--cores N]` (0: all). Returns the exit code: 0 when the engine
-// went away, 2 for bad usage.
+// disconnected, 2 for bad usage.
 int serve(const WorkerParts&, int argc, char** argv);
 
 }  // namespace cultivar

@@ -11,7 +11,8 @@
 namespace cultivar {
 namespace {
 
-// Damerau-Levenshtein (adjacent swaps count once), in half edits: a difference in case costs one half.
+// Damerau-Levenshtein distance (an adjacent swap counts once) in half edits: a difference in case costs one
+// half edit.
 std::size_t half_edits(std::string_view a, std::string_view b) {
   const auto change = [](char x, char y) -> std::size_t {
     if (x == y) return 0;
@@ -35,13 +36,11 @@ std::size_t half_edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  // Near by meaning, where `cpu` is near by its letters.
-  if (name == "gpu" && std::ranges::find(known, "cuda") != known.end()) return "cuda";
   std::string best;
   std::size_t best_distance = 0;
   for (const std::string& candidate : known) {
     const std::size_t length = std::max(name.size(), candidate.size());
-    if (length > 200) continue;  // a name from hostile text: nothing is near it
+    if (length > 200) continue;  // too long for the quadratic distance, as in hostile input
     const bool same_but_case =
         std::equal(name.begin(), name.end(), candidate.begin(), candidate.end(), [](char x, char y) {
           return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));

@@ -1,5 +1,5 @@
-// From yaml-cpp's events to a tree. Events and not YAML::Node, because a Node hides duplicate keys, forgets
-// the lines of keys, and expands aliases (text of a hundred bytes can then grow without bound).
+// Builds a tree from yaml-cpp's events. Not from YAML::Node, because a Node hides duplicate keys, loses the
+// lines of keys, and expands aliases (a text of a hundred bytes could grow without bound).
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
@@ -100,14 +100,15 @@ class TreeBuilder : public YAML::EventHandler {
       parent.has_key = false;
     } else {
       throw YamlError(*origin_, line(mark),
-                      "a key must be a plain name, no list and no map (is a bracket not closed?)");
+                      "a key must be a plain name, not a list or a map (check for an unclosed bracket)");
     }
     return *data;
   }
 
   void begin(const YAML::Mark& mark, YamlNode::Kind kind) {
     add(mark, kind);
-    if (open_.size() > 64) throw YamlError(*origin_, line(mark), "is nested more than 64 levels deep");
+    if (open_.size() > 64)
+      throw YamlError(*origin_, line(mark), "is nested more than 64 levels deep (flatten it)");
     open_.push_back({last_, {}, 0, false});
   }
 
@@ -121,7 +122,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 YamlNode parse_yaml(std::string_view text, std::string origin, int first_line) {
   TreeBuilder builder(std::move(origin), first_line);
-  // yaml-cpp takes a quote that is still open after the last line break for closed: leave it no such break.
+  // yaml-cpp accepts a quote that is still open after the last line break, so remove that line break.
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   std::istringstream in{std::string(text.substr(0, last == std::string_view::npos ? 0 : last + 1))};
   try {
@@ -130,10 +131,9 @@ YamlNode parse_yaml(std::string_view text, std::string origin, int first_line) {
     YamlNode root(builder.root());
     TreeBuilder rest(builder.origin(), first_line);
     if (parser.HandleNextDocument(rest))
-      throw YamlError(
-          builder.origin(), 0,
-          "holds more than one document (remove a --- inside; or its first lines, a list perhaps, do not "
-          "belong to the keys below)");
+      throw YamlError(builder.origin(), 0,
+                      "holds more than one document (remove the --- inside, or check that the first lines "
+                      "belong to the keys below them)");
     return root;
   } catch (const YAML::Exception& error) {
     std::string remedy = "check quotes, brackets and indentation";

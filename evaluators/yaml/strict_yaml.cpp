@@ -8,9 +8,8 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "evaluators/system/files.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/yaml_data.hpp"
 
@@ -88,7 +87,7 @@ std::shared_ptr<const YamlData> replaced(const YamlData& data, std::string_view 
     return copy;
   }
   if (data.kind != YamlNode::Kind::map && data.kind != YamlNode::Kind::null)
-    at.fail(fmt::format("'{}' is below {}, which is not a map", key, described(data)));
+    at.fail(fmt::format("'{}' would be inside {}, which is not a map", key, described(data)));
   copy->kind = YamlNode::Kind::map;
   for (auto& entry : copy->entries)
     if (entry.key == key) {
@@ -128,7 +127,7 @@ void YamlNode::fail(const std::string& message) const {
 }
 
 std::string YamlNode::string() const {
-  if (!is_scalar()) fail(fmt::format("must be a text, not {}", described(*data_)));
+  if (!is_scalar()) fail(fmt::format("must be text, not {}", described(*data_)));
   if (data_->text.empty()) fail("must not be empty");
   return data_->text;
 }
@@ -152,7 +151,7 @@ std::int64_t YamlNode::integer(std::int64_t minimum, std::int64_t maximum) const
     fail(fmt::format("must be a whole number, not {}", described(*data_)));
   const char* const digits = begin + (*begin == '-' ? 1 : 0);
   if (*digits == '0' && digits + 1 != last)
-    fail(fmt::format("has zeros in front, which some read as octal (write {})", value));
+    fail(fmt::format("has leading zeros, which could mean octal (write {})", value));
   if (value < minimum || value > maximum) {
     if (maximum == std::numeric_limits<std::int64_t>::max())
       fail(fmt::format("must be at least {}, not {}", minimum, value));
@@ -243,12 +242,12 @@ std::optional<YamlNode> YamlMap::optional(std::string_view key) {
 
 YamlNode YamlMap::require(std::string_view key) {
   if (auto value = optional(key)) return *value;
-  // A misspelt key is the likeliest reason: name it here, where its line is known.
+  // The most likely reason is a misspelled key: name it here, where its line is known.
   for (const auto& entry : node_.data_->entries)
     if (nearest_name(entry.key, {std::string(key)}) == key &&
         std::find(asked_.begin(), asked_.end(), entry.key) == asked_.end())
       throw YamlError(node_.origin(), entry.line,
-                      fmt::format("{}{}'{}' is missing; is '{}' meant to be it?", node_.path(),
+                      fmt::format("{}{}'{}' is missing (did you misspell it as '{}'?)", node_.path(),
                                   node_.path().empty() ? "" : ": ", key, entry.key));
   node_.fail(fmt::format("'{}' is missing (add it)", key));
 }
@@ -270,19 +269,18 @@ void YamlMap::finish() const {
   for (const auto& entry : node_.data_->entries) {
     if (std::find(asked_.begin(), asked_.end(), entry.key) != asked_.end()) continue;
     const std::string where = node_.path().empty() ? "" : node_.path() + ": ";
-    // Of the value, because a key may have come by with() from somewhere else than its map.
+    // Report the line of the value, because with() may have copied the key from another map.
     throw YamlError(*entry.value->origin, entry.line,
                     fmt::format("{}unknown key '{}'{}", where, entry.key, did_you_mean(entry.key, asked_)));
   }
 }
 
 YamlNode read_yaml(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file))
-    throw InputError(fmt::format("{}: cannot be read (does it exist, and may you read it?)", file.string()));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_yaml(text.str(), file.string());
+  const auto text = read_file(file);
+  if (!text)
+    throw InputError(fmt::format(
+        "{}: cannot be read (check that it exists and that you have read permission)", file.string()));
+  return parse_yaml(*text, file.string());
 }
 
 }  // namespace cultivar

@@ -4,8 +4,7 @@
 //   YamlMap map = read_yaml(path).map();
 //   config.name = map.require("name").string();
 //   if (auto seed = map.optional("seed")) config.seed = seed->integer(0);
-//   map.finish();  // any key that nobody asked for is an error, with the nearest name that somebody did ask
-//   for
+//   map.finish();  // any key that was not asked for is an error; the message names the nearest asked-for key
 //
 // Values are immutable and may be read from many threads; a YamlMap belongs to one thread.
 #pragma once
@@ -20,16 +19,16 @@
 #include <utility>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-// An InputError whose parts are kept apart, for those who turn it into a value (manifests).
+// An InputError with separate parts, for code that converts it into a value (manifests).
 class YamlError : public InputError {
  public:
   YamlError(std::string origin, int line, std::string message);
   const std::string& origin() const { return origin_; }
-  int line() const { return line_; }  // 1-based; 0: the whole text
+  int line() const { return line_; }  // 1-based; 0 for the whole text
   const std::string& message() const { return message_; }
 
  private:
@@ -53,10 +52,10 @@ class YamlNode {
   bool is_map() const { return kind() == Kind::map; }
   bool is_quoted() const;                            // a scalar in quotes (or a block scalar)
   int line() const;                                  // 1-based line of the file
-  const std::string& origin() const;                 // the file's name as given
+  const std::string& origin() const;                 // the file name as given
   const std::string& path() const { return path_; }  // "launch[0].grid"; empty for the whole document
 
-  // Typed getters; each throws YamlError when the value is something else or out of range.
+  // Typed getters. Each throws YamlError if the value has another type or is out of range.
   std::string string() const;      // any scalar's text; never empty
   std::string identifier() const;  // [A-Za-z_][A-Za-z0-9_]*
   std::int64_t integer(std::int64_t minimum = std::numeric_limits<std::int64_t>::min(),
@@ -72,10 +71,10 @@ class YamlNode {
   // Throws YamlError at this node: "file:line: path: message".
   [[noreturn]] void fail(const std::string& message) const;
 
-  // A tree in which the value at `dotted` ("budget.wall", "models.0.name") is `value`; maps on the way are
-  // made.
+  // A copy of the tree in which the value at `dotted` ("budget.wall", "models.0.name") is `value`; missing
+  // maps on the path are created.
   YamlNode with(std::string_view dotted, const YamlNode& value) const;
-  // Block YAML text of the tree, for the record.
+  // The tree as block YAML text, for the record.
   std::string text() const;
 
  private:
@@ -88,10 +87,10 @@ class YamlMap {
  public:
   explicit YamlMap(YamlNode node);  // throws unless it is a map
 
-  // A key without a value ("seed:") is an error in both.
+  // In both, a key without a value ("seed:") is an error.
   YamlNode require(std::string_view key);
   std::optional<YamlNode> optional(std::string_view key);
-  // All entries in file order, for maps whose keys are names that the user chooses; counts as asking for all.
+  // All entries in file order, for maps whose keys the user chooses; counts as asking for all keys.
   std::vector<std::pair<std::string, YamlNode>> entries();
   bool has(std::string_view key) const;  // does not count as asking
 
@@ -105,7 +104,7 @@ class YamlMap {
   bool all_ = false;
 };
 
-// `first_line` is the line of the file on which the text begins (YAML inside a source file).
+// `first_line` is the line of the file on which the text begins (for YAML inside a source file).
 YamlNode parse_yaml(std::string_view text, std::string origin, int first_line = 1);
 // An unreadable file is an InputError.
 YamlNode read_yaml(const std::filesystem::path& file);

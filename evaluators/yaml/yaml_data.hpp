@@ -12,7 +12,7 @@ namespace cultivar {
 struct YamlData {
   struct Entry {
     std::string key;
-    int line = 0;  // of the key
+    int line = 0;  // line of the key
     std::shared_ptr<const YamlData> value;
   };
   YamlNode::Kind kind = YamlNode::Kind::null;

@@ -6,19 +6,20 @@
 #include "operators/agent/toolbox.hpp"
 #include "operators/llm/chat_model.hpp"
 #include "operators/llm/tool_text.hpp"
+#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 
 namespace {
 
 constexpr const char* kSubmit = "submit";
-constexpr double kSpentShare = 0.98;  // of the device's seconds: nothing can be measured in the rest
+constexpr double kSpentShare = 0.98;  // share of the device seconds after which too little is left to measure
 
-// The tool calls of an answer: by the provider's protocol, or in its text.
+// The tool calls of an answer, from the provider's protocol or from its text.
 struct Called {
   std::vector<ToolCall> calls;
   bool in_text = false;
-  std::string refusal;  // why there are none
+  std::string refusal;  // why there are no calls
 };
 
 Called calls_of(const Turn& turn) {
@@ -47,15 +48,15 @@ std::int64_t tokens_of(const Turn& turn) {
   return usage.total() - usage.cached;
 }
 
-// After the turns up to and with `last`: what was used, and why the next step must be the last one (empty: it
-// need not be).
+// The budget used by the turns up to and including `last`, and the reason why the next step must be the last
+// one; empty if it need not be.
 struct Used {
   std::int64_t tokens = 0;
   double device_s = 0.0;
   std::string closing;
 };
 
-Used used_after(const std::vector<Turn>& turns, std::size_t last, const AgentBudget& budget) {
+Used used_after(const std::vector<Turn>& turns, std::size_t last, const ToolBudget& budget) {
   Used used;
   for (std::size_t i = 0; i <= last; ++i) {
     used.tokens += tokens_of(turns[i]);
@@ -65,14 +66,15 @@ Used used_after(const std::vector<Turn>& turns, std::size_t last, const AgentBud
     used.closing = fmt::format("{} of {} steps are used", last + 1, budget.steps);
   else if (budget.device_seconds > 0.0 && used.device_s >= kSpentShare * budget.device_seconds)
     used.closing =
-        fmt::format("{:.1f} of {:g} s of the device are used", used.device_s, budget.device_seconds);
-  else if (used.tokens + 2 * tokens_of(turns[last]) > budget.tokens)  // each step costs no less than the last
+        fmt::format("{:.1f} of {:g} s of device time are used", used.device_s, budget.device_seconds);
+  else if (used.tokens + 2 * tokens_of(turns[last]) >
+           budget.tokens)  // assumes that each step uses at least as many tokens as the previous one
     used.closing = fmt::format("about {} of {} tokens are used", used.tokens, budget.tokens);
   return used;
 }
 
-std::string left_words(const Used& used, std::size_t steps, const AgentBudget& budget) {
-  return fmt::format("\n\n(Step {} of {}. Left: about {} tokens, {:.0f} s of the device.)", steps,
+std::string left_words(const Used& used, std::size_t steps, const ToolBudget& budget) {
+  return fmt::format("\n\n(Step {} of {}. Left: about {} tokens, {:.0f} s of device time.)", steps,
                      budget.steps, std::max<std::int64_t>(0, budget.tokens - used.tokens),
                      std::max(0.0, budget.device_seconds - used.device_s));
 }
@@ -83,12 +85,12 @@ ChatMessage said_by_user(std::string text) {
   return message;
 }
 
-// The conversation goes on: what was answered, what the tools gave, and what is left.
+// Continues the conversation: the answer, the tools' results, and the remaining budget.
 ChatRequest next_request(const Turn& turn, const Called& called, const std::string& left) {
   ChatRequest next = turn.request;
   next.call.clear();
   next.messages.push_back(turn.answer.as_message());
-  // What is not run is not told again either: every call that a conversation holds needs a result.
+  // Calls that are not run are removed, because every call in a conversation needs a result.
   const std::size_t run = std::min(called.calls.size(), kCallsAnAnswer);
   if (called.in_text)
     next.messages.back().text = text_before_call(next.messages.back().text, kCallsAnAnswer);
@@ -106,26 +108,27 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
     result.text = outcome ? outcome->text : "Not run.";
     if (called.in_text)
       all += fmt::format("{}# Result of call {}, `{}`{}\n\n{}", all.empty() ? "" : "\n\n", i + 1, call.name,
-                         result.tool_failed ? " (it could not be done)" : "", result.text);
+                         result.tool_failed ? " (the call failed)" : "", result.text);
     else
       next.messages.push_back(std::move(result));
   }
   if (called.in_text && !all.empty()) next.messages.push_back(said_by_user(std::move(all)));
   if (run < called.calls.size())
-    next.messages.back().text += fmt::format("\n\n(Not run: {} more calls. At most {} of one answer are.)",
-                                             called.calls.size() - run, kCallsAnAnswer);
+    next.messages.back().text +=
+        fmt::format("\n\n(Not run: {} more calls. At most {} calls of one answer are run.)",
+                    called.calls.size() - run, kCallsAnAnswer);
   if (!called.calls.empty()) next.messages.back().text += left;
   return next;
 }
 
-// Why this question cannot be asked any more; empty: it can.
-std::string too_much(const ChatRequest& next, const Turn& turn, const Used& used, const AgentBudget& budget) {
+// Why this question cannot be asked; empty if it can.
+std::string too_much(const ChatRequest& next, const Turn& turn, const Used& used, const ToolBudget& budget) {
   const std::size_t bytes = bytes_of(next), before = bytes_of(turn.request);
   if (bytes > ChatBounds{}.request_bytes) return fmt::format("it has {} bytes", bytes);
   const Usage& usage = turn.answer.usage;
-  const bool cached = usage.cached > 0 || usage.cache_written > 0;  // then only what is new counts
+  const bool cached = usage.cached > 0 || usage.cache_written > 0;  // then only new text counts
   const std::size_t added = bytes > before ? bytes - before : 0;
-  // The provider has said what the question before was, which stands at the beginning of this one.
+  // The provider reported the tokens of the previous question, which is a prefix of this one.
   const std::int64_t tokens = (cached            ? 0
                                : usage.input > 0 ? usage.input
                                                  : estimated_tokens(before)) +
@@ -137,8 +140,8 @@ std::string too_much(const ChatRequest& next, const Turn& turn, const Used& used
 }  // namespace
 
 Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn>& turns) {
-  if (turns.empty()) return GivenUp{"nothing was answered"};
-  const AgentBudget& budget = kit.options().agent;
+  if (turns.empty()) return GivenUp{"no answer arrived"};
+  const ToolBudget& budget = kit.options().tools;
   const std::size_t at = turns.size() - 1;
   const Turn& turn = turns[at];
   const Called called = calls_of(turn);
@@ -162,7 +165,7 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
 
   if (!closing.empty())
     return GivenUp{
-        fmt::format("the agent's budget is spent ({}), and it submitted nothing{}",
+        fmt::format("the agent's budget is exhausted ({}), and it submitted nothing{}",
                     static_cast<int>(turns.size()) >= budget.steps
                         ? fmt::format("{} of {} steps are used", turns.size(), budget.steps)
                         : closing,
@@ -171,7 +174,7 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
   for (auto earlier = turns.rbegin(); earlier != turns.rend() && calls_of(*earlier).calls.empty(); ++earlier)
     ++idle;
   if (idle > kit.resamples())
-    return GivenUp{fmt::format("{} answers in a row called no tool that could be run; the last: {}", idle,
+    return GivenUp{fmt::format("{} answers in a row had no executable tool call; the last one: {}", idle,
                                one_line_of(called.refusal, 200))};
 
   const Used used = used_after(turns, at, budget);
@@ -183,7 +186,7 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
   if (!words.empty()) next.messages.push_back(said_by_user(std::move(words)));
   next.messages.back().stable = true;
   if (const std::string why = too_much(next, turn, used, budget); !why.empty())
-    return GivenUp{"the agent's next question was not asked: " + why};
+    return GivenUp{"the agent's next request was not sent: " + why};
   return next;
 }
 
@@ -192,16 +195,17 @@ std::vector<ToolSpec> agent_tool_specs() {
   for (AgentTool& tool : agent_tools(true)) {
     if (tool.spec.name == kSubmit)
       tool.spec.description =
-          "Ends this work: hands a draft over to the search, which judges it from the beginning with fresh "
-          "inputs; the gate alone says whether it becomes the best. Submit what you checked and timed.";
+          "Ends this work: submits a draft to the search, which evaluates it from the beginning with new "
+          "inputs; "
+          "only the gate decides whether it becomes the best. Submit a draft that you checked and timed.";
     specs.push_back(std::move(tool.spec));
   }
   return specs;
 }
 
-std::string budget_words(const AgentBudget& budget) {
+std::string budget_words(const ToolBudget& budget) {
   return fmt::format(
-      "{} steps (answers of yours, each with up to {} tool calls), about {} tokens, and {:.0f} s of the "
+      "{} steps (your answers, each with up to {} tool calls), about {} tokens, and {:.0f} s of the "
       "device",
       budget.steps, kCallsAnAnswer, budget.tokens, budget.device_seconds);
 }

@@ -1,27 +1,26 @@
 // The dialogue of the operator `agent`: a model calls tools, step by step, until it submits a kernel or its
-// budget is spent. A pure function of the brief, the answers and what the tools gave, all of which the record
-// keeps.
+// budget is exhausted. A pure function of the brief, the answers and the tools' results, which are all
+// recorded.
 #pragma once
 
 #include <vector>
 
-#include "operators/dialogue.hpp"
+#include "operators/asking_operator.hpp"
 
 namespace cultivar {
 
 inline constexpr std::size_t kCallsAnAnswer =
-    8;  // others are not run and left out of what follows, and the model is told how many
+    8;  // further calls are not run; the model is told how many were skipped
 
-// What follows the last of `turns`: a call to be run, the next request with the results, the kernel that was
-// handed over as a proposal, or giving up. When one more step, or the tokens of one more, are all that is
-// left, or the device's time is used up, the model is told that it must submit; in that step nothing but
-// `submit` is run.
+// What follows the last of `turns`: a call to run, the next request with the results, the submitted kernel as
+// a proposal, or giving up. When only one step or the tokens of one step are left, or the device time is
+// exhausted, the model is told that it must submit; in that step only `submit` is run.
 Move agent_move(const Brief&, const PromptKit&, const std::vector<Turn>& turns);
 
-// What its model is offered.
+// The tools that the model is offered.
 std::vector<ToolSpec> agent_tool_specs();
 
-// The budget in words, for its first question.
-std::string budget_words(const AgentBudget&);
+// The budget as text, for the first question.
+std::string budget_words(const ToolBudget&);
 
 }  // namespace cultivar

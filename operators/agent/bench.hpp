@@ -1,7 +1,8 @@
-// What an agent's tools ask of the world: kernels that are known, a compiler, a device, somewhere to submit
-// to. The engine has the real ones (engine/agent); tests have one that measures nothing.
+// The interface behind an agent's tools: known kernels, a compiler, a device, and submission. The engine
+// implements it (engine/agent); tests have a simulated bench.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -9,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/worker/requests.hpp"
+#include "evaluators/judge/requests.hpp"
 #include "operators/knowledge/knowledge.hpp"
 
 namespace cultivar {
 
-// Of one call: when it must end, and whom to tell what it is at. `progress` may be empty and may be called
-// from any thread.
+// The limits of one call: when it must end, and a callback for progress. `progress` may be empty, and may be
+// called from any thread.
 struct Watch {
   std::stop_token stop;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
@@ -29,10 +30,10 @@ struct Watch {
 
 // A row of the lineage.
 struct KernelRow {
-  std::string id;  // what tools take: "12", or a seed's name
+  std::string id;  // as tools accept it: "12", or a seed's name
   std::vector<std::string> parents;
-  std::string state;          // "measured", "rejected", "in flight", "not judged"
-  std::string stage, reason;  // of a rejection
+  std::string state;          // "measured", "rejected", "in flight", "not evaluated"
+  std::string stage, reason;  // for a rejected kernel
   double fitness = 0.0;
   bool best = false, was_best = false;
   std::string op, note;
@@ -43,13 +44,13 @@ struct Kernel {
   KernelRow row;
   std::string source;
   std::optional<Evaluation> evaluation;
-  std::optional<Profile> profile;    // the newest
-  std::vector<std::string> remarks;  // what else happened to it, a line each
+  std::optional<Profile> profile;    // the most recent one
+  std::vector<std::string> remarks;  // further facts, one line each
 };
 
 struct KernelQuery {
   enum class Order { promotions, fittest, newest } order = Order::promotions;
-  std::string of;  // not empty: its line from the seed, and its children
+  std::string of;  // if not empty: the lineage of this kernel from the seed, and its children
   int limit = 30, offset = 0;
 };
 
@@ -57,44 +58,54 @@ struct Page {
   std::string name, title;
 };
 
-// Thread-safe but for evaluate() and profile(), of which one at a time is called. Whatever takes a Watch
-// comes back soon after it is over; what it then returns means nothing.
+// Limits for one workload timed against another kernel: short, because an agent waits for it and the gate
+// decides.
+inline Sampling benchmark_sampling(Sampling sampling) {
+  sampling.max_samples = std::min(sampling.max_samples, 30);
+  sampling.max_seconds = std::min(sampling.max_seconds, 5.0);  // of timed work
+  return sampling;
+}
+
+// Thread-safe, except that only one call of evaluate() or profile() may run at a time. A function that takes
+// a Watch returns soon after the watch is over; its result is then meaningless.
 class Bench {
  public:
   virtual ~Bench() = default;
 
   virtual const Task& task() const = 0;
-  virtual const std::vector<Workload>& workloads() const = 0;  // that are timed; never the holdout
-  virtual TargetKind target() const = 0;
+  virtual const std::vector<Workload>& workloads() const = 0;  // the timed workloads, never the holdout
+  virtual Target target() const = 0;
   virtual std::string unit() const = 0;          // of fitness
   virtual std::string architecture() const = 0;  // "sm_90a"; empty: unknown
-  // The device's numbers, where they are known without asking it.
+  // The device's facts, if they are known without querying it.
   virtual std::optional<Facts> facts() const = 0;
   virtual Sampling sampling() const = 0;
-  // True where a compiler at work would disturb what is being timed (the cpu target).
+  // True if a running compiler would disturb timing.
   virtual bool timing_needs_quiet() const = 0;
 
-  virtual std::string situation() const = 0;  // the run and its best kernel, now, in words
-  virtual std::string caveat() const = 0;     // why times may be off just now; empty: nothing known
+  virtual std::string situation() const = 0;  // the current state of the run and its best kernel, as text
+  virtual std::string caveat()
+      const = 0;  // why times may be unreliable now; empty if there is no known reason
   virtual Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const = 0;
-  // By the id of a row, the beginning of a variant id, `best` or `seed`.
+  // By the id of a row, a prefix of a variant id, `best` or `seed`.
   virtual Expected<Kernel> kernel(const std::string& id) const = 0;
   virtual const std::vector<Note>& notes() const = 0;
-  virtual std::vector<Page> pages() const = 0;  // beside the notes: the task, the variant format, the device
+  virtual std::vector<Page> pages()
+      const = 0;  // in addition to the notes: the task, the variant format, the device
   virtual Expected<std::string> page(const std::string& name) = 0;
 
-  // As the services of evaluators/worker/services.hpp. May throw MissingError.
+  // Like the services of evaluators/worker/services.hpp. May throw MissingError.
   virtual tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                                      const Watch&) = 0;
   virtual Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) = 0;
   virtual Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) = 0;
 
-  // Used by all calls so far, where calls queue for a device that others use too; nullopt: a call has it to
-  // itself, and its wall time is its use.
+  // The device time used by all calls so far, if the device is shared with others; nullopt if a call has the
+  // device exclusively, so that its wall time is its device time.
   virtual std::optional<double> device_seconds() const { return std::nullopt; }
 
   virtual bool takes_submissions() const = 0;
-  // What became of it, in words. `from`: the kernel that it was made from; empty: none that is known.
+  // Returns the outcome as text. `from`: the kernel that it was made from; empty if unknown.
   virtual Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) = 0;
 };
 

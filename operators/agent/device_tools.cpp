@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "evaluators/judge/stages.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/tool_session.hpp"
@@ -18,21 +19,22 @@ using Workloads = std::vector<Workload>;
 constexpr std::size_t kCompilerBytes = 12'000;
 
 template <class T>
-tl::unexpected<Refusal> passed_on(const tl::expected<T, Refusal>& trouble) {
+tl::unexpected<EditRefusal> passed_on(const tl::expected<T, EditRefusal>& trouble) {
   return tl::make_unexpected(trouble.error());
 }
 
-std::optional<Refusal> ended(const Watch& watch) {
-  if (watch.stop.stop_requested()) return Refusal{"Cancelled."};
+std::optional<EditRefusal> ended(const Watch& watch) {
+  if (watch.stop.stop_requested()) return EditRefusal{"Cancelled."};
   if (watch.over())
-    return Refusal{
-        "Stopped: this call's time, or the session's device time, was used up. Nothing was found out."};
+    return EditRefusal{
+        "Stopped: the time limit of this call or the session's device time is exhausted. There is no "
+        "result."};
   return std::nullopt;
 }
 
-// Of the run's workloads, those that are asked for and that the variant claims.
-tl::expected<Workloads, Refusal> workloads_for(const Bench& bench, const Variant& variant,
-                                               const std::vector<std::string>& names) {
+// The run's workloads that are requested and that the variant claims.
+tl::expected<Workloads, EditRefusal> workloads_for(const Bench& bench, const Variant& variant,
+                                                   const std::vector<std::string>& names) {
   std::vector<std::string> known;
   Workloads asked, mine;
   for (const Workload& workload : bench.workloads()) {
@@ -45,7 +47,7 @@ tl::expected<Workloads, Refusal> workloads_for(const Bench& bench, const Variant
   for (const Workload& workload : asked)
     if (claims(variant, bench.task(), workload)) mine.push_back(workload);
   if (mine.empty())
-    return refused(fmt::format("The kernel claims none of these workloads: its manifest requires `{}`",
+    return refused(fmt::format("The kernel claims none of these workloads; its manifest requires `{}`",
                                variant.manifest.requires_ ? variant.manifest.requires_->text() : "nothing"));
   return mine;
 }
@@ -54,31 +56,22 @@ std::vector<std::string> names_in(const json& arguments) {
   return arguments.value("workloads", std::vector<std::string>());
 }
 
-Workload most_work(const Task& task, const Workloads& workloads) {
-  return *std::ranges::max_element(workloads, {},
-                                   [&](const Workload& w) { return task.flops(w) + task.bytes(w); });
-}
-
-// What can be known to be illegal without a compiler.
+// Finds plans that are illegal, without a compiler.
 std::optional<Evaluation> illegal(const Bench& bench, const Variant& variant, const Workloads& workloads) {
   const auto facts = bench.facts();
   if (!facts) return std::nullopt;
-  for (const Workload& workload : workloads) {
-    if (const auto holds = check_constraints(variant, bench.task(), workload, *facts); !holds)
-      return rejection(Stage::lint, fmt::format("{}: {}", workload.name, holds.error().message), "");
-    if (const auto plan = make_plan(variant, bench.task(), workload, *facts); !plan)
-      return rejection(Stage::lint, fmt::format("{}: {}", workload.name, plan.error().message), "");
-  }
-  return std::nullopt;
+  if (const auto why = illegal_on(workloads, variant, bench.task(), *facts))
+    return rejection(Stage::lint, why->message, why->text());
+  return illegal_on_check_shapes(bench.task(), variant, workloads, *facts);
 }
 
-// A variant on its way to the device.
+// A variant to compile and run.
 struct Job {
   Subject subject;
   Workloads workloads;
 };
 
-tl::expected<Job, Refusal> job_of(ToolSession& session, const json& arguments) {
+tl::expected<Job, EditRefusal> job_of(ToolSession& session, const json& arguments) {
   auto subject = subject_of(session, arguments);
   if (!subject) return passed_on(subject);
   auto workloads = workloads_for(session.bench, subject->variant, names_in(arguments));
@@ -86,7 +79,7 @@ tl::expected<Job, Refusal> job_of(ToolSession& session, const json& arguments) {
   return Job{std::move(*subject), std::move(*workloads)};
 }
 
-// Either is an answer: the binaries, or why there are none.
+// Both are valid answers: the binaries, or the reason for a rejection.
 tl::expected<Compiled, Evaluation> build(ToolSession& session, const Job& job, const Watch& watch) {
   if (auto why = illegal(session.bench, job.subject.variant, job.workloads)) return tl::make_unexpected(*why);
   watch.tell("compiling " + job.subject.label);
@@ -115,14 +108,14 @@ std::string spent(const ToolSession& session, const DeviceTurns::Turn& turn) {
   return words + "\n" + (caveat.empty() ? "" : caveat + "\n");
 }
 
-// Takes the device before compiling where a compiler would disturb what another call is timing.
+// Takes the device before compiling if a compiler would disturb another call's timing.
 struct Built {
   std::optional<DeviceTurns::Turn> turn;
   tl::expected<Compiled, Evaluation> compiled;
 };
-tl::expected<Built, Refusal> build_for_device(ToolSession& session, const Job& job, Watch& watch) {
+tl::expected<Built, EditRefusal> build_for_device(ToolSession& session, const Job& job, Watch& watch) {
   std::optional<DeviceTurns::Turn> turn;
-  const auto take = [&]() -> std::optional<Refusal> {
+  const auto take = [&]() -> std::optional<EditRefusal> {
     auto taken = session.turns.take(watch);
     if (!taken) return taken.error();
     turn.emplace(std::move(*taken));
@@ -137,10 +130,10 @@ tl::expected<Built, Refusal> build_for_device(ToolSession& session, const Job& j
   return Built{std::move(turn), std::move(compiled)};
 }
 
-// What timing may take of the device's time that is left: a part for each workload.
+// The time limit for each workload, from the remaining device time.
 Sampling within_budget(const ToolSession& session, Sampling sampling, std::size_t workloads) {
   if (!(session.turns.limit() > 0.0)) return sampling;
-  constexpr double least = 0.01;  // timing takes a positive time
+  constexpr double least = 0.01;  // the limit must be positive
   const double left = session.turns.limit() - session.turns.used();
   sampling.max_seconds = std::min(
       sampling.max_seconds, std::max(least, left / static_cast<double>(std::max<std::size_t>(1, workloads))));
@@ -171,7 +164,7 @@ std::string compiler_words(const Compiled& compiled) {
 Answer compile_variant(ToolSession& session, const json& arguments, Watch& watch) {
   const auto job = job_of(session, arguments);
   if (!job) return passed_on(job);
-  // A compiler needs no device, but must not disturb what is timed on these cores.
+  // Compiling needs no device, but must not disturb timing on these cores.
   std::optional<DeviceTurns::Turn> turn;
   if (session.bench.timing_needs_quiet()) {
     auto taken = session.turns.take(watch);
@@ -200,7 +193,7 @@ Answer check_variant(ToolSession& session, const json& arguments, Watch& watch) 
   own.progress = steps_of(*job, watch);
   const auto evaluation = session.bench.evaluate(request, own);
   if (auto over = ended(watch)) return tl::make_unexpected(*over);
-  if (!evaluation) return refused(fmt::format("Nothing could be run: {}", evaluation.error().message));
+  if (!evaluation) return refused(fmt::format("The kernel could not be run: {}", evaluation.error().message));
   if (!evaluation->measured())
     return rejected(session, job->subject, *evaluation) + spent(session, *built->turn);
   session.drafts.judged(job->subject.label, *evaluation);
@@ -208,14 +201,14 @@ Answer check_variant(ToolSession& session, const json& arguments, Watch& watch) 
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge})
     if (stage <= request.stop_after)
       passed += fmt::format("{}{}", passed.empty() ? "" : ", ", name_of(stage));
-  return fmt::format("{}\nRight in every check: {}. Nothing was timed.\n", named(job->subject), passed) +
+  return fmt::format("{}\nPassed every check: {}. Not timed.\n", named(job->subject), passed) +
          spent(session, *built->turn);
 }
 
 Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& watch) {
   const auto job = job_of(session, arguments);
   if (!job) return passed_on(job);
-  // Beside it, interleaved: the best so far, or what is asked for.
+  // The kernel timed interleaved with it: the best so far, or the requested one.
   const std::string against = arguments.value("against", "");
   std::optional<Job> other;
   if (against != "none") {
@@ -253,20 +246,20 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
     if (compiled)
       request.contenders.emplace_back(other->subject.label, std::move(*compiled));
     else
-      remark = fmt::format("Not timed beside {}: it is refused at `{}`: {}\n", other->subject.label,
-                           name_of(compiled.error().stage), compiled.error().reason);
+      remark = fmt::format("Not compared with {}: that kernel is rejected at `{}`: {}\n",
+                           other->subject.label, name_of(compiled.error().stage), compiled.error().reason);
   }
   Watch own = watch;
   own.progress = steps_of(*job, watch);
   const auto evaluation = session.bench.evaluate(request, own);
   if (auto over = ended(watch)) return tl::make_unexpected(*over);
-  if (!evaluation) return refused(fmt::format("Nothing could be run: {}", evaluation.error().message));
+  if (!evaluation) return refused(fmt::format("The kernel could not be run: {}", evaluation.error().message));
   if (!evaluation->measured())
     return rejected(session, job->subject, *evaluation) + spent(session, *built->turn);
   session.drafts.judged(job->subject.label, *evaluation);
 
   std::vector<Reference> references;
-  double log_ratios = 0.0, variance = 0.0;  // of the sum of their logarithms, from half the intervals' widths
+  double log_ratios = 0.0, variance = 0.0;  // of the sum of logarithms, from half of each interval's width
   int ratios = 0, bounded = 0;
   if (!request.contenders.empty()) {
     Reference reference{other->subject.label, {}};
@@ -295,9 +288,10 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
                      describe_measurements(*evaluation, job->workloads, {}, references) + remark;
   if (ratios > 0)
     text += fmt::format(
-        "\n{:.3f}x the speed of {}{}, geometric mean, timed in turn with it. Of other figures of different "
-        "calls only such ratios can be compared: the machine is not always as fast. The gate alone says "
-        "whether it is more than noise.\n",
+        "\n{:.3f}x the speed of {}{}, geometric mean, timed interleaved. Across calls, compare only such "
+        "ratios, not times, because the machine's speed varies. Only the gate decides whether a difference "
+        "is "
+        "more than noise.\n",
         std::exp(log_ratios / ratios), other->subject.label,
         bounded < ratios ? std::string()
                          : fmt::format(" (95 % interval {:.3f}x to {:.3f}x)",
@@ -317,7 +311,7 @@ Answer profile_variant(ToolSession& session, const json& arguments, Watch& watch
     job->workloads = std::move(*one);
   }
   ProfileRequest request;
-  request.workload = most_work(session.bench.task(), job->workloads);
+  request.workload = session.bench.task().most_expensive(job->workloads);
   job->workloads = {request.workload};
   std::optional<Profile> before;
   if (arguments.contains("against")) {
@@ -325,7 +319,7 @@ Answer profile_variant(ToolSession& session, const json& arguments, Watch& watch
     if (!kernel) return passed_on(kernel);
     before = kernel->profile;
     if (!before || before->workload != request.workload.name)
-      return refused(fmt::format("Nothing is recorded of how {} does on {}: profile it too, and compare",
+      return refused(fmt::format("There is no recorded profile of {} on {}: profile it too, then compare",
                                  kernel->row.id, request.workload.name));
   }
   auto built = build_for_device(session, *job, watch);
@@ -338,7 +332,7 @@ Answer profile_variant(ToolSession& session, const json& arguments, Watch& watch
   own.progress = steps_of(*job, watch);
   const auto found = session.bench.profile(request, own);
   if (auto over = ended(watch)) return tl::make_unexpected(*over);
-  if (!found) return refused(fmt::format("Nothing could be run: {}", found.error().message));
+  if (!found) return refused(fmt::format("The kernel could not be run: {}", found.error().message));
   if (found->rejection)
     return rejected(session, job->subject, *found->rejection) + spent(session, *built->turn);
   return named(job->subject) + "\n" + report_text(found->profile, before ? &*before : nullptr) +
@@ -349,7 +343,7 @@ Answer submit_variant_tool(ToolSession& session, const json& arguments, Watch&) 
   const auto subject = subject_of(session, arguments);
   if (!subject) return passed_on(subject);
   if (!subject->draft)
-    return refused(fmt::format("{} is known to the run already: submit what you changed", subject->label));
+    return refused(fmt::format("{} is already in the run: submit a kernel that you changed", subject->label));
   const auto draft = session.drafts.find(subject->label);
   const auto done = session.bench.submit(subject->variant, arguments.at("note").get<std::string>(),
                                          draft ? draft->origin : "");

@@ -1,4 +1,4 @@
-// What differs between two sources, for people and models.
+// A diff of two sources, for people and models.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace cultivar {
 
-// Unified, with three lines of context and without a head; empty when nothing differs. Texts of so many lines
-// that the shortest way between them would cost too much come out as one large change.
+// Unified format with three lines of context and without a header; empty if the texts are equal. If the texts
+// have too many lines to compute the shortest diff, the result is one large change.
 std::string line_diff(std::string_view before, std::string_view after);
 
 }  // namespace cultivar

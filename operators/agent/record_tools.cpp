@@ -1,4 +1,4 @@
-// The tools that only look: lineage, sources, differences, knowledge.
+// The read-only tools: lineage, sources, differences, knowledge.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kSourceBytes = 32 * 1024;  // of one read_variant
+constexpr std::size_t kSourceBytes = 32 * 1024;  // limit for one read_variant
 
 std::string row_text(const KernelRow& row, const std::string& unit) {
   std::string text = row.id + "  ";
@@ -50,7 +50,7 @@ std::string about(const Kernel& kernel, const Bench& bench) {
   return text;
 }
 
-// Whole lines from `from` on, as many as fit.
+// As many complete lines as fit, starting at line `from`.
 std::string part_of(const std::string& source, std::size_t from, std::size_t count) {
   std::size_t begin = 0, line = 1;
   for (; line < from && begin < source.size(); ++line) {
@@ -66,10 +66,10 @@ std::string part_of(const std::string& source, std::size_t from, std::size_t cou
   }
   const auto total = static_cast<std::size_t>(std::ranges::count(source, '\n')) + !source.ends_with('\n');
   if (begin == source.size())
-    return fmt::format("The source has {} lines: none from line {} on.\n", total, from);
+    return fmt::format("The source has only {} lines; from_line={} is past its end.\n", total, from);
   std::string words;
   if (begin > 0 || end < source.size()) words = fmt::format("Lines {} to {} of {}", line, last - 1, total);
-  if (end < source.size()) words += fmt::format("; go on with from_line={}", last);
+  if (end < source.size()) words += fmt::format("; continue with from_line={}", last);
   return words + (words.empty() ? "" : ".\n") + fenced(source.substr(begin, end - begin), "cpp");
 }
 
@@ -96,7 +96,7 @@ Answer list_lineage(ToolSession& session, const json& arguments, Watch&) {
     if (!rows) return refused(rows.error().message);
     for (const KernelRow& row : *rows) text += row_text(row, bench.unit());
     if (static_cast<int>(rows->size()) == query.limit)
-      text += fmt::format("There may be more: go on with offset={}.\n", query.offset + query.limit);
+      text += fmt::format("There may be more: continue with offset={}.\n", query.offset + query.limit);
     if (rows->empty()) text += "None.\n";
   }
   if (!made.empty()) text += "\nDrafts of this session:\n" + made;
@@ -153,7 +153,7 @@ Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
                        fmt::join(note.bottlenecks, ", "));
   };
   const std::vector<const Note*> picked = pick_notes(bench.notes(), situation);
-  if (!picked.empty()) text += "\nNotes that help here, the most helpful first:\n";
+  if (!picked.empty()) text += "\nNotes that apply here, most relevant first:\n";
   for (const Note* note : picked) text += line(*note);
   text += picked.empty() ? "\nNotes:\n" : "\nOther notes:\n";
   for (const Note& note : bench.notes())

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -13,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-// Short enough to be read in a sentence.
+// A value shortened for use in a sentence.
 std::string shown(const json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = json_text(value);
   if (text.size() > 60) text = text.substr(0, 57) + "...\"";
   return text;
 }
@@ -38,7 +39,7 @@ std::optional<std::string> wrong_value(const json& schema, const json& value, co
     bool fits = false;
     for (const std::string& each : types) fits = fits || is_of(value, each);
     if (!fits)
-      return fmt::format("`{}` must be of type {}, and is {}", name, fmt::join(types, " or "), shown(value));
+      return fmt::format("`{}` must be of type {}, but is {}", name, fmt::join(types, " or "), shown(value));
   }
   if (const auto allowed = schema.find("enum"); allowed != schema.end()) {
     bool known = false;
@@ -48,21 +49,22 @@ std::optional<std::string> wrong_value(const json& schema, const json& value, co
       names.push_back(each.get<std::string>());
     }
     if (!known)
-      return fmt::format("`{}` is {}, and must be one of: {}", name, shown(value), fmt::join(names, ", "));
+      return fmt::format("`{}` is {}, but must be one of: {}", name, shown(value), fmt::join(names, ", "));
   }
   if (value.is_number()) {
     if (schema.contains("minimum") && value < schema["minimum"])
-      return fmt::format("`{}` is {}, and must be {} at least", name, shown(value), schema["minimum"].dump());
+      return fmt::format("`{}` is {}, but must be at least {}", name, shown(value), schema["minimum"].dump());
     if (schema.contains("maximum") && value > schema["maximum"])
-      return fmt::format("`{}` is {}, and must be {} at most", name, shown(value), schema["maximum"].dump());
+      return fmt::format("`{}` is {}, but must be at most {}", name, shown(value), schema["maximum"].dump());
   }
   if (value.is_string() && schema.contains("maxLength") &&
       value.get_ref<const std::string&>().size() > schema["maxLength"].get<std::size_t>())
-    return fmt::format("`{}` has {} bytes, and may have {}", name, value.get_ref<const std::string&>().size(),
-                       schema["maxLength"].dump());
+    return fmt::format("`{}` has {} bytes, but at most {} are allowed", name,
+                       value.get_ref<const std::string&>().size(), schema["maxLength"].dump());
   if (value.is_array()) {
     if (schema.contains("maxItems") && value.size() > schema["maxItems"].get<std::size_t>())
-      return fmt::format("`{}` has {} items, and may have {}", name, value.size(), schema["maxItems"].dump());
+      return fmt::format("`{}` has {} items, but at most {} are allowed", name, value.size(),
+                         schema["maxItems"].dump());
     if (schema.contains("items"))
       for (const json& item : value)
         if (auto wrong = wrong_value(schema["items"], item, name + "[]")) return wrong;
@@ -77,7 +79,7 @@ std::optional<std::string> wrong_value(const json& schema, const json& value, co
 
 std::optional<std::string> wrong_arguments(const json& schema, const json& arguments) {
   if (!arguments.is_object())
-    return fmt::format("the arguments must be an object, and are {}", shown(arguments));
+    return fmt::format("the arguments must be an object, but are {}", shown(arguments));
   const json& properties = schema.at("properties");
   std::vector<std::string> known;
   for (const auto& [name, _] : properties.items()) known.push_back(name);

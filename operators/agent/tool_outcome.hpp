@@ -1,5 +1,5 @@
-// What a tool call of an agent's dialogue gave: what the record keeps, so that what follows can be told
-// again.
+// The recorded result of a tool call of an agent's dialogue, from which the rest of the dialogue can be
+// reproduced.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace cultivar {
 
-// A kernel that a conversation made, by the id that later calls name it with.
+// A kernel that a conversation created, with the id that later calls use.
 struct MadeDraft {
   std::string id, source;
   Configuration configuration;
-  std::string base;  // what it was made from; empty: sent whole
+  std::string base;  // the kernel that it edits; empty if it was sent as a complete source
 
   friend bool operator==(const MadeDraft&, const MadeDraft&) = default;
 };
 
-// A kernel that was handed over, with the model's words on it.
+// A submitted kernel, with the model's note.
 struct HandedOver {
   std::string source;
   Configuration configuration;
@@ -30,11 +30,11 @@ struct HandedOver {
 };
 
 struct ToolOutcome {
-  std::size_t index = 0;  // of the call, in its answer
+  std::size_t index = 0;  // of the call in its answer
   std::string tool, text;
   bool failed = false;
   double device_s = 0.0;
-  std::vector<MadeDraft> drafts;  // that it made
+  std::vector<MadeDraft> drafts;  // created by the call
   std::optional<HandedOver> handed_over;
 
   friend bool operator==(const ToolOutcome&, const ToolOutcome&) = default;

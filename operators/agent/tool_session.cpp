@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "evaluators/system/clock.hpp"
+
 namespace cultivar {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using nlohmann::json;
-
-double seconds_since(Clock::time_point begun) {
-  return std::chrono::duration<double>(Clock::now() - begun).count();
-}
 
 std::string text_of(const json& arguments, const char* name) {
   const auto found = arguments.find(name);
@@ -32,7 +29,7 @@ Configuration tunables_of(const json& arguments) {
   return configuration;
 }
 
-// What the base sets otherwise than by default, as far as the new source has it.
+// The base's tunable values that differ from the defaults, as far as the new source has these tunables.
 Configuration carried_over(const Kernel& base, const Manifest& made) {
   Configuration kept;
   const auto old = parse_manifest(base.source);
@@ -49,23 +46,24 @@ Configuration carried_over(const Kernel& base, const Manifest& made) {
   return kept;
 }
 
-tl::expected<Variant, Refusal> linted(const Bench& bench, std::string source, Configuration configuration) {
+tl::expected<Variant, EditRefusal> linted(const Bench& bench, std::string source,
+                                          Configuration configuration) {
   auto variant = make_variant(std::move(source), bench.task(), std::move(configuration));
-  if (!variant) return refused(fmt::format("Refused at stage `lint`, {}", variant.error().text()));
+  if (!variant) return refused(fmt::format("Rejected at stage `lint`, {}", variant.error().text()));
   if (const auto fits = check_target(*variant, bench.target()); !fits)
-    return refused(fmt::format("Refused at stage `lint`, {}", fits.error().text()));
+    return refused(fmt::format("Rejected at stage `lint`, {}", fits.error().text()));
   return std::move(*variant);
 }
 
-// A model may send a file as it is, or in a fence with words around it.
-tl::expected<std::string, Refusal> whole_source(const std::string& text) {
+// A model may send the file directly, or in a fenced block with text around it.
+tl::expected<std::string, EditRefusal> whole_source(const std::string& text) {
   if (text.find("```") == std::string::npos) return text;
   auto edit = find_edit(text);
   if (!edit) return tl::make_unexpected(edit.error());
   if (const auto* whole = std::get_if<WholeSource>(&*edit)) return whole->text;
   return refused(
-      "`source` takes a whole file; SEARCH/REPLACE blocks go into `edit`, with the id that they change "
-      "in `variant`");
+      "`source` must be a complete file; put SEARCH/REPLACE blocks into `edit`, with the id of the kernel to "
+      "change in `variant`");
 }
 
 }  // namespace
@@ -137,7 +135,7 @@ double DeviceTurns::used() const {
   return used_s_;
 }
 
-tl::expected<DeviceTurns::Turn, Refusal> DeviceTurns::take(Watch& watch) {
+tl::expected<DeviceTurns::Turn, EditRefusal> DeviceTurns::take(Watch& watch) {
   std::unique_lock lock(mutex_);
   const std::uint64_t ticket = ++tickets_;
   queue_.push_back(ticket);
@@ -157,29 +155,27 @@ tl::expected<DeviceTurns::Turn, Refusal> DeviceTurns::take(Watch& watch) {
     free_.notify_all();
     if (spent)
       return refused(
-          fmt::format("The device time of this session is used up: {:.0f} s of {:.0f} s. Nothing more can be "
-                      "run; tools that "
-                      "need no device still work.",
+          fmt::format("The device time of this session is exhausted: {:.0f} s of {:.0f} s. No kernel can be "
+                      "run; tools that need no device still work.",
                       used(), limit_s_));
-    return refused("The device was not free before this call's time was up.");
+    return refused("Timed out: the device did not become free within this call's time limit.");
   }
-  // Where a call queues for the device, its wall time says little.
+  // If calls queue for the device, wall time includes waiting.
   if (limit_s_ > 0.0 && !bench_.device_seconds()) {
-    const auto left =
-        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s_ - used_s_));
+    const auto left = duration_of(limit_s_ - used_s_);
     watch.deadline = std::min(watch.deadline, Clock::now() + left);
   }
   return Turn(this);
 }
 
-tl::expected<Kernel, Refusal> find_kernel(ToolSession& session, const std::string& id) {
+tl::expected<Kernel, EditRefusal> find_kernel(ToolSession& session, const std::string& id) {
   if (const auto draft = session.drafts.find(id)) {
     Kernel kernel;
     kernel.row.id = draft->id;
     if (!draft->base.empty()) kernel.row.parents = {draft->base};
     kernel.row.op = "draft";
     kernel.row.configuration = draft->variant.configuration;
-    kernel.row.state = !draft->evaluation              ? "not judged"
+    kernel.row.state = !draft->evaluation              ? "not evaluated"
                        : draft->evaluation->measured() ? "measured"
                                                        : "rejected";
     if (draft->evaluation) {
@@ -199,21 +195,20 @@ tl::expected<Kernel, Refusal> find_kernel(ToolSession& session, const std::strin
                              kernel.error().message, drafts.empty() ? "none yet" : drafts));
 }
 
-tl::expected<Variant, Refusal> variant_of(const Bench& bench, const Kernel& kernel) {
+tl::expected<Variant, EditRefusal> variant_of(const Bench& bench, const Kernel& kernel) {
   return linted(bench, kernel.source, kernel.row.configuration);
 }
 
-tl::expected<Subject, Refusal> subject_of(ToolSession& session, const json& arguments) {
+tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& arguments) {
   const std::string id = text_of(arguments, "variant"), source = text_of(arguments, "source"),
                     edit = text_of(arguments, "edit");
   Configuration tunables = tunables_of(arguments);
   if (source.empty() && id.empty())
     return refused(
-        "Say which kernel: `variant` (an id), `variant` with `edit` (SEARCH/REPLACE blocks against it), "
-        "or `source` (a whole file)");
+        "Specify a kernel: `variant` (an id), `variant` with `edit` (SEARCH/REPLACE blocks against it), "
+        "or `source` (a complete file)");
   if (!source.empty() && !(id.empty() && edit.empty()))
-    return refused(
-        "`source` is a whole file and stands alone: leave out `variant` and `edit`, or leave out `source`");
+    return refused("`source` is a complete file: omit `variant` and `edit`, or omit `source`");
 
   if (!source.empty()) {
     auto text = whole_source(source);
@@ -239,7 +234,7 @@ tl::expected<Subject, Refusal> subject_of(ToolSession& session, const json& argu
     text = std::move(*changed);
   }
   const auto manifest = parse_manifest(text);
-  if (!manifest) return refused(fmt::format("Refused at stage `lint`, {}", manifest.error().text()));
+  if (!manifest) return refused(fmt::format("Rejected at stage `lint`, {}", manifest.error().text()));
   Configuration configuration = carried_over(*base, *manifest);
   for (const auto& [name, value] : tunables) configuration[name] = value;
   auto variant = linted(session.bench, std::move(text), std::move(configuration));

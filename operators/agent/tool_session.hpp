@@ -1,4 +1,4 @@
-// What the calls of one conversation share. Internal to the tools.
+// The state that the calls of one conversation share. Internal to the tools.
 #pragma once
 
 #include <condition_variable>
@@ -13,24 +13,25 @@
 
 namespace cultivar {
 
-// A kernel that this conversation made: later calls name it instead of sending it again.
+// A kernel that this conversation created: later calls refer to it by its id instead of sending it again.
 struct Draft {
   std::string id;  // "d1"
   Variant variant;
-  std::string base;  // what it was made from; empty: sent whole
+  std::string base;  // the kernel that it edits; empty if it was sent as a complete source
   std::optional<Evaluation> evaluation;
-  std::string origin = {};  // the kernel at the root of its bases that is no draft; empty: none
+  std::string origin = {};  // the first kernel in its chain of bases that is not a draft; empty if none
 };
 
 // Thread-safe.
 class Drafts {
  public:
   explicit Drafts(std::size_t most) : most_(most) {}
-  Draft put(Variant, const std::string& base);  // the same one again, if there is one of this identity
+  Draft put(Variant,
+            const std::string& base);  // returns the existing draft if there is one with this identity
   std::optional<Draft> find(const std::string& id) const;
   void judged(const std::string& id, const Evaluation&);
   std::vector<Draft> all() const;
-  void restore(Draft);  // under its own id, "dN"; the next one made is d(N+1) or later
+  void restore(Draft);  // keeps its id, "dN"; later drafts get d(N+1) or higher
 
  private:
   mutable std::mutex mutex_;
@@ -40,8 +41,8 @@ class Drafts {
   void keep(Draft);
 };
 
-// Who may measure: one at a time, first come, first served. Its time is what the session's budget counts: the
-// wall time of the turn, unless the bench knows better (Bench::device_seconds).
+// Grants the device to one call at a time, in order of arrival. The session's budget counts the wall time of
+// each turn, unless the bench meters device time (Bench::device_seconds).
 class DeviceTurns {
  public:
   DeviceTurns(const Bench& bench, double limit_s) : bench_(bench), limit_s_(limit_s) {}
@@ -62,14 +63,14 @@ class DeviceTurns {
           metered_(turns->bench_.device_seconds().value_or(0.0)) {}
     DeviceTurns* turns_;
     std::chrono::steady_clock::time_point begun_;
-    double metered_;  // by the bench, when it began
+    double metered_;  // the bench's meter at the start
   };
-  // Waits for it. Refused when the watch is over before, or the budget is used up. The watch's deadline comes
-  // nearer if less than that is left of the budget.
-  tl::expected<Turn, Refusal> take(Watch&);
+  // Waits for the device. Refused if the watch is over first, or if the budget is exhausted. The watch's
+  // deadline is shortened to the remaining budget.
+  tl::expected<Turn, EditRefusal> take(Watch&);
   double used() const;
   double limit() const { return limit_s_; }
-  void restore(double used_s);  // in an earlier session
+  void restore(double used_s);  // used in an earlier session
 
  private:
   const Bench& bench_;
@@ -77,7 +78,7 @@ class DeviceTurns {
   std::condition_variable_any free_;
   const double limit_s_;
   double used_s_ = 0.0;
-  std::deque<std::uint64_t> queue_;  // tickets; the front is being served
+  std::deque<std::uint64_t> queue_;  // tickets; the front one has the device
   std::uint64_t tickets_ = 0;
 };
 
@@ -88,13 +89,13 @@ struct ToolSession {
   DeviceTurns turns;
 };
 
-// Words for the model: what the tool found out, or why it could not.
-using Answer = tl::expected<std::string, Refusal>;
-inline tl::unexpected<Refusal> refused(std::string words) {
-  return tl::make_unexpected(Refusal{std::move(words)});
+// A message for the model: the tool's result, or why there is none.
+using Answer = tl::expected<std::string, EditRefusal>;
+inline tl::unexpected<EditRefusal> refused(std::string words) {
+  return tl::make_unexpected(EditRefusal{std::move(words)});
 }
 
-// Arguments have been checked against the schema.
+// The arguments have been validated against the schema.
 using ToolFunction = Answer (*)(ToolSession&, const nlohmann::json& arguments, Watch&);
 Answer list_lineage(ToolSession&, const nlohmann::json&, Watch&);
 Answer read_variant(ToolSession&, const nlohmann::json&, Watch&);
@@ -106,17 +107,17 @@ Answer benchmark_variant(ToolSession&, const nlohmann::json&, Watch&);
 Answer profile_variant(ToolSession&, const nlohmann::json&, Watch&);
 Answer submit_variant_tool(ToolSession&, const nlohmann::json&, Watch&);
 
-// A draft, or what the bench knows by that id.
-tl::expected<Kernel, Refusal> find_kernel(ToolSession&, const std::string& id);
+// A draft, or the bench's kernel with that id.
+tl::expected<Kernel, EditRefusal> find_kernel(ToolSession&, const std::string& id);
 
-// The variant that a call is about: an id, an id with an edit, or a whole source; tunables set besides. What
-// is new becomes a draft.
+// The variant that a call refers to: an id, an id with an edit, or a complete source, optionally with
+// tunables. A new variant becomes a draft.
 struct Subject {
   std::string label;  // its id
   Variant variant;
   bool draft = false;
 };
-tl::expected<Subject, Refusal> subject_of(ToolSession&, const nlohmann::json& arguments);
-tl::expected<Variant, Refusal> variant_of(const Bench&, const Kernel&);
+tl::expected<Subject, EditRefusal> subject_of(ToolSession&, const nlohmann::json& arguments);
+tl::expected<Variant, EditRefusal> variant_of(const Bench&, const Kernel&);
 
 }  // namespace cultivar

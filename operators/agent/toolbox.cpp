@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/tool_arguments.hpp"
 #include "operators/agent/tool_session.hpp"
@@ -25,21 +26,21 @@ json object(json properties, std::vector<std::string> required = {}) {
   return schema;
 }
 
-// How a call names the kernel that it is about.
+// The arguments with which a call specifies a kernel.
 json with_kernel(json properties, std::vector<std::string> required = {}) {
   properties["variant"] =
       text("id of a kernel: a number of the lineage, `best`, `seed`, a draft (`d1`) or a seed's name");
   properties["edit"] = text(
-      "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\nwhole lines of its source, letter for "
-      "letter, enough to be found once\n"
-      "=======\nlines that take their place\n>>>>>>> REPLACE",
+      "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\ncomplete lines of its source, copied "
+      "exactly, enough to occur only once\n"
+      "=======\nreplacement lines\n>>>>>>> REPLACE",
       kSourceLimit);
   properties["source"] =
-      text("a whole source with its manifest, and its headers if any, in place of `variant` and `edit`",
+      text("a complete source with its manifest, and its headers if any, instead of `variant` and `edit`",
            kSourceLimit);
   properties["tunables"] = {
       {"type", "object"},
-      {"description", "values of tunables; others keep the variant's, or their default"},
+      {"description", "values of tunables; others keep the variant's value or their default"},
       {"additionalProperties", {{"type", {"integer", "string"}}}}};
   return object(std::move(properties), std::move(required));
 }
@@ -48,7 +49,7 @@ json workloads() {
   return {{"type", "array"},
           {"items", {{"type", "string"}}},
           {"maxItems", 64},
-          {"description", "names of the workloads to use; otherwise all that the kernel claims"}};
+          {"description", "names of the workloads to use; if omitted, all that the kernel claims"}};
 }
 
 struct Entry {
@@ -60,78 +61,76 @@ struct Entry {
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {"list_lineage", "List kernels",
-       "The state of the search and a list of kernels, one a line: id, fitness or why it was rejected, "
+       "The state of the search and a list of kernels, one per line: id, fitness or reason for rejection, "
        "parents, "
        "operator, tunables, idea. By default those that became the best, in order; drafts of this session "
        "follow.",
-       object({{"of", text("only the line that led to this kernel, and its children")},
+       object({{"of", text("only the ancestors of this kernel, and its children")},
                {"order", {{"type", "string"}, {"enum", {"promotions", "fittest", "newest"}}}},
                {"limit", {{"type", "integer"}, {"minimum", 1}, {"maximum", 200}}},
                {"offset", {{"type", "integer"}, {"minimum", 0}, {"maximum", 100'000'000}}}}),
        list_lineage},
       {"read_variant", "Read a kernel",
-       "One kernel: descent, measurements by workload or why it was rejected with diagnostics, profile, and "
-       "its "
-       "source as it is. Long sources come in parts.",
+       "One kernel: lineage, measurements by workload or the reason for rejection with diagnostics, profile, "
+       "and "
+       "its exact source. Long sources are returned in parts.",
        object({{"variant", text("id of a kernel: a number, `best`, `seed`, a draft (`d1`) or a seed's name")},
                {"from_line", {{"type", "integer"}, {"minimum", 1}, {"maximum", 1'000'000}}},
                {"lines", {{"type", "integer"}, {"minimum", 1}, {"maximum", 100'000}}}},
               {"variant"}),
        read_variant},
       {"diff", "Compare two sources",
-       "What differs between two kernels: fitness, tunables, and a unified diff.",
+       "The differences between two kernels: fitness, tunables, and a unified diff.",
        object({{"a", text("id of the older")}, {"b", text("id of the newer")}}, {"a", "b"}), diff_variants},
       {"read_knowledge", "Read knowledge",
-       "Without arguments: what there is to read. With `name`: one page (`task` says what must be computed "
-       "and how "
-       "it is judged, `variant_format` how a kernel and its manifest are written, `device` the hardware's "
-       "numbers) "
-       "or one note on making kernels fast. With `bottleneck` or `compiler_output`: which notes help.",
-       object({{"name", text("of a page or note")},
-               {"bottleneck", text("as a profile names it, like stall_long_scoreboard")},
-               {"compiler_output", text("what a compiler said", 20'000)}}),
+       "Without arguments: the list of pages and notes. With `name`: one page (`task`: what must be computed "
+       "and how it is checked; `variant_format`: the format of a kernel and its manifest; `device`: the "
+       "hardware's facts) or one note on making kernels fast. With `bottleneck` or `compiler_output`: the "
+       "notes "
+       "that apply.",
+       object({{"name", text("name of a page or note")},
+               {"bottleneck", text("a bottleneck as named in a profile, such as stall_long_scoreboard")},
+               {"compiler_output", text("output of a compiler", 20'000)}}),
        read_knowledge},
       {"compile", "Compile a kernel",
-       "Compiles a kernel for the workloads and screens the machine code: resources of each binary, "
-       "warnings; or "
-       "where it was refused, with the compiler's output. New sources become drafts, whose ids later calls "
+       "Compiles a kernel for the workloads and screens the machine code. Returns the resources of each "
+       "binary and warnings, or the stage of rejection with the compiler's output. New sources become "
+       "drafts, whose ids later calls "
        "take.",
        with_kernel({{"workloads", workloads()}}), compile_variant},
       {"check", "Check a kernel",
-       "Compiles a kernel, runs it in its sandbox and compares every output with the fp64 oracle on fresh "
+       "Compiles a kernel, runs it in the sandbox and compares every output with the fp64 oracle on new "
        "secret "
-       "inputs: smoke, sweep, stress, determinism, edge. Says the stage that failed and the first wrong "
+       "inputs: smoke, sweep, stress, determinism, edge. Reports the stage that failed and the first wrong "
        "element.",
        with_kernel({{"workloads", workloads()},
                     {"up_to",
                      {{"type", "string"},
                       {"enum", {"smoke", "sweep", "stress", "determinism", "edge"}},
-                      {"description", "the last stage; otherwise all"}}}}),
+                      {"description", "the last stage to run; if omitted, all"}}}}),
        check_variant},
       {"benchmark", "Benchmark a kernel",
-       "Checks a kernel and times it on every workload, in turn with the best kernel so far (or `against`): "
-       "median, "
-       "quartiles and ratio with its interval by workload. Takes from seconds to minutes; `thorough` four "
-       "times as long, for "
-       "small "
-       "differences and busy machines.",
+       "Checks a kernel and times it on every workload, interleaved with the best kernel so far (or "
+       "`against`): median, quartiles and ratio with its interval by workload. Takes seconds to minutes; "
+       "`thorough` takes four times as long, for small differences and busy machines.",
        with_kernel({{"workloads", workloads()},
-                    {"against", text("id of what is timed beside it, or `none`; otherwise the best")},
+                    {"against", text("id of the kernel to compare with, or `none`; if omitted, the best")},
                     {"thorough", {{"type", "boolean"}, {"description", "four times the samples"}}}}),
        benchmark_variant},
       {"profile", "Profile a kernel",
-       "What limits a kernel on one workload: roofline, busy units, stall reasons by source line, occupancy "
-       "and its "
-       "bound, as far as this target can tell.",
-       with_kernel({{"workload", text("by name; otherwise the one with most work")},
-                    {"full", {{"type", "boolean"}, {"description", "every counter, in several passes"}}},
-                    {"against", text("id of a kernel with a recorded profile: what differs from it")}}),
+       "The bottlenecks of a kernel on one workload: roofline, busy units, stall reasons by source line, "
+       "occupancy "
+       "and its limit, as far as the target supports them.",
+       with_kernel(
+           {{"workload", text("the workload's name; if omitted, the one with the most work")},
+            {"full", {{"type", "boolean"}, {"description", "collect all counters, in several passes"}}},
+            {"against", text("id of a kernel with a recorded profile, to show the differences")}}),
        profile_variant},
       {"submit", "Submit a kernel",
-       "Hands a draft over to the search, which judges it from the beginning with fresh inputs; it becomes "
-       "the best "
-       "only when the gate says that it is faster. list_lineage with order=newest shows what became of it.",
-       with_kernel({{"note", text("its idea and what you expect of it, for the record", 2000)}}, {"note"}),
+       "Submits a draft to the search, which evaluates it from the beginning with new inputs; it becomes the "
+       "best "
+       "only when the gate finds it faster. list_lineage with order=newest shows the outcome.",
+       with_kernel({{"note", text("the idea and its expected effect, for the record", 2000)}}, {"note"}),
        submit_variant_tool},
   };
   return all;
@@ -142,15 +141,12 @@ const Entry* entry_named(const std::string& name) {
   return found == entries().end() ? nullptr : &*found;
 }
 
-// Head and tail; cut between characters of UTF-8.
+// Keeps the head and the tail, cut at UTF-8 character boundaries.
 std::string bounded(std::string words, std::size_t most) {
   if (words.size() <= most) return words;
-  const auto boundary = [&](std::size_t at) {
-    while (at > 0 && (static_cast<unsigned char>(words[at]) & 0xC0) == 0x80) --at;
-    return at;
-  };
-  const std::size_t head = boundary(most * 2 / 3), tail = boundary(words.size() - most / 3);
-  return words.substr(0, head) + fmt::format("\n[... {} bytes left out ...]\n", tail - head) +
+  const std::size_t head = character_start(words, most * 2 / 3);
+  const std::size_t tail = character_start(words, words.size() - most / 3);
+  return words.substr(0, head) + fmt::format("\n[... {} bytes omitted ...]\n", tail - head) +
          words.substr(tail);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "evaluators/system/lines.hpp"
 #include "operators/edits/edits.hpp"
 #include "operators/edits/lines.hpp"
 #include "operators/edits/places.hpp"
@@ -11,16 +12,16 @@ namespace {
 
 using Lines = std::vector<std::string_view>;
 
-tl::unexpected<Refusal> refuse(std::string words) {
-  return tl::make_unexpected(Refusal{std::move(words)});
+tl::unexpected<EditRefusal> refuse(std::string words) {
+  return tl::make_unexpected(EditRefusal{std::move(words)});
 }
 
-bool is_blank(std::string_view line) {
+bool is_blank_line(std::string_view line) {
   return trimmed_end(line).empty();
 }
 
 std::string shifted(std::string_view line, const Shift& shift) {
-  if (is_blank(line)) return std::string(line);
+  if (is_blank_line(line)) return std::string(line);
   return shift.add + std::string(line.substr(std::min(shift.remove, indentation_of(line).size())));
 }
 
@@ -34,21 +35,22 @@ std::string too_many(const std::vector<Place>& places) {
     where += fmt::format("{}{}", i == 0 ? "" : ", ", places[i].first + 1);
   const bool more = places.size() > kShownPlaces;
   return fmt::format(
-      ": its SEARCH lines stand in {}{} places (lines {}{}). Add lines before or after until only one is "
+      ": its SEARCH lines occur in {}{} places (lines {}{}). Add lines before or after until only one is "
       "meant.",
       more ? "more than " : "", more ? kShownPlaces : places.size(), where, more ? ", ..." : "");
 }
 
 }  // namespace
 
-tl::expected<std::string, Refusal> apply_blocks(std::string_view source, const Blocks& blocks) {
+tl::expected<std::string, EditRefusal> apply_blocks(std::string_view source, const Blocks& blocks) {
   if (blocks.size() > kMostBlocks)
-    return refuse(fmt::format("The answer has {} blocks; at most {} are read. Send the whole source instead.",
-                              blocks.size(), kMostBlocks));
+    return refuse(
+        fmt::format("The answer has {} blocks, but at most {} are read. Send the complete source instead.",
+                    blocks.size(), kMostBlocks));
   if (source.size() > kMostSourceBytes)
     return refuse(
-        fmt::format("The source has {} bytes; blocks are looked for in {} at most. Send the whole "
-                    "source, a shorter one.",
+        fmt::format("The source has {} bytes, but blocks are applied to at most {}. Send a complete, "
+                    "shorter source.",
                     source.size(), kMostSourceBytes));
   const SourceLines known(source);
   const Lines& lines = known.lines();
@@ -59,19 +61,19 @@ tl::expected<std::string, Refusal> apply_blocks(std::string_view source, const B
   std::vector<Change> changes;
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const Block& block = blocks[index];
-    const Lines wanted = lines_of(block.search);
-    if (std::all_of(wanted.begin(), wanted.end(), is_blank))
+    const Lines wanted = lines_with_ends(block.search);
+    if (std::all_of(wanted.begin(), wanted.end(), is_blank_line))
       return refuse(opening(block, index) +
-                    " has no SEARCH lines. Repeat the line before or after which the new lines shall stand.");
+                    " has no SEARCH lines. Repeat the line before or after which to insert the new lines.");
     const auto places = known.places_of(wanted);
     if (!places)
       return refuse(opening(block, index) +
-                    ": too many places differ from its SEARCH lines in tabs and spaces alone. Copy the lines "
-                    "letter for letter, with their indentation.");
+                    ": too many places differ from its SEARCH lines only in tabs and spaces. Copy the lines "
+                    "exactly, with their indentation.");
     if (places->empty())
       return refuse(
           opening(block, index) + ": its SEARCH lines are not in the source. " + known.nearest_to(wanted) +
-          "Copy the lines from the source as it was given; blocks do not see each other's changes.");
+          "Copy the lines from the source as given; a block does not see the changes of other blocks.");
     if (places->size() > 1) return refuse(opening(block, index) + too_many(*places));
     changes.push_back({places->front(), index});
   }
@@ -83,24 +85,25 @@ tl::expected<std::string, Refusal> apply_blocks(std::string_view source, const B
     const auto& [place, block] = changes[i];
     if (place.first < next)
       return refuse(fmt::format(
-          "Blocks {} and {} change the same lines (line {} of the source). Make one block of them.",
+          "Blocks {} and {} change the same lines (line {} of the source). Merge them into one block.",
           changes[i - 1].block + 1, block + 1, place.first + 1));
     for (; next < place.first; ++next) result += lines[next];
-    for (const std::string_view line : lines_of(blocks[block].replace)) result += shifted(line, place.shift);
+    for (const std::string_view line : lines_with_ends(blocks[block].replace))
+      result += shifted(line, place.shift);
     next = place.first + place.count;
   }
   for (; next < lines.size(); ++next) result += lines[next];
   if (result == source) return refuse("The edit changes nothing.");
   if (result.size() > kMostSourceBytes)
-    return refuse(fmt::format("The source that comes out has {} bytes; at most {} are allowed.",
-                              result.size(), kMostSourceBytes));
+    return refuse(fmt::format("The resulting source has {} bytes, but at most {} are allowed.", result.size(),
+                              kMostSourceBytes));
   return result;
 }
 
-tl::expected<std::string, Refusal> apply_edit(std::string_view source, const Edit& edit) {
+tl::expected<std::string, EditRefusal> apply_edit(std::string_view source, const Edit& edit) {
   if (const auto* blocks = std::get_if<Blocks>(&edit)) return apply_blocks(source, *blocks);
   const std::string& text = std::get<WholeSource>(edit).text;
-  if (text == source) return refuse("The source you sent is the one you were given.");
+  if (text == source) return refuse("The source that you sent equals the one that you were given.");
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "evaluators/system/lines.hpp"
 #include "operators/edits/edits.hpp"
 #include "operators/edits/lines.hpp"
 
@@ -22,17 +23,18 @@ bool is_fence(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("```");
 }
 
-tl::unexpected<Refusal> refuse(std::string words) {
-  return tl::make_unexpected(Refusal{std::move(words)});
+tl::unexpected<EditRefusal> refuse_answer(std::string words) {
+  return tl::make_unexpected(EditRefusal{std::move(words)});
 }
 
 }  // namespace
 
-tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_bytes) {
+tl::expected<Edit, EditRefusal> find_edit(std::string_view answer, std::size_t max_bytes) {
   if (answer.size() > max_bytes)
-    return refuse(fmt::format("The answer has {} bytes; at most {} are read. Send SEARCH/REPLACE blocks.",
-                              answer.size(), max_bytes));
-  const std::vector<std::string_view> lines = lines_of(answer);
+    return refuse_answer(
+        fmt::format("The answer has {} bytes, but at most {} are read. Send SEARCH/REPLACE blocks.",
+                    answer.size(), max_bytes));
+  const std::vector<std::string_view> lines = lines_with_ends(answer);
   Blocks blocks;
   std::optional<WholeSource> whole;
   std::optional<std::string> fenced;
@@ -49,8 +51,8 @@ tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_b
       in = In::text;
     } else if (in != In::text) {
       if (is_marker(line, '<', "SEARCH"))
-        return refuse(
-            fmt::format("The block that begins in line {} of your answer is not closed before the next "
+        return refuse_answer(
+            fmt::format("The block that starts in line {} of your answer is not closed before the next "
                         "one in line {}: each needs a line '=======' and a line '>>>>>>> REPLACE'.",
                         blocks.back().line, number));
       (in == In::search ? blocks.back().search : blocks.back().replace) += line;
@@ -63,24 +65,25 @@ tl::expected<Edit, Refusal> find_edit(std::string_view answer, std::size_t max_b
     }
   }
   if (in != In::text)
-    return refuse(
-        fmt::format("The block that begins in line {} of your answer is not closed: it needs a line "
+    return refuse_answer(
+        fmt::format("The block that starts in line {} of your answer is not closed: it needs a line "
                     "'=======' and a line '>>>>>>> REPLACE'. Was the answer cut off?",
                     blocks.back().line));
   if (fenced && fenced->find(manifest_mark) != std::string::npos)
-    return refuse("The code block with the whole source is not closed by ```. Was the answer cut off?");
+    return refuse_answer(
+        "The code block with the complete source is not closed by ```. Was the answer cut off?");
   if (whole && !blocks.empty())
-    return refuse("The answer has both a whole source and SEARCH/REPLACE blocks. Send one of the two.");
+    return refuse_answer(
+        "The answer has both a complete source and SEARCH/REPLACE blocks. Send only one of them.");
   if (whole) return *std::move(whole);
   if (!blocks.empty()) return blocks;
-  // Some send the file and nothing else.
+  // Some models send only the file, without a fence.
   if (const std::size_t at = answer.find_first_not_of(" \t\r\n");
       at != std::string_view::npos && answer.substr(at).starts_with(manifest_mark))
     return WholeSource{std::string(answer.substr(at))};
-  return refuse(
+  return refuse_answer(
       "The answer has no edit. Send SEARCH/REPLACE blocks (<<<<<<< SEARCH, =======, >>>>>>> REPLACE), or the "
-      "whole "
-      "source, beginning with its manifest (/*--- cultivar), between two lines of ```.");
+      "complete source, starting with its manifest (/*--- cultivar), between two lines of ```.");
 }
 
 }  // namespace cultivar

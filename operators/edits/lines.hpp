@@ -1,21 +1,10 @@
-// Lines of a text, each with its end.
+// What of a line counts, and what is only its place.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
-#include <vector>
 
 namespace cultivar {
-
-inline std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::size_t size = end == std::string_view::npos ? text.size() : end + 1;
-    lines.push_back(text.substr(0, size));
-    text.remove_prefix(size);
-  }
-  return lines;
-}
 
 inline std::string_view trimmed_end(std::string_view line) {
   const std::size_t last = line.find_last_not_of(" \t\r\n");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "evaluators/system/lines.hpp"
 #include "operators/edits/lines.hpp"
 
 namespace cultivar {
@@ -21,7 +22,7 @@ std::string_view bare(std::string_view line) {
   return text.substr(indentation_of(text).size());
 }
 
-// The shift under which `wanted` is `there`, if both are lines of code.
+// The indentation shift that maps `wanted` to `there`, if both are lines of code.
 std::optional<Shift> shift_between(std::string_view wanted, std::string_view there) {
   if (bare(wanted) != bare(there)) return std::nullopt;
   const std::string_view wi = indentation_of(wanted), ti = indentation_of(there);
@@ -30,12 +31,12 @@ std::optional<Shift> shift_between(std::string_view wanted, std::string_view the
   return std::nullopt;
 }
 
-// The one shift of all lines; `effort` counts the lines that were looked at.
+// The common shift of all lines, if any; `effort` counts the lines examined.
 std::optional<Shift> shift_at(const Lines& wanted, const Lines& source, std::size_t first,
                               std::size_t& effort) {
   std::optional<Shift> shift;
   for (std::size_t i = 0; i < wanted.size(); ++i, ++effort) {
-    if (is_blank(wanted[i])) continue;  // and so is the other: that was compared before
+    if (is_blank(wanted[i])) continue;  // the other line is blank too: already compared
     const auto one = shift_between(wanted[i], source[first + i]);
     if (!one || (shift && *shift != *one)) return std::nullopt;
     shift = one;
@@ -47,7 +48,7 @@ std::uint64_t mixed(std::uint64_t id, std::int64_t deeper) {
   return (id << 32) ^ static_cast<std::uint32_t>(static_cast<std::int32_t>(deeper));
 }
 
-// `bare` with how much deeper each line of code is than the one before it; the first has none before it.
+// `bare`, plus each code line's indentation relative to the previous one; the first has no predecessor.
 Symbols relative(const Lines& lines, const Symbols& bare) {
   Symbols result;
   std::optional<std::size_t> before;
@@ -64,7 +65,7 @@ Symbols relative(const Lines& lines, const Symbols& bare) {
   return result;
 }
 
-// Knuth, Morris and Pratt: `found` gets every place of pattern[from..] in text, until it returns false.
+// Knuth-Morris-Pratt: calls `found` for every position of pattern[from..] in text until it returns false.
 template <class Found>
 void each_place(const Symbols& pattern, std::size_t from, const Symbols& text, const Found& found) {
   const std::size_t size = pattern.size() - from;
@@ -98,8 +99,8 @@ std::string shown(std::string_view line) {
 
 }  // namespace
 
-SourceLines::SourceLines(std::string_view source) : lines_(lines_of(source)) {
-  // 0 is what no line of the source is; 1 is a blank line.
+SourceLines::SourceLines(std::string_view source) : lines_(lines_with_ends(source)) {
+  // 0 stands for a text that is not a line of the source, 1 for a blank line.
   ids_.emplace("", 1);
   const auto number = [this](std::string_view text) {
     return ids_.emplace(text, ids_.size() + 1).first->second;
@@ -130,8 +131,8 @@ std::optional<std::vector<Place>> SourceLines::places_of(const Lines& wanted) co
   });
   if (!places.empty()) return places;
 
-  // How deep the first line of code stands is not said, so it and the blank lines before it are compared
-  // apart.
+  // The first code line's absolute indentation is unknown, so it and the blank lines before it are compared
+  // separately.
   const auto begins = static_cast<std::size_t>(std::ranges::find_if_not(wanted, is_blank) - wanted.begin());
   const Symbols steps = relative(wanted, code);
   std::size_t effort = 0;
@@ -151,7 +152,7 @@ std::optional<std::vector<Place>> SourceLines::places_of(const Lines& wanted) co
 }
 
 std::string SourceLines::nearest_to(const Lines& wanted) const {
-  // Each line votes for where the block would begin. Lines that stand in many places say little about it.
+  // Each line votes for the block's possible start. Lines that occur in many places have little weight.
   constexpr std::size_t kVotes = 64;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> where;
   Symbols code;
@@ -168,7 +169,7 @@ std::string SourceLines::nearest_to(const Lines& wanted) const {
       for (const std::size_t at : list->second)
         if (at >= i) ++votes[at - i];
   const auto most = std::ranges::max_element(votes);
-  if (most == votes.end() || *most == 0) return "None of its lines is in the source.\n";
+  if (most == votes.end() || *most == 0) return "None of its lines occurs in the source.\n";
   const auto best = static_cast<std::size_t>(most - votes.begin());
 
   std::size_t equal = 0;
@@ -180,7 +181,8 @@ std::string SourceLines::nearest_to(const Lines& wanted) const {
     if (at < lines_.size() && blank && is_blank(lines_[at])) continue;
     const auto one = at < lines_.size() && !blank ? shift_between(wanted[i], lines_[at]) : std::nullopt;
     if (one) ++equal;
-    // Where all lines are the same, the first that is indented by another amount is what differs.
+    // If all lines are equal except for indentation, the first one with another indentation is the
+    // difference.
     if (!differs && (!one || (shift && *shift != *one))) differs = i;
     if (one && !shift) shift = one;
   }

@@ -1,5 +1,5 @@
-// Where lines stand in a source, in time that grows with both and not with their product: sources and blocks
-// are a model's, and the search waits for them.
+// Finds lines in a source in time linear in both, not in their product, because both may come from a model
+// and the search waits for the result.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cultivar {
 
-// How much deeper the source is indented than the block: text to put before lines, or to take away from them.
+// The source's indentation relative to the block's: text to add to lines, or to remove from them.
 struct Shift {
   std::string add;
   std::size_t remove = 0;
@@ -19,7 +19,7 @@ struct Shift {
 };
 
 struct Place {
-  std::size_t first = 0, count = 0;  // lines of the source
+  std::size_t first = 0, count = 0;  // line range in the source
   Shift shift;
 };
 
@@ -30,24 +30,24 @@ class SourceLines {
   explicit SourceLines(std::string_view source);
   const std::vector<std::string_view>& lines() const { return lines_; }
 
-  // The places of `wanted`, one line of code at least: letter for letter (spaces at line ends do not count),
-  // or else all of it shifted alike. At most kShownPlaces + 1: with so many nobody can say which is meant.
-  // nullopt: so many places differ in nothing but tabs and spaces that it was given up.
+  // The positions of `wanted`, which has at least one line of code: exact matches (ignoring spaces at line
+  // ends), or else matches with a common indentation shift. At most kShownPlaces + 1, since more are only
+  // ambiguous. nullopt: gave up because too many places differ only in tabs and spaces.
   std::optional<std::vector<Place>> places_of(const std::vector<std::string_view>& wanted) const;
 
-  // In words: the stretch that shares most lines with `wanted`, in place, and the first line that differs.
+  // A message that names the range with the most lines in common with `wanted`, and the first line that
+  // differs.
   std::string nearest_to(const std::vector<std::string_view>& wanted) const;
 
  private:
   using Symbols = std::vector<std::uint64_t>;
-  std::uint64_t id_of(std::string_view text) const;  // of a line of the source; 0: none is like it
+  std::uint64_t id_of(std::string_view text) const;  // id of a line of the source; 0: no line is equal
 
   std::vector<std::string_view> lines_;
   std::unordered_map<std::string_view, std::uint64_t> ids_;
-  Symbols whole_;  // a line without what it ends in
-  Symbols
-      relative_;  // a line without its indentation, and how much deeper it is than the line of code before
-  Symbols bare_;  // a line without its indentation
+  Symbols whole_;     // lines without line ends
+  Symbols relative_;  // lines without indentation, with the indentation relative to the previous code line
+  Symbols bare_;      // lines without indentation
 };
 
 }  // namespace cultivar

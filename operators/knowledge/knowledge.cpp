@@ -1,11 +1,10 @@
 #include "operators/knowledge/knowledge.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "embedded/knowledge_notes.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 
 namespace cultivar {
@@ -18,21 +17,14 @@ bool contains(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-std::string read_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw InputError(file.string() + ": cannot be read");
-  return text.str();
-}
-
 Note parse_note(const std::string& text, const fs::path& file) {
   const std::size_t end = text.starts_with("---\n") ? text.find("\n---\n", 3) : std::string::npos;
   if (end == std::string::npos)
-    throw InputError(file.string() +
-                     ":1: a note begins with a head between two lines of --- (title, bottlenecks; see "
-                     "operators/knowledge/README.md)");
-  // An empty line in place of the first ---, so that lines are those of the file.
+    throw InputError(
+        file.string() +
+        ":1: a note must start with a YAML header between two lines of --- (title, bottlenecks; see "
+        "operators/knowledge/README.md)");
+  // Replace the first --- by an empty line, so that line numbers match the file.
   YamlMap head = parse_yaml(text.substr(3, end - 2), file.string()).map();
   Note note;
   note.name = file.stem().string();
@@ -51,7 +43,7 @@ Note parse_note(const std::string& text, const fs::path& file) {
   return note;
 }
 
-// Smaller is better; none: it has nothing to say here.
+// Smaller is better; nullopt: the note does not apply.
 constexpr int says_nothing = 1 << 20;
 int rank_of(const Note& note, const Situation& situation) {
   const auto knows = [&](const std::string& words) {
@@ -82,11 +74,14 @@ namespace {
 void add_notes_of(const std::vector<fs::path>& folders, std::map<std::string, Note>& by_name) {
   for (const fs::path& folder : folders) {
     if (!fs::is_directory(folder))
-      throw InputError(folder.string() + ": is no folder of notes (does it exist, and may you read it?)");
+      throw InputError(folder.string() +
+                       ": not a readable folder of notes; check that it exists, and its permissions");
     for (const auto& entry : fs::directory_iterator(folder)) {
       const fs::path& file = entry.path();
       if (file.extension() != ".md" || file.filename() == "README.md") continue;
-      Note note = parse_note(read_text(file), file);
+      const auto text = read_file(file);
+      if (!text) throw InputError(text.error().message);
+      Note note = parse_note(*text, file);
       by_name[note.name] = std::move(note);
     }
   }

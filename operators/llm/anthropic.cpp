@@ -1,6 +1,5 @@
 #include "operators/llm/anthropic.hpp"
 
-#include <array>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
@@ -13,11 +12,11 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kVersion = "2023-06-01";
-constexpr int kBreakpoints = 4;  // that the API allows in one request
+constexpr int kBreakpoints = 4;  // limit of the API for one request
 
 class AnthropicReader : public AnswerReader {
  public:
-  explicit AnthropicReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
+  using AnswerReader::AnswerReader;
 
   std::optional<ChatError> event(const SseEvent&, const json& data) override {
     const std::string& type = data.at("type").get_ref<const std::string&>();
@@ -32,10 +31,10 @@ class AnthropicReader : public AnswerReader {
       const json& reason = data.at("delta").value("stop_reason", json());
       if (reason.is_string()) reason_ = reason.get<std::string>();
     } else if (type == "message_stop") {
-      return finish();
+      return ended();
     } else if (type == "error") {
       return error_of_object(data.value("error", json()));
-    }  // ping, content_block_stop, and what may come
+    }  // ping, content_block_stop, and unknown events
     return std::nullopt;
   }
 
@@ -48,41 +47,36 @@ class AnthropicReader : public AnswerReader {
       blocks_[index++] = block;
     }
     reason_ = body.value("stop_reason", "");
-    return finish();
+    return ended();
   }
 
-  bool complete() const override { return finished_; }
-  std::size_t received_bytes() const override { return received_; }
-  const Usage* usage() const override { return usage_ ? &*usage_ : nullptr; }
-
-  ChatAnswer take() override {
+ private:
+  void finish(ChatAnswer& answer) override {
     json carried = json::array();
     for (auto& [index, block] : blocks_) {
       const std::string type = block.value("type", "");
       if (type == "text") {
-        answer_.text += block.value("text", "");
+        answer.text += block.value("text", "");
       } else if (type == "tool_use") {
         const auto pieces = arguments_.find(index);
-        answer_.tool_calls.push_back(
+        answer.tool_calls.push_back(
             {block.value("id", ""), block.value("name", ""),
              pieces != arguments_.end() ? pieces->second : block.value("input", json::object()).dump()});
       } else if (type == "thinking" || type == "redacted_thinking") {
         carried.push_back(block);
       }
     }
-    if (!carried.empty()) answer_.carried = {{"anthropic", std::move(carried)}};
-    if (usage_) answer_.usage = *usage_;
-    return std::move(answer_);
+    if (!carried.empty()) answer.carried = {{"anthropic", std::move(carried)}};
   }
 
- private:
   void take_message(const json& message) {
     answer_.model = message.value("model", "");
     answer_.request_id = message.value("id", "");
     if (message.contains("usage")) take_usage(message.at("usage"));
   }
 
-  // message_start tells the input, message_delta the output so far; gateways tell all in the second.
+  // message_start reports the input tokens, message_delta the output so far; gateways report everything in
+  // the latter.
   void take_usage(const json& said) {
     Usage usage = usage_.value_or(Usage{});
     const auto take = [&](const char* key, std::int64_t& into) {
@@ -118,21 +112,12 @@ class AnthropicReader : public AnswerReader {
     tell(kind, text);
   }
 
-  void tell(ChatDelta::Kind kind, const std::string& text) {
-    if (text.empty()) return;
-    received_ += text.size();
-    if (delta_) delta_({kind, text});
-  }
-
-  std::optional<ChatError> finish() {
+  std::optional<ChatError> ended() {
     finished_ = true;
-    if (reason_ == "refusal") {
-      ChatError error;
-      error.kind = ChatError::Kind::refused;
-      error.message = "the model declines";
-      if (usage_) error.usage = *usage_;
-      return error;
-    }
+    if (reason_ == "refusal")
+      return ChatError{.kind = ChatError::Kind::refused,
+                       .message = "the model refused to answer",
+                       .usage = usage_.value_or(Usage{})};
     answer_.stop = reason_ == "max_tokens" || reason_ == "model_context_window_exceeded" ? StopReason::length
                    : reason_ == "tool_use"      ? StopReason::tool_calls
                    : reason_ == "stop_sequence" ? StopReason::stop_sequence
@@ -140,14 +125,9 @@ class AnthropicReader : public AnswerReader {
     return std::nullopt;
   }
 
-  std::function<void(const ChatDelta&)> delta_;
-  ChatAnswer answer_;
   std::map<int, json> blocks_;
-  std::map<int, std::string> arguments_;  // by block, as they come
+  std::map<int, std::string> arguments_;  // by block, as they arrive
   std::string reason_;
-  std::optional<Usage> usage_;
-  std::size_t received_ = 0;
-  bool finished_ = false;
 };
 
 json content_of(const ChatMessage& m) {
@@ -180,19 +160,17 @@ class Anthropic : public ChatProtocol {
   }
 
   json body(const ChatRequest& request, const ChatEndpoint& endpoint) const override {
-    static constexpr std::array efforts{"", "low", "medium", "high"};
-    static constexpr std::array choices{"auto", "any", "none"};
     json system = json::array(), messages = json::array();
-    std::vector<std::pair<json*, std::size_t>> marks;  // the list, and which of its blocks
+    std::vector<std::pair<json*, std::size_t>> marks;  // the list, and the index of the block in it
     for (const ChatText& part : request.system) {
-      if (part.text.empty()) continue;  // the API refuses empty text
+      if (part.text.empty()) continue;  // the API rejects empty text
       system.push_back({{"type", "text"}, {"text", part.text}});
       if (part.stable) marks.emplace_back(&system, system.size() - 1);
     }
     std::vector<std::pair<std::size_t, std::size_t>> message_marks;
     for (const ChatMessage& m : request.messages) {
       const char* role = m.role == ChatRole::assistant ? "assistant" : "user";
-      // All results of one turn's calls belong into one message.
+      // All results of one turn's calls must be in one message.
       if (messages.empty() || messages.back()["role"] != role)
         messages.push_back({{"role", role}, {"content", json::array()}});
       json& content = messages.back()["content"];
@@ -201,7 +179,7 @@ class Anthropic : public ChatProtocol {
     }
     for (const auto& [message, block] : message_marks)
       marks.emplace_back(&messages[message]["content"], block);
-    // The last ones: each reaches back to everything before it.
+    // Use the last ones: a breakpoint covers everything before it.
     for (std::size_t i = marks.size() > kBreakpoints ? marks.size() - kBreakpoints : 0; i < marks.size(); ++i)
       (*marks[i].first)[marks[i].second]["cache_control"] = {{"type", "ephemeral"}};
 
@@ -213,15 +191,15 @@ class Anthropic : public ChatProtocol {
     if (!request.stop.empty()) body["stop_sequences"] = request.stop;
     if (request.effort != Effort::unset) {
       body["thinking"] = {{"type", "adaptive"}};
-      body["output_config"] = {{"effort", efforts[static_cast<std::size_t>(request.effort)]}};
+      body["output_config"] = {{"effort", name_of(request.effort)}};
     } else if (request.temperature) {
-      body["temperature"] = *request.temperature;  // the API refuses it beside thinking
+      body["temperature"] = *request.temperature;  // the API rejects it together with thinking
     }
     for (const ToolSpec& tool : request.tools)
       body["tools"].push_back(
           {{"name", tool.name}, {"description", tool.description}, {"input_schema", tool.parameters}});
     if (!request.tools.empty() && request.tool_choice != ToolChoice::automatic)
-      body["tool_choice"] = {{"type", choices[static_cast<std::size_t>(request.tool_choice)]}};
+      body["tool_choice"] = {{"type", choice_of(request, {"auto", "any", "none"})}};
     return body;
   }
 

@@ -1,4 +1,5 @@
-// Anthropic's Messages: tool use, prompt caching by breakpoints, thinking that is carried between turns.
+// Anthropic's Messages protocol: tool use, prompt caching with breakpoints, thinking blocks kept between
+// turns.
 #pragma once
 
 #include <memory>

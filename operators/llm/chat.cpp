@@ -1,9 +1,9 @@
 #include "operators/llm/chat.hpp"
 
-#include <array>
-#include <utility>
-
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/json_fields.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "operators/llm/said_cost.hpp"
 
@@ -11,40 +11,54 @@ namespace cultivar {
 
 using nlohmann::json;
 
+CULTIVAR_JSON_ENUM(ChatRole, "user", "assistant", "tool")
+CULTIVAR_JSON_ENUM(Effort, "", "low", "medium", "high")
+CULTIVAR_JSON_ENUM(ToolChoice, "automatic", "required", "none")
+CULTIVAR_JSON_ENUM(StopReason, "end", "tool_calls", "length", "stop_sequence")
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChatText, text, stable)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ToolSpec, name, description, parameters)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ToolCall, id, name, arguments)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Usage, input, cached, cache_written, output, reasoning, estimated)
+
 namespace {
 
-constexpr std::array<const char*, 3> kRoles{"user", "assistant", "tool"};
-constexpr std::array<const char*, 4> kEfforts{"", "low", "medium", "high"};
-constexpr std::array<const char*, 3> kChoices{"automatic", "required", "none"};
-constexpr std::array<const char*, 4> kStops{"end", "tool_calls", "length", "stop_sequence"};
-
-template <class Enum, std::size_t N>
-Enum named(const std::array<const char*, N>& names, const json& value) {
-  const std::string& text = value.get_ref<const std::string&>();
-  for (std::size_t i = 0; i < N; ++i)
-    if (text == names[i]) return static_cast<Enum>(i);
-  throw json::other_error::create(501, "'" + text + "' is not known here", nullptr);
+// What is as it is without a word is left out: the hash of a request is that of its canonical JSON.
+template <class T>
+void write_if(json& record, const char* key, const T& value, bool said) {
+  if (said) record[key] = value;
 }
-
-json calls_to_json(const std::vector<ToolCall>& calls) {
-  json list = json::array();
-  for (const ToolCall& call : calls)
-    list.push_back({{"id", call.id}, {"name", call.name}, {"arguments", call.arguments}});
-  return list;
-}
-
-std::vector<ToolCall> calls_from_json(const json& list) {
-  std::vector<ToolCall> calls;
-  for (const json& call : list)
-    calls.push_back({call.at("id").get<std::string>(), call.at("name").get<std::string>(),
-                     call.at("arguments").get<std::string>()});
-  return calls;
+template <class T>
+void read_if(const json& record, const char* key, T& value) {
+  if (const auto found = record.find(key); found != record.end()) found->get_to(value);
 }
 
 }  // namespace
 
+CULTIVAR_JSON_PART(ChatMessage, role, text)
+
+static void to_json(json& record, const ChatMessage& m) {
+  write_fields(record, m);
+  write_if(record, "tool_calls", m.tool_calls, !m.tool_calls.empty());
+  write_if(record, "tool_call_id", m.tool_call_id, !m.tool_call_id.empty());
+  write_if(record, "tool_failed", true, m.tool_failed);
+  write_if(record, "stable", true, m.stable);
+  write_if(record, "carried", m.carried, !m.carried.is_null());
+}
+
+static void from_json(const json& record, ChatMessage& m) {
+  read_fields(record, m);
+  read_if(record, "tool_calls", m.tool_calls);
+  read_if(record, "tool_call_id", m.tool_call_id);
+  read_if(record, "tool_failed", m.tool_failed);
+  read_if(record, "stable", m.stable);
+  read_if(record, "carried", m.carried);
+}
+
+CULTIVAR_JSON_PART(ChatRequest, system, messages, max_output_tokens)
+CULTIVAR_JSON_PART(ChatAnswer, text, stop, usage, model, request_id, first_byte_s, seconds)
+
 std::optional<json> ToolCall::parsed() const {
-  // Many providers send nothing at all for a call without arguments.
+  // Many providers send an empty text for a call without arguments.
   if (arguments.empty()) return json::object();
   json value = foreign_json(arguments);
   if (!value.is_object()) return std::nullopt;
@@ -70,6 +84,14 @@ ChatMessage ChatAnswer::as_message() const {
   return message;
 }
 
+tl::unexpected<ChatError> chat_failure(ChatError::Kind kind, std::string message) {
+  return tl::make_unexpected(ChatError{.kind = kind, .message = std::move(message)});
+}
+
+const char* name_of(Effort effort) {
+  return std::array{"", "low", "medium", "high"}[static_cast<std::size_t>(effort)];
+}
+
 const char* name_of(ChatError::Kind kind) {
   static constexpr std::array names{
       "rate_limited",       "overloaded",   "out_of_credit", "unreachable", "timeout_connect",
@@ -84,111 +106,54 @@ bool is_passing(ChatError::Kind kind) {
 }
 
 json to_record(const Usage& usage) {
-  return {{"input", usage.input},   {"cached", usage.cached},       {"cache_written", usage.cache_written},
-          {"output", usage.output}, {"reasoning", usage.reasoning}, {"estimated", usage.estimated}};
-}
-
-Usage usage_from_record(const json& value) {
-  Usage usage;
-  usage.input = value.at("input").get<std::int64_t>();
-  usage.cached = value.at("cached").get<std::int64_t>();
-  usage.cache_written = value.at("cache_written").get<std::int64_t>();
-  usage.output = value.at("output").get<std::int64_t>();
-  usage.reasoning = value.at("reasoning").get<std::int64_t>();
-  usage.estimated = value.at("estimated").get<bool>();
   return usage;
 }
 
 json to_record(const ChatRequest& request) {
-  json system = json::array(), messages = json::array(), tools = json::array();
-  for (const ChatText& part : request.system)
-    system.push_back({{"text", part.text}, {"stable", part.stable}});
-  for (const ChatMessage& m : request.messages) {
-    json message{{"role", kRoles[static_cast<std::size_t>(m.role)]}, {"text", m.text}};
-    if (!m.tool_calls.empty()) message["tool_calls"] = calls_to_json(m.tool_calls);
-    if (!m.tool_call_id.empty()) message["tool_call_id"] = m.tool_call_id;
-    if (m.tool_failed) message["tool_failed"] = true;
-    if (m.stable) message["stable"] = true;
-    if (!m.carried.is_null()) message["carried"] = m.carried;
-    messages.push_back(std::move(message));
-  }
-  for (const ToolSpec& tool : request.tools)
-    tools.push_back(
-        {{"name", tool.name}, {"description", tool.description}, {"parameters", tool.parameters}});
-  json record{{"system", std::move(system)},
-              {"messages", std::move(messages)},
-              {"max_output_tokens", request.max_output_tokens}};
-  if (!tools.empty()) {
-    record["tools"] = std::move(tools);
-    record["tool_choice"] = kChoices[static_cast<std::size_t>(request.tool_choice)];
-  }
-  if (request.temperature) record["temperature"] = *request.temperature;
-  if (!request.stop.empty()) record["stop"] = request.stop;
-  if (request.effort != Effort::unset) record["effort"] = kEfforts[static_cast<std::size_t>(request.effort)];
+  json record;
+  write_fields(record, request);
+  write_if(record, "tools", request.tools, !request.tools.empty());
+  write_if(record, "tool_choice", request.tool_choice, !request.tools.empty());
+  write_if(record, "temperature", request.temperature, request.temperature.has_value());
+  write_if(record, "stop", request.stop, !request.stop.empty());
+  write_if(record, "effort", request.effort, request.effort != Effort::unset);
   return record;
 }
 
 ChatRequest request_from_record(const json& record) {
   ChatRequest request;
-  for (const json& part : record.at("system"))
-    request.system.push_back({part.at("text").get<std::string>(), part.at("stable").get<bool>()});
-  for (const json& m : record.at("messages")) {
-    ChatMessage message;
-    message.role = named<ChatRole>(kRoles, m.at("role"));
-    message.text = m.at("text").get<std::string>();
-    if (m.contains("tool_calls")) message.tool_calls = calls_from_json(m.at("tool_calls"));
-    message.tool_call_id = m.value("tool_call_id", "");
-    message.tool_failed = m.value("tool_failed", false);
-    message.stable = m.value("stable", false);
-    if (m.contains("carried")) message.carried = m.at("carried");
-    request.messages.push_back(std::move(message));
-  }
-  for (const json& tool : record.value("tools", json::array()))
-    request.tools.push_back({tool.at("name").get<std::string>(), tool.at("description").get<std::string>(),
-                             tool.at("parameters")});
-  if (record.contains("tool_choice"))
-    request.tool_choice = named<ToolChoice>(kChoices, record.at("tool_choice"));
-  request.max_output_tokens = record.at("max_output_tokens").get<std::int64_t>();
-  if (record.contains("temperature")) request.temperature = record.at("temperature").get<double>();
-  if (record.contains("stop")) request.stop = record.at("stop").get<std::vector<std::string>>();
-  if (record.contains("effort")) request.effort = named<Effort>(kEfforts, record.at("effort"));
+  read_fields(record, request);
+  read_if(record, "tools", request.tools);
+  read_if(record, "tool_choice", request.tool_choice);
+  read_if(record, "temperature", request.temperature);
+  read_if(record, "stop", request.stop);
+  read_if(record, "effort", request.effort);
   return request;
 }
 
 json to_record(const ChatAnswer& answer) {
-  json record{{"text", answer.text},
-              {"stop", kStops[static_cast<std::size_t>(answer.stop)]},
-              {"usage", to_record(answer.usage)},
-              {"model", answer.model},
-              {"request_id", answer.request_id},
-              {"first_byte_s", answer.first_byte_s},
-              {"seconds", answer.seconds}};
-  if (!answer.tool_calls.empty()) record["tool_calls"] = calls_to_json(answer.tool_calls);
-  if (answer.usd) record["usd"] = *answer.usd;
-  if (!answer.not_believed.empty()) record["not_believed"] = answer.not_believed;
-  if (!answer.carried.is_null()) record["carried"] = answer.carried;
+  json record;
+  write_fields(record, answer);
+  write_if(record, "tool_calls", answer.tool_calls, !answer.tool_calls.empty());
+  write_if(record, "usd", answer.usd, answer.usd.has_value());
+  write_if(record, "not_believed", answer.not_believed, !answer.not_believed.empty());
+  write_if(record, "carried", answer.carried, !answer.carried.is_null());
   return record;
 }
 
 ChatAnswer answer_from_record(const json& record) {
   ChatAnswer answer;
-  answer.text = record.at("text").get<std::string>();
-  answer.stop = named<StopReason>(kStops, record.at("stop"));
-  answer.usage = usage_from_record(record.at("usage"));
-  answer.model = record.at("model").get<std::string>();
-  answer.request_id = record.at("request_id").get<std::string>();
-  answer.first_byte_s = record.at("first_byte_s").get<double>();
-  answer.seconds = record.at("seconds").get<double>();
-  if (record.contains("tool_calls")) answer.tool_calls = calls_from_json(record.at("tool_calls"));
-  answer.not_believed = record.value("not_believed", "");
-  if (record.contains("usd")) answer.usd = record.at("usd").get<double>();
-  if (record.contains("carried")) answer.carried = record.at("carried");
+  read_fields(record, answer);
+  read_if(record, "tool_calls", answer.tool_calls);
+  read_if(record, "usd", answer.usd);
+  read_if(record, "not_believed", answer.not_believed);
+  read_if(record, "carried", answer.carried);
   return answer;
 }
 
 std::string hash_of(const ChatRequest& request) {
-  // nlohmann sorts the keys; text that is not UTF-8 has a hash too.
-  return sha256_hex(to_record(request).dump(-1, ' ', false, json::error_handler_t::replace));
+  // nlohmann sorts the keys; text that is not valid UTF-8 is hashed too.
+  return sha256_hex(json_text(to_record(request)));
 }
 
 std::size_t bytes_of(const ChatRequest& request) {
@@ -197,12 +162,10 @@ std::size_t bytes_of(const ChatRequest& request) {
   for (const ChatMessage& message : request.messages) {
     bytes += message.text.size() + message.tool_call_id.size();
     for (const ToolCall& call : message.tool_calls) bytes += call.name.size() + call.arguments.size();
-    if (!message.carried.is_null())
-      bytes += message.carried.dump(-1, ' ', false, json::error_handler_t::replace).size();
+    if (!message.carried.is_null()) bytes += json_text(message.carried).size();
   }
   for (const ToolSpec& tool : request.tools)
-    bytes += tool.name.size() + tool.description.size() +
-             tool.parameters.dump(-1, ' ', false, json::error_handler_t::replace).size();
+    bytes += tool.name.size() + tool.description.size() + json_text(tool.parameters).size();
   return bytes;
 }
 

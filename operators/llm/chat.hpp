@@ -1,5 +1,6 @@
-// What is said to a language model and what comes back, as values. No provider's protocol shows here: each
-// provider translates, and what it cannot say it refuses with `bad_request` instead of leaving it out.
+// Requests to language models and their answers, as values, independent of a provider's protocol. Each
+// provider translates them, and refuses what its protocol cannot express with `bad_request` instead of
+// omitting it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace cultivar {
 
 struct ChatText {
   std::string text;
-  bool stable = false;  // the stable prefix may end here: a provider with breakpoints puts one after it
+  bool stable = false;  // a stable prefix may end here: a provider with cache breakpoints puts one after it
 };
 
 struct ToolSpec {
@@ -23,8 +24,8 @@ struct ToolSpec {
 
 struct ToolCall {
   std::string id, name;
-  std::string arguments;  // JSON as the model wrote it; it may be wrong
-  // nullopt: not a JSON object, and then the model wants to be told so.
+  std::string arguments;  // JSON as the model wrote it; may be invalid
+  // nullopt: not a JSON object; then the model must be told so.
   std::optional<nlohmann::json> parsed() const;
 };
 
@@ -34,35 +35,36 @@ struct ChatMessage {
   ChatRole role = ChatRole::user;
   std::string text;
   std::vector<ToolCall> tool_calls = {};  // assistant
-  std::string tool_call_id = {};          // tool: which call this is the result of
+  std::string tool_call_id = {};          // tool: the call that this is the result of
   bool tool_failed = false;
   bool stable = false;  // as in ChatText
-  // assistant: ChatAnswer::carried of the answer that this message repeats.
+  // assistant: ChatAnswer::carried of the answer in this message.
   nlohmann::json carried = {};
 };
 
 enum class Effort { unset, low, medium, high };
+const char* name_of(Effort);  // empty: unset
 enum class ToolChoice { automatic, required, none };
 
 struct ChatRequest {
-  // Names the call within its run ("mutate/412/0"), for people, logs and the exchange log. Models never see
-  // it.
+  // The name of the call within its run ("mutate/412/0"), for people and for the exchange log. Not sent to
+  // models.
   std::string call;
   std::vector<ChatText> system;
   std::vector<ChatMessage> messages;
   std::vector<ToolSpec> tools = {};
   ToolChoice tool_choice = ToolChoice::automatic;
-  std::int64_t max_output_tokens = 8192;  // reasoning included
+  std::int64_t max_output_tokens = 8192;  // including reasoning
   std::optional<double> temperature = {};
   std::vector<std::string> stop = {};
   Effort effort = Effort::unset;
 };
 
-// Tokens of one call. `input` leaves out what came from or went to the provider's cache.
+// Tokens of one call. `input` excludes tokens read from or written to the provider's cache.
 struct Usage {
   std::int64_t input = 0, cached = 0, cache_written = 0, output = 0;
   std::int64_t reasoning = 0;  // part of output
-  bool estimated = false;      // the provider did not say: from the bytes that were sent and received
+  bool estimated = false;      // not reported by the provider: estimated from the bytes sent and received
   std::int64_t total() const { return input + cached + cache_written + output; }
   Usage& operator+=(const Usage&);
   bool operator==(const Usage&) const = default;
@@ -75,66 +77,77 @@ struct ChatAnswer {
   std::vector<ToolCall> tool_calls = {};
   StopReason stop = StopReason::end;
   Usage usage = {};
-  std::optional<double> usd = {};  // only when the provider itself names a price
-  std::string model = {};          // that answered, as it calls itself
+  std::optional<double> usd = {};  // only if the provider reports a price
+  std::string model = {};          // the answering model's own name
   std::string request_id = {};
-  // What this provider wants back verbatim in the next turn (signed thoughts, encrypted reasoning); null:
-  // nothing.
+  // What must be sent back verbatim to this provider in the next turn (signed thinking, encrypted reasoning);
+  // null if nothing.
   nlohmann::json carried = {};
   double first_byte_s = 0.0, seconds = 0.0;
-  std::string not_believed = {};  // figures that the provider named, and that are not counted; in words
+  std::string not_believed = {};  // reported numbers that are implausible and not counted, as text
 
-  ChatMessage as_message() const;  // for the next request of a conversation
+  ChatMessage as_message() const;  // as a message for the next request of a conversation
+};
+
+// Whose cap forbids a call.
+enum class CapScope { run, op, model };
+
+// A cap forbids a call.
+struct Refusal {
+  CapScope scope = CapScope::run;
+  std::string words;        // for people only
+  bool even_alone = false;  // also when nothing else is in flight: waiting does not help
 };
 
 struct ChatError {
   enum class Kind {
-    rate_limited,     // 429: the provider's limits, not the request's fault
+    rate_limited,     // 429: a limit of the provider; the request is valid
     overloaded,       // 5xx, 529, 408, 409
-    out_of_credit,    // 402, or a 429 that says that the quota is spent
+    out_of_credit,    // 402, or a 429 that reports an exhausted quota
     unreachable,      // no connection: refused, no such host, TLS, no such program
     timeout_connect,  // not connected in time
     timeout_first_byte,
     timeout_idle,  // the stream stalled
     timeout_total,
     cut_off,         // the connection ended in the middle of an answer
-    garbage,         // what came is not an answer
+    garbage,         // the response is not a valid answer
     program_failed,  // a program ended with an error
-    bad_request,     // 4xx: it would fail again
-    auth,            // the key is missing or refused
-    refused,         // the model declines, or a filter does
-    too_large,       // request or answer beyond a bound
+    bad_request,     // 4xx: a retry would fail too
+    auth,            // the key is missing or rejected
+    refused,         // refused by the model or by a filter
+    too_large,       // the request or the answer exceeds a limit
     cancelled,
-    over_budget,   // a cap of this run forbids it
-    no_recording,  // replay knows no answer to this request
-    gave_up,       // no model was to be had for as long as the call may wait
-    not_recorded   // the answer came, but the exchange log could not keep it
+    over_budget,   // a cap of this run does not allow it
+    no_recording,  // replay has no answer to this request
+    gave_up,       // timed out: no model became available
+    not_recorded   // the answer arrived, but could not be stored in the exchange log
   };
   Kind kind = Kind::garbage;
-  std::string message;  // what happened and what to do; never holds a key
+  std::string message;  // what happened and the remedy; never contains a key
   int status = 0;       // HTTP; 0: none
   std::optional<double> retry_after_s = {};
   std::string request_id = {};
-  Usage usage = {};  // what the failed call has probably cost all the same
+  Usage usage = {};                  // what the failed call probably cost
+  std::optional<CapScope> cap = {};  // of over_budget: whose
 };
+tl::unexpected<ChatError> chat_failure(ChatError::Kind, std::string message);
 const char* name_of(ChatError::Kind);
-// The same request may succeed a little later.
+// Whether the same request may succeed later.
 bool is_passing(ChatError::Kind);
 
 using ChatResult = tl::expected<ChatAnswer, ChatError>;
 
-// Canonical JSON, and back; the exchange log, the mailbox and recordings use it. `call` is left out: the
-// same question has the same hash wherever it is asked. from_json throws nlohmann's exceptions.
+// To canonical JSON and back, for the exchange log, the mailbox and recordings. `call` is omitted, so that
+// equal questions have equal hashes. from_json throws nlohmann's exceptions.
 nlohmann::json to_record(const ChatRequest&);
 ChatRequest request_from_record(const nlohmann::json&);
 nlohmann::json to_record(const ChatAnswer&);
 ChatAnswer answer_from_record(const nlohmann::json&);
 nlohmann::json to_record(const Usage&);
-Usage usage_from_record(const nlohmann::json&);
 std::string hash_of(const ChatRequest&);  // SHA-256 of the canonical JSON, hexadecimal
 
-std::size_t bytes_of(const ChatRequest&);  // of text that a model reads
-// About: providers differ. Four bytes a token is usual for English and code.
+std::size_t bytes_of(const ChatRequest&);  // bytes of the text that the model reads
+// An estimate, since providers differ: four bytes per token is typical for English and code.
 std::int64_t estimated_tokens(std::size_t bytes);
 
 }  // namespace cultivar

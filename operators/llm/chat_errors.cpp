@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
 
 namespace cultivar {
 
@@ -28,7 +28,7 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// By what the error calls itself ("type", "code") and, where providers leave no other sign, by its words.
+// Classifies by the error's "type" and "code" and, if a provider gives no other indication, by its message.
 std::optional<Kind> kind_of_words(const std::string& names, const std::string& message) {
   if (has(names, "insufficient_quota") || has(names, "billing") || has(message, "credit balance is too low"))
     return Kind::out_of_credit;
@@ -65,7 +65,7 @@ std::string one_line(std::string_view text, std::size_t most) {
 
 ChatError error_of_object(const json& error) {
   ChatError result;
-  result.kind = Kind::overloaded;  // the provider broke off by itself: what else can it be?
+  result.kind = Kind::overloaded;  // the provider ended the stream: assume overload
   std::string names;
   if (error.is_object()) {
     names = text_at(error, "type") + " " + text_at(error, "code");
@@ -78,7 +78,7 @@ ChatError error_of_object(const json& error) {
     result.message = one_line(error.get<std::string>());
   }
   names = one_line(names, 100);
-  result.message = fmt::format("the provider broke off: {}{}{}", names, names.empty() ? "" : ": ",
+  result.message = fmt::format("the provider ended the stream: {}{}{}", names, names.empty() ? "" : ": ",
                                result.message.empty() ? "no reason given" : result.message);
   return result;
 }
@@ -99,15 +99,15 @@ ChatError error_of_status(int status, std::string_view body, const std::string& 
       if (message.empty()) message = text_at(parsed, "detail");
     }
   }
-  // A page of HTML or of anything else: its beginning says what there is to say.
+  // Not the protocol's JSON, for example HTML: use the beginning as the message.
   const bool unstructured = message.empty();
   if (unstructured) message = std::string(body.substr(0, 2000));
   const auto said = kind_of_words(names, message);
 
   if (status >= 300 && status < 400) {
     error.kind = Kind::bad_request;
-    message = "the server sends us to " + (location.empty() ? "another address" : location) +
-              ", which is not followed because the key would go with it; set base_url to the right one";
+    message = "the server redirects to " + (location.empty() ? "another address" : location) +
+              ", which is not followed, because the key would be sent there; correct base_url";
   } else if (status == 401 || status == 403) {
     error.kind = Kind::auth;
   } else if (status == 402) {

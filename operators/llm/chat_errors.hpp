@@ -1,4 +1,4 @@
-// What providers say when they refuse, as kinds of ChatError. Pure functions.
+// Maps providers' error responses to kinds of ChatError. Pure functions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,14 +10,14 @@
 
 namespace cultivar {
 
-// Of a status other than 2xx, with the body that came with it: {"error": {"type", "code", "message"}}, as
-// all protocols here write it, or anything else.
+// For a status other than 2xx, with its body: {"error": {"type", "code", "message"}}, as in all protocols
+// here, or any other text.
 ChatError error_of_status(int status, std::string_view body, const std::string& location = {});
-// Of an error object in the middle of a stream.
+// For an error object within a stream.
 ChatError error_of_object(const nlohmann::json& error);
 
-// Seconds from `unix_now` on: a number, or an HTTP date. nullopt: neither, or in the past by more than a
-// minute.
+// Seconds from `unix_now`, from a number or an HTTP date. nullopt: neither, or more than a minute in the
+// past.
 std::optional<double> retry_after_seconds(const std::string& header, double unix_now);
 
 // One line of at most `most` bytes, for a message.

@@ -1,4 +1,4 @@
-// A language model, whoever serves it. One file pair in this folder for each provider, and one line in
+// The interface to a language model. Each provider is one file pair in this folder and one line in
 // providers.cpp.
 #pragma once
 
@@ -13,12 +13,12 @@ namespace cultivar {
 
 struct ChatDelta {
   enum class Kind { text, reasoning, tool_arguments } kind = Kind::text;
-  std::string_view text;  // lives as long as the call that brings it
+  std::string_view text;  // valid during the callback
 };
 
 struct ChatListener {
-  std::function<void(const ChatDelta&)> delta = {};  // optional: what arrives, as it arrives
-  std::function<void(ChatResult)> done;              // exactly once, and nothing after it
+  std::function<void(const ChatDelta&)> delta = {};  // optional: called for each part as it arrives
+  std::function<void(ChatResult)> done;              // called exactly once, last
 };
 
 struct ChatTimeouts {
@@ -30,28 +30,25 @@ struct ChatTimeouts {
 
 struct ChatBounds {
   std::size_t request_bytes = std::size_t{16} << 20;
-  std::size_t answer_bytes = std::size_t{8} << 20;  // as it comes over the wire
+  std::size_t answer_bytes = std::size_t{8} << 20;  // limit for the answer, in bytes received
 };
 
-// Thread-safe: any number of calls from any thread. Nothing is tried twice here: policy is ChatService's.
-// The destructor cancels what is in flight; every `done` has been called when it returns.
+// Thread-safe: any number of calls from any thread. Does not retry: ChatService implements the policy. The
+// destructor cancels calls in flight; every `done` has been called when it returns.
 class ChatModel {
  public:
   virtual ~ChatModel() = default;
-  // Returns at once. The listener is called on a thread of the model, one call at a time, never from inside
-  // ask(); it must not block. When the token is stopped, `done` brings `cancelled` within moments.
+  // Returns immediately. The listener is called on a thread of the model, one call at a time, never from
+  // inside ask(); it must not block. After a stop request, `done` soon reports `cancelled`.
   virtual void ask(const ChatRequest&, std::stop_token, ChatListener) = 0;
 
-  // For models that know a request again, by its call and its text, after the process that asked it was
-  // killed. Asked again it is one and the same call: what the first asking had reserved is free.
+  // True for models that recognize a request, by its call name and text, after the asking process was killed.
+  // Sending it again is the same call: the first call's reservation is released.
   virtual bool knows_again() const { return false; }
-  // An answer that can be used lies there already: asking for it costs nothing that was not paid.
+  // Whether a usable answer already exists, so that asking costs nothing more.
   virtual bool has_answer(const ChatRequest&) const { return false; }
-  // A request that is not out, and that nobody will ask again: whatever an earlier process left of it goes.
+  // Removes what an earlier process left of a request that is not in flight and will not be asked again.
   virtual void withdraw(const ChatRequest&) const {}
 };
-
-// For those who have a thread to wait on.
-ChatResult ask_and_wait(ChatModel&, const ChatRequest&, std::stop_token = {});
 
 }  // namespace cultivar

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <future>
 
+#include "evaluators/system/clock.hpp"
 #include "operators/llm/service_core.hpp"
 
 namespace cultivar {
@@ -11,10 +12,7 @@ ChatService::ChatService(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 
 Expected<std::unique_ptr<ChatService>> ChatService::make(
     ChatServiceOptions options, std::map<std::string, std::unique_ptr<ChatModel>> models, ExchangeLog& log) {
-  if (!options.clock)
-    options.clock = [] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-    };
+  if (!options.clock) options.clock = [] { return in_seconds(Clock::now().time_since_epoch()); };
   for (const ModelConfig& model : options.models)
     if (!options.caps.by_model.contains(model.name)) options.caps.by_model[model.name] = model.cap;
   auto spent = log.spent();
@@ -54,15 +52,6 @@ void ChatService::ask(ChatOrder order, std::stop_token stop, ServedListener list
     core_->arriving.splice(core_->arriving.end(), one);
   }
   core_->changed.notify_all();
-}
-
-ServedResult ChatService::ask_and_wait(ChatOrder order, std::stop_token stop) {
-  auto answered = std::make_shared<std::promise<ServedResult>>();
-  auto result = answered->get_future();
-  ServedListener listener;
-  listener.done = [answered](ServedResult r) { answered->set_value(std::move(r)); };
-  ask(std::move(order), std::move(stop), std::move(listener));
-  return result.get();
 }
 
 ChatServiceState ChatService::state() const {

@@ -1,5 +1,5 @@
-// All models of a search behind their policy: limits, retries, fallbacks, holds, circuit breakers, caps, and
-// a record that is written before an answer is seen. Operators ask here and nowhere else.
+// All models of a search with their policy: limits, retries, fallbacks, holds, circuit breakers, caps, and a
+// log that stores an answer before it is used. Operators send every call through it.
 #pragma once
 
 #include <functional>
@@ -17,22 +17,23 @@
 namespace cultivar {
 
 struct ChatOrder {
-  std::string op;       // who asks, for the ledger and its caps
-  std::string model;    // the configuration's name; its fallbacks follow
+  std::string op;       // the asking operator, for the ledger and its caps
+  std::string model;    // name in the configuration; its fallbacks are tried after it
   ChatRequest request;  // request.call must be unique within the run
 };
 
 struct ServedAnswer {
   ChatAnswer answer;
   ExchangeId exchange = 0;  // in the log
-  std::string model;        // the configuration's name for the one that answered
+  std::string model;        // the answering model's name in the configuration
   double usd = 0.0;
-  bool from_record = false;  // answered in an earlier session: nothing was paid now
+  bool from_record = false;  // answered in an earlier session, without new cost
 };
 using ServedResult = tl::expected<ServedAnswer, ChatError>;
 
 struct ServedListener {
-  std::function<void(const std::string& model, int attempt)> attempt = {};  // deltas begin anew
+  std::function<void(const std::string& model, int attempt)> attempt =
+      {};  // deltas restart with each attempt
   std::function<void(const ChatDelta&)> delta = {};
   std::function<void(ServedResult)> done;  // exactly once
 };
@@ -40,16 +41,16 @@ struct ServedListener {
 struct ModelState {
   std::string name;
   enum class Kind { ready, held, resting, trying } kind = Kind::ready;
-  std::string reason;  // why it is held or rests
-  double for_s = 0.0;  // how much longer
+  std::string reason;  // why it is on hold or its circuit breaker is open
+  double for_s = 0.0;  // remaining time
   int in_flight = 0;
 };
 
 struct ChatServiceState {
   std::vector<ModelState> models;
   int in_flight = 0, waiting = 0;
-  // Every model is held or rests: no call goes out, those that wait keep their attempts, and it goes on by
-  // itself. Empty: not paused.
+  // Set when every model is on hold or unavailable: no call is sent, waiting calls keep their attempts, and
+  // calls resume automatically. Empty: not paused.
   std::string paused;
   Spent spent;
   double reserved_usd = 0.0;
@@ -58,29 +59,36 @@ struct ChatServiceState {
 
 struct ChatServiceOptions {
   std::vector<ModelConfig> models;
-  Caps caps;               // by_model is filled in from the models' own caps
+  Caps caps;               // by_model is set from the models' own caps
   std::uint64_t seed = 1;  // of the jitter
-  // Whose values are taken out of all that is recorded, beside those of the models here and of known
-  // providers.
+  // Environment variables whose values are removed from everything recorded, in addition to those of these
+  // models and of known providers.
   std::vector<std::string> key_variables = {};
-  std::function<double()> clock = {};  // seconds, never going back; empty: the steady clock
-  std::function<void(const std::string& text)> event = {};  // for the log for people; on the service's thread
+  std::function<double()> clock = {};  // monotonic seconds; empty: the steady clock
+  std::function<void(const std::string& text)> event =
+      {};  // log messages for people; called on the service's thread
 };
 
-// Thread-safe. Listeners are called on the service's own thread or, deltas, on the model's; they must not
+// Thread-safe. Listeners are called on the service's thread (deltas on the model's thread) and must not
 // block. The destructor cancels everything; every `done` has been called when it returns.
-class ChatService {
+class Chat {
  public:
-  // `models`: by the configuration's name. Throws InputError for a fallback that does not exist; an Error
-  // when the log cannot be read. The log must outlive the service, and nobody else may write to it meanwhile.
+  virtual ~Chat() = default;
+  virtual void ask(ChatOrder, std::stop_token, ServedListener) = 0;
+  virtual ChatServiceState state() const = 0;
+};
+
+class ChatService : public Chat {
+ public:
+  // `models`: by name in the configuration. Throws InputError for an unknown fallback; an Error when the log
+  // cannot be read. The log must outlive the service, which must be its only writer.
   static Expected<std::unique_ptr<ChatService>> make(ChatServiceOptions,
                                                      std::map<std::string, std::unique_ptr<ChatModel>> models,
                                                      ExchangeLog&);
-  ~ChatService();
+  ~ChatService() override;
 
-  void ask(ChatOrder, std::stop_token, ServedListener);
-  ServedResult ask_and_wait(ChatOrder, std::stop_token = {});
-  ChatServiceState state() const;
+  void ask(ChatOrder, std::stop_token, ServedListener) override;
+  ChatServiceState state() const override;
 
  private:
   struct Core;

@@ -39,7 +39,7 @@ void CircuitBreaker::failed(double now) {
   } else if (!open_ && failures_ >= failures_to_open_) {
     open_ = true;
     open_until_ = now + rest_s_;
-  }  // a call that began before it opened tells nothing new
+  }  // a call that started before the breaker opened gives no new information
 }
 
 void CircuitBreaker::undecided() {

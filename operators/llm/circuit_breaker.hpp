@@ -1,5 +1,5 @@
-// A model that fails again and again is left alone, tried with a single call after a while, and used again
-// when that succeeds. Time is the caller's, in seconds.
+// A circuit breaker: a model that fails repeatedly is not used for a while, then tried with a single call,
+// and used again when that succeeds. The caller passes the time, in seconds.
 #pragma once
 
 #include "operators/llm/model_config.hpp"
@@ -14,14 +14,14 @@ class CircuitBreaker {
         first_rest_s_(rule.breaker_rest_s),
         rest_s_(rule.breaker_rest_s) {}
 
-  enum class State { closed, open, trying };  // trying: rested; one call at a time shows whether it works
+  enum class State { closed, open, trying };  // trying: half-open; one call at a time tests the model
   State state(double now) const;
-  // The time from which a call may begin; infinity: another call is the trial.
+  // The earliest time for a call; infinity while another call is the test.
   double ready_at(double now) const;
-  void begin(double now);   // a call begins; as the trial, when it is time for one
-  void succeeded();         // a call of this model was answered, well or with a refusal of its own
-  void failed(double now);  // it did not work
-  void undecided();         // the call was cancelled or held: neither
+  void begin(double now);   // a call starts, as the test if one is due
+  void succeeded();         // the model answered or refused a call
+  void failed(double now);  // a call failed
+  void undecided();         // the call was canceled or put on hold: no information
 
  private:
   int failures_to_open_;

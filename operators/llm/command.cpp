@@ -19,8 +19,8 @@
 #include <mutex>
 #include <thread>
 
-#include "evaluators/foreign_json.hpp"
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/process.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/said_cost.hpp"
@@ -32,13 +32,6 @@ using nlohmann::json;
 using Kind = ChatError::Kind;
 
 namespace {
-
-tl::unexpected<ChatError> trouble(Kind kind, std::string message) {
-  ChatError error;
-  error.kind = kind;
-  error.message = std::move(message);
-  return tl::make_unexpected(std::move(error));
-}
 
 constexpr const char* kFolderName = "cultivar-model-";
 
@@ -63,12 +56,12 @@ class WorkFolder {
 
  private:
   fs::path path_;
-  int lock_ = -1;  // held while the owner lives: whoever finds it free may remove the folder
+  int lock_ = -1;  // held while the owner is alive; a folder whose lock is free may be removed
 };
 
-// What searches that were killed have left behind.
+// Removes work folders of searches that were killed.
 void remove_stale_folders() {
-  constexpr auto kFresh = std::chrono::minutes(1);  // between its making and its lock
+  constexpr auto kFresh = std::chrono::minutes(1);  // longest time between creating a folder and locking it
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(ec), ec)) {
     if (!entry.path().filename().string().starts_with(kFolderName)) continue;
@@ -107,8 +100,8 @@ std::optional<std::string> read_bounded(const fs::path& file, std::size_t most) 
 ChatResult from_claude(const std::string& text) {
   const json said = foreign_json(text);
   if (!said.is_object() || !said.contains("result") || !said["result"].is_string())
-    return trouble(Kind::garbage,
-                   "stdout is not the JSON of `claude -p --output-format json`: " + one_line(text, 200));
+    return chat_failure(Kind::garbage,
+                        "stdout is not the JSON of `claude -p --output-format json`: " + one_line(text, 200));
   ChatAnswer answer;
   answer.text = said["result"].get<std::string>();
   try {
@@ -122,18 +115,19 @@ ChatResult from_claude(const std::string& text) {
     answer.usd = said_usd(said, "total_cost_usd");
     answer.request_id = said.value("session_id", "");
     if (said.value("is_error", false)) {
-      auto error = trouble(Kind::program_failed, one_line(answer.text));
+      auto error = chat_failure(Kind::program_failed, one_line(answer.text));
       error.value().usage = answer.usage;
       return error;
     }
   } catch (const json::exception& e) {
-    return trouble(Kind::garbage, fmt::format("stdout has another shape than claude's: {}", said_shortly(e)));
+    return chat_failure(Kind::garbage,
+                        fmt::format("stdout does not have claude's format: {}", said_shortly(e)));
   }
   return answer;
 }
 
-// What was reserved for the answer, in bytes: a quarter more than tokens are usually long, and the envelope
-// of JSON around it.
+// The answer's reservation in bytes: a quarter more than the usual length of its tokens, plus the JSON
+// around it.
 std::size_t most_bytes(const ChatBounds& bounds, const ChatRequest& request) {
   constexpr std::int64_t bytes_a_token = 5, envelope = 16 * 1024;
   const std::int64_t tokens = std::clamp<std::int64_t>(request.max_output_tokens, 0, 1'000'000'000);
@@ -153,9 +147,10 @@ class Run {
   ChatResult operator()(const std::stop_token& stop) {
     const auto started = Clock::now();
     if (work_.path().empty())
-      return trouble(Kind::program_failed, std::string("no work folder: ") + std::strerror(errno));
+      return chat_failure(Kind::program_failed,
+                          std::string("cannot create a work folder: ") + std::strerror(errno));
     if (prompt_.size() > options_.bounds.request_bytes)
-      return trouble(Kind::too_large, "the request is larger than is allowed");
+      return chat_failure(Kind::too_large, "the request exceeds the size limit");
     const fs::path prompt_file = work_.path() / "prompt.md", answer_file = work_.path() / "answer.md";
     ProcessOptions how;
     how.command = options_.command;
@@ -173,16 +168,16 @@ class Run {
       unsent_ = prompt_;
     }
     how.pipe_input = !in_file;
-    how.guarded = true;  // agents start servers and shells of their own
+    how.guarded = true;  // agents start servers and shells
     auto child = ChildProcess::spawn(how);
-    if (!child) return trouble(Kind::unreachable, child.error().stage + ": " + child.error().message);
+    if (!child) return chat_failure(Kind::unreachable, child.error().text());
     const std::stop_callback kill_it(stop, [&child] { child->kill(); });
 
     auto fault = talk(*child, started, stop);
-    if (!fault && !child->wait(std::min(deadline_in(10.0), started + seconds(options_.timeouts.total_s))))
-      fault = trouble(Kind::timeout_total, "the program closed its output, but does not end");
+    if (!fault && !child->wait(std::min(deadline_in(10.0), started + duration_of(options_.timeouts.total_s))))
+      fault = chat_failure(Kind::timeout_total, "the program closed its output but did not exit");
     child->kill();
-    if (stop.stop_requested()) fault = trouble(Kind::cancelled, "cancelled");
+    if (stop.stop_requested()) fault = chat_failure(Kind::cancelled, "cancelled");
     if (fault) {
       fault->value().usage = estimated();
       return std::move(*fault);
@@ -190,9 +185,9 @@ class Run {
     const ExitStatus status = *child->poll();
     if (!status.success()) {
       const std::string words = one_line(child->captured() + " " + (output_.size() < 2000 ? output_ : ""));
-      auto failed =
-          trouble(Kind::program_failed, fmt::format("{} {}{}{}", options_.command.front(), status.describe(),
-                                                    words.empty() ? "" : ": ", words));
+      auto failed = chat_failure(Kind::program_failed,
+                                 fmt::format("{} {}{}{}", options_.command.front(), status.describe(),
+                                             words.empty() ? "" : ": ", words));
       failed.value().usage = estimated();
       return failed;
     }
@@ -201,17 +196,14 @@ class Run {
     if (result->model.empty()) result->model = options_.model;
     if (result->usage.total() == 0) result->usage = estimated();
     result->first_byte_s = first_byte_s_;
-    result->seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    result->seconds = seconds_since(started);
     return result;
   }
 
  private:
   using Fault = std::optional<tl::unexpected<ChatError>>;
-  static Clock::duration seconds(double s) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-  }
 
-  // Writes the prompt and reads the output, whichever goes, until the output ends.
+  // Writes the prompt and reads the output, whichever is ready, until the output ends.
   Fault talk(ChildProcess& child, Clock::time_point started, const std::stop_token& stop) {
     const ChatTimeouts& limits = options_.timeouts;
     auto last = started;
@@ -219,20 +211,22 @@ class Run {
     for (;;) {
       if (stop.stop_requested()) return std::nullopt;
       const bool begun = !output_.empty();
-      const auto silence = begun ? last + seconds(limits.idle_s) : started + seconds(limits.first_byte_s);
-      const auto end = std::min(silence, started + seconds(limits.total_s));
+      const auto silence =
+          begun ? last + duration_of(limits.idle_s) : started + duration_of(limits.first_byte_s);
+      const auto end = std::min(silence, started + duration_of(limits.total_s));
       const auto now = Clock::now();
       if (now >= end) {
-        if (now >= started + seconds(limits.total_s))
-          return trouble(Kind::timeout_total, fmt::format("killed: not done after {:g} s", limits.total_s));
+        if (now >= started + duration_of(limits.total_s))
+          return chat_failure(Kind::timeout_total,
+                              fmt::format("killed: not finished after {:g} s", limits.total_s));
         if (begun)
-          return trouble(Kind::timeout_idle, fmt::format("killed: silent for {:g} s", limits.idle_s));
-        return trouble(Kind::timeout_first_byte,
-                       fmt::format("killed: no output in {:g} s", limits.first_byte_s));
+          return chat_failure(Kind::timeout_idle, fmt::format("killed: no output for {:g} s", limits.idle_s));
+        return chat_failure(Kind::timeout_first_byte,
+                            fmt::format("killed: no output within the first {:g} s", limits.first_byte_s));
       }
       pollfd waits[2] = {{child.output(), POLLIN, 0}, {unsent_.empty() ? -1 : child.input(), POLLOUT, 0}};
       const auto wait = std::chrono::ceil<std::chrono::milliseconds>(end - now).count();
-      // A second at most: what the program started may hold its output open after it is gone.
+      // At most a second: a child of the program may keep its output open after the program exited.
       ::poll(waits, 2, static_cast<int>(std::min<std::int64_t>(wait, 1000)));
       if (waits[1].revents != 0) send(child);
       if (waits[0].revents == 0) {
@@ -244,20 +238,20 @@ class Run {
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return std::nullopt;
       last = Clock::now();
-      if (!begun) first_byte_s_ = std::chrono::duration<double>(last - started).count();
+      if (!begun) first_byte_s_ = in_seconds(last - started);
       output_.append(buffer.data(), static_cast<std::size_t>(got));
-      // Beside an answer in a file, stdout is only noise.
+      // If the answer is in a file, stdout is ignored.
       const std::size_t most =
           options_.answer == CommandModelOptions::Answer::file ? options_.bounds.answer_bytes : most_bytes_;
       if (output_.size() > most)
-        return trouble(Kind::too_large,
-                       fmt::format("killed: more than {} bytes of output; {}", most, allowed()));
+        return chat_failure(Kind::too_large,
+                            fmt::format("killed: more than {} bytes of output; {}", most, allowed()));
       if (delta_ && options_.answer == CommandModelOptions::Answer::text)
         delta_({ChatDelta::Kind::text, {buffer.data(), static_cast<std::size_t>(got)}});
     }
   }
 
-  // SIGPIPE is blocked in this thread: a program that does not read its prompt is its own affair.
+  // SIGPIPE is blocked in this thread: a program need not read its prompt.
   void send(ChildProcess& child) {
     const ssize_t sent = ::write(child.input(), unsent_.data(), unsent_.size());
     if (sent < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -273,10 +267,11 @@ class Run {
     ChatAnswer answer;
     if (options_.answer == CommandModelOptions::Answer::file) {
       auto text = read_bounded(answer_file, most_bytes_);
-      if (!text) return trouble(Kind::garbage, "the program ended well, but left no answer in {answer_file}");
+      if (!text)
+        return chat_failure(Kind::garbage, "the program succeeded but wrote no answer to {answer_file}");
       if (text->size() > most_bytes_) {
-        auto fault = trouble(Kind::too_large, fmt::format("the answer file has more than {} bytes; {}",
-                                                          most_bytes_, allowed()));
+        auto fault = chat_failure(Kind::too_large, fmt::format("the answer file has more than {} bytes; {}",
+                                                               most_bytes_, allowed()));
         fault.value().usage = estimated();
         fault.value().usage.output = most_tokens_;
         return fault;
@@ -285,7 +280,8 @@ class Run {
     } else {
       answer.text = output_;
     }
-    if (one_line(answer.text, 10).empty()) return trouble(Kind::garbage, "the program answered with nothing");
+    if (one_line(answer.text, 10).empty())
+      return chat_failure(Kind::garbage, "the program's answer is empty");
     return answer;
   }
 
@@ -298,7 +294,7 @@ class Run {
   }
 
   std::string allowed() const {
-    return fmt::format("an answer may have {} tokens (max_output_tokens)", most_tokens_);
+    return fmt::format("the limit for an answer is {} tokens (max_output_tokens)", most_tokens_);
   }
 
   const CommandModelOptions& options_;
@@ -318,7 +314,7 @@ struct CommandModel::State {
   CommandModelOptions options;
   std::mutex mutex;
   std::list<std::jthread> threads;  // guarded
-  std::list<std::jthread> over;     // guarded: ended, to be joined
+  std::list<std::jthread> over;     // guarded: finished, to be joined
   std::condition_variable ended;
 };
 
@@ -331,10 +327,10 @@ CommandModel::~CommandModel() {
   std::list<std::jthread> over;
   std::unique_lock lock(state_->mutex);
   for (std::jthread& thread : state_->threads) thread.request_stop();
-  // Each moves itself from `threads` to `over` at its end.
+  // Each thread moves itself from `threads` to `over` when it ends.
   state_->ended.wait(lock, [this] { return state_->threads.empty(); });
   over.splice(over.end(), state_->over);
-  lock.unlock();  // the last of them may still hold it for a moment
+  lock.unlock();  // the last thread may still hold it briefly
   over.clear();
 }
 
@@ -350,14 +346,15 @@ void CommandModel::ask(const ChatRequest& request, std::stop_token stop, ChatLis
     sigaddset(&pipe, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
     std::stop_source either;
-    ChatResult result = trouble(Kind::cancelled, "cancelled");
+    ChatResult result = chat_failure(Kind::cancelled, "cancelled");
     {
       const std::stop_callback caller(stop, [&either] { either.request_stop(); });
       const std::stop_callback model(closing, [&either] { either.request_stop(); });
       try {
         result = Run(state->options, request, listener.delta)(either.get_token());
       } catch (const std::exception& e) {
-        result = trouble(Kind::garbage, fmt::format("the answer cannot be read: {}", said_shortly(e)));
+        result =
+            chat_failure(Kind::garbage, fmt::format("the answer could not be read: {}", said_shortly(e)));
       }
     }
     listener.done(std::move(result));

@@ -6,9 +6,12 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/retry.hpp"
+#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 
@@ -19,20 +22,56 @@ namespace {
 
 constexpr std::size_t kErrorBody = 64 << 10;
 
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}  // namespace
+
+ChatAnswer AnswerReader::take() {
+  finish(answer_);
+  if (usage_) answer_.usage = *usage_;
+  return std::move(answer_);
 }
 
-}  // namespace
+void AnswerReader::tell(ChatDelta::Kind kind, const std::string& text) {
+  if (text.empty()) return;
+  received_ += text.size();
+  if (delta_) delta_({kind, text});
+}
+
+ChatError AnswerReader::refusal(const std::string& words) const {
+  return {.kind = Kind::refused,
+          .message = words.empty() ? "a content filter blocked the answer"
+                                   : "the model refused to answer: " + one_line(words),
+          .usage = usage_.value_or(Usage{})};
+}
+
+void AnswerReader::take_openai_usage(const json& said, const std::string& input, const std::string& output) {
+  const auto detail = [&](const std::string& of, const char* key) {
+    const auto details = said.find(of + "_details");
+    return details != said.end() ? said_tokens(*details, key) : 0;
+  };
+  Usage usage;
+  usage.input = said_tokens(said, input.c_str());
+  usage.output = said_tokens(said, output.c_str());
+  usage.cached = std::min(detail(input, "cached_tokens"), usage.input);
+  usage.input -= usage.cached;
+  usage.reasoning = detail(output, "reasoning_tokens");
+  usage_ = usage;
+}
+
+std::string joined_system(const ChatRequest& request) {
+  std::string system;
+  for (const ChatText& part : request.system) system += (system.empty() ? "" : "\n\n") + part.text;
+  return system;
+}
+
+const char* choice_of(const ChatRequest& request, const std::array<const char*, 3>& words) {
+  return words[static_cast<std::size_t>(request.tool_choice)];
+}
 
 struct HttpChatModel::Shared {
   std::unique_ptr<const ChatProtocol> protocol;
   ChatEndpoint endpoint;
   Secret key;
-  // Calls that were begun and have not called `done` yet, and who cancels them when the model goes.
+  // Calls in flight that have not called `done`, and their cancellation when the model is destroyed.
   mutable std::stop_source closing;
   mutable std::mutex mutex;
   mutable std::condition_variable none_left;
@@ -41,7 +80,7 @@ struct HttpChatModel::Shared {
 
 namespace {
 
-// One call: a stream of bytes into an answer or an error.
+// One call: converts a stream of bytes to an answer or an error.
 class ChatCall : public HttpReader {
  public:
   ChatCall(std::unique_ptr<AnswerReader> answer, const Secret& key, std::size_t request_bytes,
@@ -62,7 +101,8 @@ class ChatCall : public HttpReader {
       return true;
     }
     const bool more = events_.feed(bytes, [this](const SseEvent& event) { return take(event); });
-    if (events_.too_large()) fail(Kind::too_large, "one event of the stream is larger than an answer may be");
+    if (events_.too_large())
+      fail(Kind::too_large, "one event of the stream exceeds the size limit of an answer");
     return more && !failed_;
   }
 
@@ -81,23 +121,19 @@ class ChatCall : public HttpReader {
   bool good() const { return head_.status >= 200 && head_.status < 300; }
   bool streamed() const { return good() && head_.content_type.find("json") == std::string::npos; }
 
-  // A shape that no protocol has is the provider's fault, wherever a reader comes upon it.
+  // A response that does not follow the protocol is an error of the provider, wherever it is detected.
   ChatResult concluded_whatever_came(const HttpEnd& end) {
     try {
       return concluded(end);
     } catch (const std::exception& e) {
-      ChatError error;
-      error.kind = Kind::garbage;
-      error.message = fmt::format("the answer has another shape than the protocol's: {}", said_shortly(e));
-      return tl::make_unexpected(std::move(error));
+      return chat_failure(Kind::garbage,
+                          fmt::format("the answer does not follow the protocol: {}", said_shortly(e)));
     }
   }
 
   void fail(Kind kind, std::string message) {
     if (failed_) return;
-    failed_.emplace();
-    failed_->kind = kind;
-    failed_->message = std::move(message);
+    failed_ = {.kind = kind, .message = std::move(message)};
   }
 
   bool take(const SseEvent& event) {
@@ -108,13 +144,13 @@ class ChatCall : public HttpReader {
     const json data = foreign_json(event.data);
     if (data.is_discarded()) {
       fail(Kind::garbage,
-           "an event of the stream is not JSON, or nests too deep: " + one_line(event.data, 200));
+           "an event of the stream is not valid JSON or is nested too deeply: " + one_line(event.data, 200));
       return false;
     }
     try {
       if (auto error = answer_->event(event, data)) failed_ = std::move(error);
     } catch (const std::exception& e) {
-      fail(Kind::garbage, fmt::format("an event of the stream has another shape than the protocol's ({}): {}",
+      fail(Kind::garbage, fmt::format("an event of the stream does not follow the protocol ({}): {}",
                                       said_shortly(e), one_line(event.data, 200)));
     }
     return !failed_;
@@ -122,42 +158,38 @@ class ChatCall : public HttpReader {
 
   ChatResult concluded(const HttpEnd& end) {
     if (failed_) return tl::make_unexpected(*failed_);
-    if (head_.status != 0 && !good()) {  // also when the error's body was cut: the status has said it
+    if (head_.status != 0 &&
+        !good()) {  // even if the error's body is incomplete, because the status is known
       ChatError error = error_of_status(head_.status, plain_, head_.location);
       error.retry_after_s = retry_after_seconds(head_.retry_after, unix_now());
       if (const auto ms = retry_after_seconds(head_.retry_after_ms, 0)) error.retry_after_s = *ms / 1000.0;
       if (error.retry_after_s.value_or(0.0) > kLongestAskedWaitS)
-        error.message += fmt::format(" (it asks to be left alone for {}; that is kept for an hour)",
+        error.message += fmt::format(" (it asks to wait {}; the search waits at most an hour)",
                                      *error.retry_after_s < 48 * 3600.0
                                          ? fmt::format("{:.1f} hours", *error.retry_after_s / 3600.0)
-                                         : "days");
+                                         : "several days");
       return tl::make_unexpected(std::move(error));
     }
     if (end.complete && !streamed()) {
       const json body = foreign_json(plain_);
       if (body.is_discarded()) {
-        fail(Kind::garbage, "the answer is not JSON, or nests too deep: " + one_line(plain_, 200));
+        fail(Kind::garbage, "the answer is not valid JSON or is nested too deeply: " + one_line(plain_, 200));
       } else {
         try {
           if (auto error = answer_->whole(body)) failed_ = std::move(error);
         } catch (const std::exception& e) {
-          fail(Kind::garbage, fmt::format("the answer has another shape than the protocol's ({}): {}",
-                                          said_shortly(e), one_line(plain_, 200)));
+          fail(Kind::garbage, fmt::format("the answer does not follow the protocol ({}): {}", said_shortly(e),
+                                          one_line(plain_, 200)));
         }
       }
       if (failed_) return tl::make_unexpected(*failed_);
     }
     if (answer_->complete()) return answered();
-    ChatError error;
-    error.kind = end.kind;
-    error.message = end.message;
-    if (end.complete) {
-      const bool nothing = !ended_by_server_ && answer_->received_bytes() == 0 && !answer_->usage();
-      error.kind = nothing ? Kind::garbage : Kind::cut_off;
-      error.message = nothing ? "the server said nothing of an answer; does base_url speak this protocol?"
-                              : "the stream ended in the middle of the answer";
-    }
-    return tl::make_unexpected(std::move(error));
+    if (!end.complete) return chat_failure(end.kind, end.message);
+    if (!ended_by_server_ && answer_->received_bytes() == 0 && !answer_->usage())
+      return chat_failure(Kind::garbage,
+                          "the server sent no answer; check that base_url supports this protocol");
+    return chat_failure(Kind::cut_off, "the stream ended in the middle of the answer");
   }
 
   ChatResult answered() {
@@ -165,7 +197,7 @@ class ChatCall : public HttpReader {
     const bool reported = answer_->usage() != nullptr;
     ChatAnswer answer = answer_->take();
     if (!reported || answer.usage.total() == 0) answer.usage = estimate;
-    // A server that repeats the key would put it into the record.
+    // If a server repeats the key, it must not get into the record.
     answer.text = key_.redacted(std::move(answer.text));
     for (ToolCall& call : answer.tool_calls)
       for (std::string* part : {&call.id, &call.name, &call.arguments})
@@ -187,11 +219,11 @@ class ChatCall : public HttpReader {
     return usage;
   }
 
-  // A refusal by status costs nothing. Whatever ended on the way was probably worked on.
+  // A rejection by status costs nothing. A request that failed later was probably processed.
   Usage spent(const HttpEnd& end) const {
     if (!end.sent || (head_.status != 0 && !good())) return {};
     if (const Usage* reported = answer_->usage()) {
-      Usage usage = *reported;  // in the middle of a stream the output is not all counted yet
+      Usage usage = *reported;  // within a stream, the reported output may be incomplete
       usage.output = std::max(usage.output, estimated_tokens(answer_->received_bytes()));
       usage.estimated = true;
       return usage;
@@ -204,10 +236,10 @@ class ChatCall : public HttpReader {
   std::size_t request_bytes_;
   SseReader events_;
   std::function<void(ChatResult)> done_;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  Clock::time_point started_ = Clock::now();
   double first_byte_s_ = 0.0;
   HttpHead head_;
-  std::string plain_;  // a body that is no stream
+  std::string plain_;  // a body that is not a stream
   bool ended_by_server_ = false;
   std::optional<ChatError> failed_;
 };
@@ -240,12 +272,13 @@ void HttpChatModel::ask(const ChatRequest& request, std::stop_token stop, ChatLi
   call.headers.emplace_back("Accept: text/event-stream, application/json");
   json body = shared_->protocol->body(request, endpoint);
   body.update(endpoint.extra, true);
-  call.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  call.body = json_text(body);
   call.timeouts = endpoint.timeouts;
   call.answer_bytes = endpoint.bounds.answer_bytes;
   const std::size_t request_bytes = bytes_of(request);
 
-  // Either the caller or the model's end cancels; the reader, which ends with the call, holds both.
+  // Canceled by the caller or by the model's destructor; the reader, which exists until the call ends, holds
+  // both.
   struct Both {
     std::stop_source source;
     std::optional<std::stop_callback<std::function<void()>>> caller, model;
@@ -277,7 +310,7 @@ void HttpChatModel::ask(const ChatRequest& request, std::stop_token stop, ChatLi
   if (call.body.size() > endpoint.bounds.request_bytes) {
     HttpEnd end;
     end.kind = Kind::too_large;
-    end.message = fmt::format("the request has {} bytes, more than the {} that are allowed", call.body.size(),
+    end.message = fmt::format("the request has {} bytes, but at most {} are allowed", call.body.size(),
                               endpoint.bounds.request_bytes);
     return client_->end_later(std::move(reader), end);
   }

@@ -1,7 +1,8 @@
-// A chat model behind an HTTP protocol with server-sent events. What differs between protocols is a
-// ChatProtocol: pure translation, without a network.
+// A chat model behind an HTTP protocol with server-sent events. A ChatProtocol implements what differs
+// between protocols: pure translation, without network access.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,25 +14,48 @@
 
 namespace cultivar {
 
-// Puts one streamed answer together. Used by one thread.
+// Assembles one streamed answer. Used by one thread.
 class AnswerReader {
  public:
+  explicit AnswerReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
   virtual ~AnswerReader() = default;
-  // The data of one event. An error ends the call. May throw for a shape that the protocol does not
-  // have (nlohmann's exceptions, an index that is not there); that is garbage.
+  // The data of one event. An error ends the call. May throw if the data does not follow the protocol
+  // (nlohmann's exceptions, an invalid index); that becomes the error `garbage`.
   virtual std::optional<ChatError> event(const SseEvent&, const nlohmann::json& data) = 0;
-  // A whole answer in place of a stream, from servers that do not stream.
+  // A complete answer instead of a stream, from servers that do not stream.
   virtual std::optional<ChatError> whole(const nlohmann::json& body) = 0;
-  virtual bool complete() const = 0;  // the protocol's own sign that nothing is missing was seen
-  virtual ChatAnswer take() = 0;
-  virtual const Usage* usage() const = 0;          // nullptr: the provider has not said
-  virtual std::size_t received_bytes() const = 0;  // of text, reasoning and tool arguments so far
+  ChatAnswer take();
+  bool complete() const { return finished_; }  // the protocol's end marker was received
+  const Usage* usage() const { return usage_ ? &*usage_ : nullptr; }  // nullptr if not reported
+  std::size_t received_bytes() const {
+    return received_;
+  }  // bytes of text, reasoning and tool arguments so far
+
+ protected:
+  virtual void finish(ChatAnswer&) {}  // before it is taken
+  void tell(ChatDelta::Kind, const std::string& text);
+  // The model, or a filter, declines; empty words: a filter.
+  ChatError refusal(const std::string& words) const;
+  // As OpenAI's protocols count, both under names of their own: "prompt_tokens", "completion_tokens".
+  void take_openai_usage(const nlohmann::json& said, const std::string& input, const std::string& output);
+
+  ChatAnswer answer_;
+  std::optional<Usage> usage_;
+  std::size_t received_ = 0;
+  bool finished_ = false;
+
+ private:
+  std::function<void(const ChatDelta&)> delta_;
 };
 
+std::string joined_system(const ChatRequest&);  // its parts as one text
+// What a protocol calls the choice of tools, by its words for automatic, required and none.
+const char* choice_of(const ChatRequest&, const std::array<const char*, 3>& words);
+
 struct ChatEndpoint {
-  std::string base_url;  // with its version: "https://api.openai.com/v1"
+  std::string base_url;  // including the version: "https://api.openai.com/v1"
   std::string model;
-  nlohmann::json extra = nlohmann::json::object();  // fields of the body, added or replaced
+  nlohmann::json extra = nlohmann::json::object();  // fields of the body to add or replace
   ChatTimeouts timeouts;
   ChatBounds bounds;
 };
@@ -40,8 +64,8 @@ struct ChatEndpoint {
 class ChatProtocol {
  public:
   virtual ~ChatProtocol() = default;
-  virtual std::string path() const = 0;  // after base_url
-  // What of the request this protocol has no words for; empty: nothing.
+  virtual std::string path() const = 0;  // appended to base_url
+  // The part of the request that this protocol does not support; empty if none.
   virtual std::string cannot_say(const ChatRequest&) const { return {}; }
   virtual std::vector<std::string> headers(const Secret&) const = 0;
   virtual nlohmann::json body(const ChatRequest&, const ChatEndpoint&) const = 0;

@@ -13,18 +13,15 @@
 #include <stdexcept>
 #include <thread>
 
+#include "evaluators/system/clock.hpp"
+
 namespace cultivar {
 
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-using Time = SteadyClock::time_point;
+using Time = Clock::time_point;
 
-Time after(Time start, double seconds) {
-  return start + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
-}
-
-// The part of a URL between the scheme and the port is this machine itself: no proxy leads there.
+// True if the host of the URL is this machine; then no proxy is used.
 bool is_loopback(const std::string& url) {
   const std::size_t host = url.find("://");
   if (host == std::string::npos) return false;
@@ -40,7 +37,7 @@ std::string trimmed(std::string_view text) {
 
 }  // namespace
 
-// One request. Touched by the client's thread only, but for `cancelled`.
+// One request. Used only by the client's thread, except `cancelled`.
 struct HttpTransfer {
   HttpCall call;
   std::unique_ptr<HttpReader> reader;
@@ -70,7 +67,7 @@ struct HttpTransfer {
   }
 
   void header(std::string_view line) {
-    if (line.starts_with("HTTP/")) head = {};  // after a 100 Continue comes the real one
+    if (line.starts_with("HTTP/")) head = {};  // the real header follows a 100 Continue
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return;
     std::string name(line.substr(0, colon));
@@ -99,7 +96,7 @@ struct HttpTransfer {
 
   bool body(std::string_view bytes) {
     tell_head();
-    last_byte = SteadyClock::now();
+    last_byte = Clock::now();
     received += bytes.size();
     if (received > call.answer_bytes) {
       too_large = true;
@@ -112,23 +109,24 @@ struct HttpTransfer {
 
   Time deadline() const {
     const ChatTimeouts& t = call.timeouts;
-    const Time silence = received == 0 ? after(started, t.first_byte_s) : after(last_byte, t.idle_s);
-    return std::min(silence, after(started, t.total_s));
+    const Time silence =
+        received == 0 ? started + duration_of(t.first_byte_s) : last_byte + duration_of(t.idle_s);
+    return std::min(silence, started + duration_of(t.total_s));
   }
 
   HttpEnd overdue() const {
     HttpEnd end;
     const ChatTimeouts& t = call.timeouts;
     end.sent = true;
-    if (SteadyClock::now() >= after(started, t.total_s)) {
+    if (Clock::now() >= started + duration_of(t.total_s)) {
       end.kind = ChatError::Kind::timeout_total;
       end.message = fmt::format("the answer was not complete after {:g} s", t.total_s);
     } else if (received == 0) {
       end.kind = ChatError::Kind::timeout_first_byte;
-      end.message = fmt::format("no answer began within {:g} s", t.first_byte_s);
+      end.message = fmt::format("no answer started within {:g} s", t.first_byte_s);
     } else {
       end.kind = ChatError::Kind::timeout_idle;
-      end.message = fmt::format("nothing more arrived for {:g} s, after {} bytes", t.idle_s, received);
+      end.message = fmt::format("no data arrived for {:g} s, after {} bytes", t.idle_s, received);
     }
     return end;
   }
@@ -145,11 +143,10 @@ struct HttpTransfer {
       case CURLE_WRITE_ERROR:
         end.sent = true;
         end.kind = too_large ? ChatError::Kind::too_large : ChatError::Kind::cancelled;
-        end.message =
-            too_large ? fmt::format("the answer has more than {} bytes; it was given up", call.answer_bytes)
-                      : "cancelled";
+        end.message = too_large ? fmt::format("the answer exceeds the limit of {} bytes", call.answer_bytes)
+                                : "cancelled";
         break;
-      case CURLE_OPERATION_TIMEDOUT:  // the only limit that curl itself watches
+      case CURLE_OPERATION_TIMEDOUT:  // the only limit enforced by curl itself
         end.kind = ChatError::Kind::timeout_connect;
         end.message = fmt::format("no connection within {:g} s", call.timeouts.connect_s);
         break;
@@ -157,7 +154,7 @@ struct HttpTransfer {
       case CURLE_WEIRD_SERVER_REPLY: {
         long connections = 0;
         curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
-        if (connections > 0) {  // somebody is there, but speaks no HTTP
+        if (connections > 0) {  // connected, but the server does not speak HTTP
           end.sent = true;
           end.kind = ChatError::Kind::garbage;
           end.message = reason;
@@ -167,7 +164,7 @@ struct HttpTransfer {
       }
       case CURLE_URL_MALFORMAT:
         end.kind = ChatError::Kind::bad_request;
-        end.message = "base_url is no address of http or https: " + reason;
+        end.message = "base_url is not an http or https URL: " + reason;
         break;
       case CURLE_COULDNT_RESOLVE_HOST:
       case CURLE_COULDNT_RESOLVE_PROXY:
@@ -183,7 +180,7 @@ struct HttpTransfer {
         curl_easy_getinfo(easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
         end.sent = uploaded > 0;
         end.kind = ChatError::Kind::cut_off;
-        end.message = fmt::format("the connection ended after {} bytes of the answer: {}", received, reason);
+        end.message = fmt::format("the connection closed after {} bytes of the answer: {}", received, reason);
       }
     }
     return end;
@@ -201,13 +198,13 @@ struct HttpClient::State {
   std::thread thread;
 
   void begin(std::unique_ptr<HttpTransfer> t) {
-    t->started = SteadyClock::now();
+    t->started = Clock::now();
     t->easy = curl_easy_init();
     if (!t->easy) return finish(std::move(t), {false, false, ChatError::Kind::unreachable, "out of memory"});
     CURL* e = t->easy;
     for (const std::string& header : t->call.headers)
       t->headers = curl_slist_append(t->headers, header.c_str());
-    t->headers = curl_slist_append(t->headers, "Expect:");  // no round trip before the body
+    t->headers = curl_slist_append(t->headers, "Expect:");  // avoids a round trip before the body
     curl_easy_setopt(e, CURLOPT_URL, t->call.url.c_str());
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers);
@@ -245,14 +242,15 @@ struct HttpClient::State {
       const CURLcode code = message->data.result;
       CURL* const easy = message->easy_handle;
       HttpTransfer& transfer = *transfers.at(easy);
-      const HttpEnd end = transfer.ended(code);  // before the handle leaves: it asks it for figures
+      const HttpEnd end =
+          transfer.ended(code);  // before the handle is removed, because it reads values from it
       finish(remove(easy), end);
     }
   }
 
-  // Ends what is cancelled or overdue; how long there is nothing of the kind to do.
+  // Ends canceled and overdue transfers; returns the time until the next deadline.
   std::chrono::milliseconds check_clocks(bool all) {
-    const Time now = SteadyClock::now();
+    const Time now = Clock::now();
     Time next = now + std::chrono::seconds(10);
     std::vector<CURL*> over;
     for (const auto& [easy, t] : transfers) {
@@ -274,7 +272,7 @@ struct HttpClient::State {
   }
 
   void run() {
-    sigset_t pipe;  // a server that hangs up is no reason to die
+    sigset_t pipe;  // a closed connection must not kill the process
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
@@ -290,10 +288,10 @@ struct HttpClient::State {
       }
       for (auto& [reader, end] : ended) reader->end(end);
       for (auto& transfer : fresh) begin(std::move(transfer));
-      // A pass looks at every transfer. Many streams together would ask for thousands a second, so what
-      // arrives within a few milliseconds is taken together.
+      // Each pass examines every transfer. Many streams together would cause thousands of passes per second,
+      // so data that arrives within a few milliseconds is processed in one pass.
       if (transfers.size() > 4) std::this_thread::sleep_until(last_pass + std::chrono::milliseconds(10));
-      last_pass = SteadyClock::now();
+      last_pass = Clock::now();
       int running = 0;
       curl_multi_perform(multi, &running);
       take_finished();
@@ -309,9 +307,9 @@ struct HttpClient::State {
 };
 
 HttpClient::HttpClient() : state_(std::make_unique<State>()) {
-  curl_global_init(CURL_GLOBAL_DEFAULT);  // counted, and safe from any thread since 7.84
+  curl_global_init(CURL_GLOBAL_DEFAULT);  // reference-counted, and thread-safe since 7.84
   state_->multi = curl_multi_init();
-  if (!state_->multi) throw std::runtime_error("libcurl cannot be initialised");
+  if (!state_->multi) throw std::runtime_error("libcurl cannot be initialized");
   curl_multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, 64L);  // kept open between calls
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }

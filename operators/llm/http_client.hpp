@@ -1,5 +1,6 @@
-// HTTP for many long, slow answers at once: one thread drives all transfers (libcurl's multi interface), and
-// sleeps while nothing arrives. Redirects are not followed: they would carry the key somewhere else.
+// HTTP for many concurrent long, slow answers: one thread drives all transfers (libcurl's multi interface),
+// and sleeps while no data arrives. Redirects are not followed, because they would send the key to another
+// server.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +17,34 @@ namespace cultivar {
 struct HttpCall {
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
-  std::string body;                  // POSTed
+  std::string body;                  // sent by POST
   ChatTimeouts timeouts;
-  std::size_t answer_bytes = 0;  // the most that the body of the answer may have
+  std::size_t answer_bytes = 0;  // size limit of the answer's body
 };
 
 struct HttpHead {
   int status = 0;
   std::string content_type, request_id, location;
-  std::string retry_after, retry_after_ms;  // as the headers say it
+  std::string retry_after, retry_after_ms;  // values of the headers
 };
 
 struct HttpEnd {
-  bool complete = false;  // the server ended the body as HTTP wants it
-  bool sent = false;      // the request went out, so that it may have cost something
+  bool complete = false;                            // the body ended correctly according to HTTP
+  bool sent = false;                                // the request was sent, so it may have cost something
   ChatError::Kind kind = ChatError::Kind::cut_off;  // unless complete
   std::string message;
 };
 
-// Told on the client's thread; must not block.
+// Called on the client's thread; must not block.
 class HttpReader {
  public:
   virtual ~HttpReader() = default;
   virtual void head(const HttpHead&) = 0;         // before the first byte of the body
-  virtual bool body(std::string_view bytes) = 0;  // false: enough; end() follows
-  virtual void end(const HttpEnd&) = 0;           // exactly once, last
+  virtual bool body(std::string_view bytes) = 0;  // false: stop; end() follows
+  virtual void end(const HttpEnd&) = 0;           // called exactly once, last
 };
 
-// Thread-safe. The destructor cancels what is in flight and waits until every reader was told.
+// Thread-safe. The destructor cancels calls in flight and waits until every reader's end() was called.
 class HttpClient {
  public:
   HttpClient();
@@ -52,7 +53,7 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   void post(HttpCall, std::stop_token, std::unique_ptr<HttpReader>);
-  // Ends a call that is not even tried, on the client's thread like all others.
+  // Reports the end of a call that was not sent, on the client's thread like all others.
   void end_later(std::unique_ptr<HttpReader>, HttpEnd);
 
  private:

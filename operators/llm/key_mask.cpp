@@ -11,9 +11,9 @@ namespace cultivar {
 namespace {
 
 constexpr std::string_view kMask = "[key]";
-// Shorter ones are no keys (a local server's "x"), and would tear words apart.
+// Shorter values are not keys (a local server's "x"), and masking them would damage normal text.
 constexpr std::size_t kShortestNamed = 6, kShortestGuessed = 8;
-constexpr std::size_t kTelling = 12;  // so much of a key's beginning is as good as a key
+constexpr std::size_t kTelling = 12;  // a prefix of this length is masked like the key
 constexpr std::size_t kShortestWord = 12, kShortestUnmarked = 40;
 
 bool letter_or_digit(char c) {
@@ -38,7 +38,7 @@ bool shaped_like_a_key(std::string_view word) {
   }
   if (begins_like_a_key(word))
     return word.size() >= 2 * kShortestWord || (digit && word.size() >= kShortestWord);
-  // A digest has letters of one case.
+  // A digest has letters of only one case.
   return word.size() >= kShortestUnmarked && digit && upper && lower && word.find('.') == word.npos;
 }
 

@@ -33,21 +33,21 @@ Spent& Spent::operator-=(const Spent& part) {
   usage.cache_written -= part.usage.cache_written;
   usage.output -= part.usage.output;
   usage.reasoning -= part.usage.reasoning;
-  // No dust is left of rounding.
+  // Remove rounding errors.
   usd = calls == 0 ? 0.0 : usd - part.usd;
   uncertain_usd = calls == 0 ? 0.0 : uncertain_usd - part.uncertain_usd;
   if (calls == 0) usage.estimated = false;
   return *this;
 }
 
-std::string Ledger::forbids(const Reservation& wanted, bool* even_alone) const {
+std::optional<Refusal> Ledger::forbids(const Reservation& wanted) const {
   const std::int64_t tokens = wanted.usage.total();
-  std::string first;
-  if (even_alone) *even_alone = false;
-  const auto ask = [&](const std::string& whose, const Cap& cap, const Sum& spent, const Sum& held) {
+  std::optional<Refusal> refusal;
+  const auto ask = [&](CapScope scope, const std::string& whose, const Cap& cap, const Sum& spent,
+                       const Sum& held) {
     std::string words;
     bool alone = false;
-    // A hair of room: sums of prices are not exact.
+    // A small tolerance, because sums of prices are not exact.
     if (cap.usd && spent.usd + held.usd + wanted.usd > *cap.usd * (1 + 1e-9)) {
       words = fmt::format(
           "the cap of {} {:.2f} USD: {:.4f} are spent, {:.4f} reserved by calls in flight, and "
@@ -60,16 +60,17 @@ std::string Ledger::forbids(const Reservation& wanted, bool* even_alone) const {
           "use {}",
           whose, *cap.tokens, spent.tokens, held.tokens, tokens);
       alone = spent.tokens + tokens > *cap.tokens;
+    } else {
+      return;
     }
-    if (first.empty()) first = words;
-    if (even_alone && alone) *even_alone = true;
+    if (!refusal || (alone && !refusal->even_alone)) refusal = Refusal{scope, std::move(words), alone};
   };
-  ask("the run,", caps_.run, spent_in_run_, held_);
-  ask("operator " + wanted.op + ",", at_or_none(caps_.by_operator, wanted.op),
+  ask(CapScope::run, "the run,", caps_.run, spent_in_run_, held_);
+  ask(CapScope::op, "operator " + wanted.op + ",", at_or_none(caps_.by_operator, wanted.op),
       at_or_none(spent_by_operator_, wanted.op), at_or_none(held_by_operator_, wanted.op));
-  ask("model " + wanted.model + ",", at_or_none(caps_.by_model, wanted.model),
+  ask(CapScope::model, "model " + wanted.model + ",", at_or_none(caps_.by_model, wanted.model),
       at_or_none(spent_by_model_, wanted.model), at_or_none(held_by_model_, wanted.model));
-  return first;
+  return refusal;
 }
 
 void Ledger::reserve(const Reservation& r) {
@@ -82,7 +83,7 @@ void Ledger::reserve(const Reservation& r) {
 void Ledger::settle(const Reservation& r, const Usage& used, double usd, bool failed) {
   for (Sum* sum : {&held_, &held_by_operator_[r.op], &held_by_model_[r.model]}) {
     sum->tokens -= r.usage.total();
-    sum->usd = sum->tokens == 0 ? 0.0 : sum->usd - r.usd;  // no dust is left of rounding
+    sum->usd = sum->tokens == 0 ? 0.0 : sum->usd - r.usd;  // remove rounding errors
   }
   Spent spent;
   spent.calls = 1;

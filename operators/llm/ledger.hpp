@@ -1,9 +1,10 @@
-// What calls cost, and what they may cost. A call in flight counts with the most that it can cost, so that no
-// cap is passed by answers that are still to come.
+// The cost of calls, and the caps on it. A call in flight counts with its maximum cost, so that pending
+// answers cannot exceed a cap.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,18 +13,18 @@
 namespace cultivar {
 
 struct Spent {
-  std::int64_t calls = 0;   // that were sent
-  std::int64_t failed = 0;  // of them
+  std::int64_t calls = 0;   // calls sent
+  std::int64_t failed = 0;  // failed calls among them
   Usage usage;
   double usd = 0.0;
-  double uncertain_usd = 0.0;  // part of usd: estimated, or reserved by calls that a crash ended
+  double uncertain_usd = 0.0;  // part of usd: estimated, or reserved by calls that a crash interrupted
   Spent& operator+=(const Spent&);
-  Spent& operator-=(const Spent&);  // of a part of it
+  Spent& operator-=(const Spent&);  // subtracts a part
 };
 
 struct Caps {
   Cap run;
-  std::map<std::string, Cap> by_operator, by_model;  // models by their configuration's name
+  std::map<std::string, Cap> by_operator, by_model;  // models by their name in the configuration
 };
 
 // Not thread-safe.
@@ -36,14 +37,15 @@ class Ledger {
     Usage usage;
     double usd = 0.0;
   };
-  // Empty: it fits. Otherwise which cap forbids it, in words. `even_alone`: also when nothing is in flight.
-  std::string forbids(const Reservation&, bool* even_alone = nullptr) const;
+  // nullopt: the call fits under all caps. If several caps forbid it, the first of these is named: one that
+  // waiting does not help with, the run's, the operator's, the model's.
+  std::optional<Refusal> forbids(const Reservation&) const;
   void reserve(const Reservation&);
-  // The call is over: what it held is free, and what it cost is spent.
+  // The call ended: releases its reservation and adds its cost.
   void settle(const Reservation&, const Usage& used, double usd, bool failed);
-  // From the record of earlier sessions.
+  // Adds usage recorded in earlier sessions.
   void add(const std::string& op, const std::string& model, const Spent&);
-  // Takes back what was added: a call whose end was unknown is asked again and is the same call.
+  // Subtracts usage that was added for a call with unknown outcome, because it is continued as the same call.
   void take_back(const std::string& op, const std::string& model, const Spent&);
 
   Spent run() const;

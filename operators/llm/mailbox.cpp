@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "evaluators/system/clock.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/mailbox_files.hpp"
 
@@ -17,20 +18,15 @@ namespace cultivar {
 
 namespace fs = std::filesystem;
 using Kind = ChatError::Kind;
-using SteadyClock = std::chrono::steady_clock;
 
 namespace {
-
-SteadyClock::duration seconds(double s) {
-  return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(s));
-}
 
 struct Letter {
   ChatRequest request;
   std::string id;
   std::stop_token stop;
   ChatListener listener;
-  SteadyClock::time_point asked = SteadyClock::now();
+  Clock::time_point asked = Clock::now();
 };
 
 }  // namespace
@@ -42,19 +38,16 @@ struct MailboxModel::State {
   std::list<Letter> arriving;  // guarded
   std::list<Letter> open;
   bool explained = false;
-  std::jthread thread;  // the last member: it uses all others
+  std::jthread thread;  // last member, because it uses all others
 
   fs::path requests() const { return options.folder / "requests"; }
   fs::path answers() const { return options.folder / "answers"; }
 
   static void end(Letter& letter, Kind kind, std::string message) {
-    ChatError error;
-    error.kind = kind;
-    error.message = std::move(message);
-    letter.listener.done(tl::make_unexpected(std::move(error)));
+    letter.listener.done(chat_failure(kind, std::move(message)));
   }
 
-  // Empty: done; otherwise what the file system says.
+  // Empty on success; otherwise the file system's error message.
   std::string post(const Letter& letter) {
     std::error_code ec;
     for (const fs::path& folder : {requests() / "closed", answers() / "taken", answers() / "rejected"}) {
@@ -66,7 +59,7 @@ struct MailboxModel::State {
       if (!put) return put.error().message;
     }
     explained = true;
-    // The text last: whoever sees it finds the other too.
+    // The .md file last: when it exists, the .json file exists too.
     if (auto put = put_file(requests() / (letter.id + ".json"), mailbox_json(letter.request, letter.id));
         !put)
       return put.error().message;
@@ -87,18 +80,18 @@ struct MailboxModel::State {
     if (::lstat(file.c_str(), &facts) != 0) return false;
     const double at =
         static_cast<double>(facts.st_mtim.tv_sec) + 1e-9 * static_cast<double>(facts.st_mtim.tv_nsec);
-    const double now =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    return now - at >= options.settled_s || at > now + 60;  // the future: a wrong clock, and no change
+    const double now = unix_now();
+    return now - at >= options.settled_s ||
+           at > now + 60;  // a time in the future means a wrong clock, not a recent change
   }
 
-  // An answer that was put there and can be used. One that cannot is moved aside with the reason.
+  // Returns a usable answer, if there is one. Moves an invalid one aside, with the reason.
   std::optional<ChatAnswer> answer_to(const Letter& letter) const {
     for (const char* extension : {".json", ".md"}) {
       const bool is_json = extension == std::string_view(".json");
       const fs::path name = letter.id + extension;
       std::error_code ignored;
-      // Taken before a crash: it was paid for, with somebody's time.
+      // Read before a crash: use it, because somebody already spent time on it.
       if (const fs::path taken = answers() / "taken" / name; fs::is_regular_file(taken, ignored))
         if (const auto text = take_file(taken, options.bounds.answer_bytes))
           if (auto answer = read_mailbox_answer(*text, is_json, letter.request)) return *answer;
@@ -129,28 +122,28 @@ struct MailboxModel::State {
         fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or .json.\n", wrong,
                     id));
     fs::rename(file, folder / (stem + file.extension().string()), ignored);
-    if (ignored) fs::remove_all(file, ignored);  // or it would be rejected for ever
+    if (ignored) fs::remove_all(file, ignored);  // otherwise it would be rejected again and again
   }
 
-  // Whether the letter is over.
+  // Whether the request has ended.
   bool look_after(Letter& letter) {
     if (letter.stop.stop_requested()) {
-      // It stays where it is, as below: whoever answers it meanwhile is heard when the search goes on.
+      // The request file stays, as below: an answer that arrives before the search is resumed is used then.
       end(letter, Kind::cancelled, "cancelled");
       return true;
     }
     if (auto answer = answer_to(letter)) {
       close(letter.id);
-      answer->seconds = std::chrono::duration<double>(SteadyClock::now() - letter.asked).count();
+      answer->seconds = seconds_since(letter.asked);
       answer->first_byte_s = answer->seconds;
       if (letter.listener.delta) letter.listener.delta({ChatDelta::Kind::text, answer->text});
       letter.listener.done(std::move(*answer));
       return true;
     }
-    if (SteadyClock::now() - letter.asked >= seconds(options.timeouts.total_s)) {
+    if (Clock::now() - letter.asked >= duration_of(options.timeouts.total_s)) {
       close(letter.id);
       end(letter, Kind::timeout_total,
-          fmt::format("nobody answered {} within {:g} s", letter.id, options.timeouts.total_s));
+          fmt::format("timed out: {} was not answered within {:g} s", letter.id, options.timeouts.total_s));
       return true;
     }
     return false;
@@ -165,19 +158,19 @@ struct MailboxModel::State {
         if (open.empty())
           changed.wait(lock, closing, something);
         else
-          changed.wait_for(lock, closing, seconds(options.look_every_s), something);
+          changed.wait_for(lock, closing, duration_of(options.look_every_s), something);
         fresh.swap(arriving);
       }
       for (auto it = fresh.begin(); it != fresh.end();) {
         const auto letter = it++;
         if (const std::string trouble = post(*letter); !trouble.empty())
-          end(*letter, Kind::unreachable, "the mailbox cannot be written: " + trouble);
+          end(*letter, Kind::unreachable, "cannot write to the mailbox: " + trouble);
         else
           open.splice(open.end(), fresh, letter);
       }
       for (auto it = open.begin(); it != open.end();) it = look_after(*it) ? open.erase(it) : std::next(it);
     }
-    // Requests stay where they are: a search that goes on later asks them again, by the same names.
+    // Request files stay: a resumed search asks them again with the same names.
     const std::lock_guard lock(mutex);
     open.splice(open.end(), arriving);
     for (Letter& letter : open) end(letter, Kind::cancelled, "cancelled");

@@ -1,11 +1,12 @@
-// A person, or any agent, is the model: requests appear as files in one folder, answers are put into another.
-// The search goes on meanwhile. The folder's own README.md, written when it is first used, explains it to
-// whoever looks in.
+// A person or any agent acts as the model: requests appear as files in one folder, answers are written to
+// another. The search continues in the meantime. A README.md in the mailbox, written on first use, explains
+// the protocol.
 //
-//   requests/ID.md      the prompt, to be read           requests/ID.json   the same, exactly, for programs
+//   requests/ID.md      the prompt, for people           requests/ID.json   the exact request, for programs
 //   answers/ID.md       the answer, tool calls in text   answers/ID.json    {"text", "tool_calls", "model"}
-//   answers/taken/      answers that were used           answers/rejected/  bad ones, each with ID.why.txt
-//   requests/closed/    requests that are over; one that was cancelled is not, because it will be asked again
+//   answers/taken/      used answers                     answers/rejected/  invalid ones, each with
+//   ID.why.txt requests/closed/    finished requests; canceled ones are not moved, because they will be asked
+//   again
 #pragma once
 
 #include <filesystem>
@@ -19,15 +20,15 @@ namespace cultivar {
 struct MailboxOptions {
   std::filesystem::path folder;
   double look_every_s = 0.25;
-  // An answer counts when its file has not changed for so long, so that one may also be written in place.
-  // One that was renamed into place and is old enough counts at once.
+  // An answer is read when its file has not changed for this long, so that it can be written in place. An
+  // older file that was renamed into place is read at once.
   double settled_s = 1.0;
-  ChatTimeouts timeouts;  // only total
+  ChatTimeouts timeouts;  // only `total` is used
   ChatBounds bounds;
 };
 
-// One thread watches for all calls. The name of a request follows from its call and its content: asked again
-// after a crash it is the same file, and an answer that had already been taken is found again.
+// One thread watches for all calls. A request's name is derived from its call and content: sent again after a
+// crash, it is the same file, and an answer that was already moved to `taken` is found again.
 class MailboxModel : public ChatModel {
  public:
   explicit MailboxModel(MailboxOptions);

@@ -9,7 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/tool_text.hpp"
@@ -34,39 +35,38 @@ std::string known_tools(const ChatRequest& request) {
 std::string mailbox_explanation() {
   return R"(# A mailbox: you are the language model
 
-A search of Cultivar asks questions here and goes on with other work until they are answered.
+A Cultivar search asks questions here and continues with other work until they are answered.
 
-1. Take a file `requests/ID.md`. It holds everything that the search says to its model. `requests/ID.json` holds the
-   same for programs: `system`, `messages`, `tools`, as sent.
-2. Write the answer to `answers/ID.md`. All of the file is the answer, exactly as a model would have said it.
-   A request that offers tools (those of the operator `agent`) is answered with calls, one or several:
+1. Read a file `requests/ID.md`. It holds the complete prompt. `requests/ID.json` holds the same for programs:
+   `system`, `messages`, `tools`, as sent.
+2. Write the answer to `answers/ID.md`. The complete file is the answer, exactly as a model would write it.
+   Answer a request that offers tools (those of the operator `agent`) with one or more calls:
 
-       What you think.
+       Your thoughts.
 
        ```tool
        {"tool": "check", "arguments": {"variant": "12"}}
        ```
        <<<<<<< SEARCH
-       whole lines of the source, letter for letter
+       complete lines of the source, copied exactly
        =======
-       lines that take their place
+       replacement lines
        >>>>>>> REPLACE
 
-   Blocks directly below a call become its argument `edit`; a whole source in a fenced block its argument `source`.
-   The results come with the next request, ID of the same question with the next number.
-   For programs, and to say which model answered, there is `answers/ID.json` in place of it:
+   Blocks directly below a call become its argument `edit`; a complete source in a fenced block becomes its argument
+   `source`. The next request, with the same ID and the next number, contains the results.
+   For programs, and to name the model that answered, write `answers/ID.json` instead:
 
        {"text": "...", "tool_calls": [{"name": "compile", "arguments": {"source": "..."}}], "model": "who answered"}
 
-3. Write elsewhere and rename into place, or write in place: a file counts when it has not changed for a second.
-   It must be a file itself: a symbolic link is refused, so that no other file of the machine is taken for an answer.
+3. Write the file elsewhere and rename it into place, or write it in place: it is read when it has not changed for a
+   second. It must be a regular file: a symbolic link is rejected, so that no other file of the machine is sent on.
 
-An answer that was used moves to `answers/taken/`. One that cannot be used moves to `answers/rejected/`, and
-`ID.why.txt` beside it says what is wrong; the request stays open. So it is with files that cannot be read; what the
-search cannot make a kernel of (a SEARCH that is not in the source, a kernel that does not compile) was an answer, too:
-the next request says what was wrong with it. Requests that are over move to `requests/closed/`; those of a search that
-has stopped stay, and are asked again when it goes on. A file that is named for no request is nobody's, and is left
-alone, since several searches may share this folder.
+A used answer is moved to `answers/taken/`. A file that cannot be read as an answer is moved to `answers/rejected/`, with
+the reason in `ID.why.txt` next to it; the request stays open. An answer with a wrong edit or kernel (a SEARCH that is not
+in the source, a kernel that does not compile) counts as used: the next request says what was wrong with it. Finished
+requests are moved to `requests/closed/`. The requests of a stopped search stay and are asked again when it is resumed. A
+file whose name matches no request is ignored, because several searches may share this folder.
 )";
 }
 
@@ -74,8 +74,8 @@ std::string mailbox_markdown(const ChatRequest& request, const std::string& id) 
   std::string text = fmt::format("<!-- Answer in answers/{}.md", id);
   if (!request.tools.empty()) text += " with tool calls as blocks of kind `tool` (see Tools below)";
   text += fmt::format(
-      "; at most {} tokens. README.md explains.{} -->\n\n", request.max_output_tokens,
-      request.messages.size() > 1 ? " The conversation goes on: what is new stands at the end." : "");
+      "; at most {} tokens. See README.md.{} -->\n\n", request.max_output_tokens,
+      request.messages.size() > 1 ? " The conversation continues: the new messages are at the end." : "");
   return text + plain_prompt(request) + "\n";
 }
 
@@ -83,7 +83,7 @@ std::string mailbox_json(const ChatRequest& request, const std::string& id) {
   json record = to_record(request);
   record["id"] = id;
   record["call"] = request.call;
-  return record.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(record, 2) + "\n";
 }
 
 Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, const ChatRequest& request) {
@@ -93,8 +93,8 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
   answer.usage.input = estimated_tokens(bytes_of(request));
   answer.usage.output = estimated_tokens(text.size());
   if (!is_json) {
-    if (one_line(text, 64).empty()) return failure(kStage, "The file is empty. Write the answer into it.");
-    // As the dialogue will read it: better said now, while the request is still open.
+    if (one_line(text, 64).empty()) return failure(kStage, "The file is empty. Write the answer to it.");
+    // Checked as the dialogue would, so that an error is reported while the request is still open.
     if (!request.tools.empty())
       if (const auto calls = tool_calls_in_text(text, request.tools); !calls)
         return failure(kStage, calls.error());
@@ -103,9 +103,10 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
   }
   const json said = foreign_json(text);
   if (said.is_discarded())
-    return failure(kStage, fmt::format("The file is not JSON: {}. An answer in words goes into a file .md",
-                                       where_json_breaks(text)));
-  if (!said.is_object()) return failure(kStage, "The file must hold one JSON object, as README.md shows.");
+    return failure(kStage,
+                   fmt::format("The file is not valid JSON: {}. Write an answer as plain text to a file .md",
+                               where_json_breaks(text)));
+  if (!said.is_object()) return failure(kStage, "The file must hold one JSON object; see README.md.");
   for (const auto& [key, value] : said.items())
     if (key != "text" && key != "tool_calls" && key != "model")
       return failure(kStage, fmt::format("There is no key \"{}\"; known: text, tool_calls, model.", key));
@@ -130,13 +131,13 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
         {fmt::format("call_{}", answer.tool_calls.size() + 1), name, arguments.dump()});
   }
   if (answer.text.empty() && answer.tool_calls.empty())
-    return failure(kStage, "The answer has neither text nor tool calls.");
+    return failure(kStage, "The answer has neither a text nor tool calls.");
   if (!answer.tool_calls.empty()) answer.stop = StopReason::tool_calls;
   return answer;
 }
 
 Expected<void> put_file(const fs::path& file, const std::string& text) {
-  // A dot in front: those who list the folder for requests do not see it.
+  // A leading dot, so that programs that list requests skip it.
   const fs::path temporary = file.parent_path() / ("." + file.filename().string() + ".part");
   std::FILE* out = std::fopen(temporary.c_str(), "wbe");
   if (!out) return failure(kStage, temporary.string() + ": " + std::strerror(errno));
@@ -151,20 +152,20 @@ Expected<void> put_file(const fs::path& file, const std::string& text) {
 }
 
 Expected<std::string> take_file(const fs::path& file, std::size_t most) {
-  // Not blocking: a named pipe must not stop the watcher.
+  // Non-blocking, because a named pipe must not block the watcher.
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ELOOP)
     return failure(
         kStage,
-        "This is a symbolic link, and links are not followed: an answer is sent on to others, and a "
-        "link could make any file of this machine one. Put a copy of the file here.");
+        "This is a symbolic link, and links are not followed, because an answer is sent on and a link could "
+        "expose any file of this machine. Put a copy of the file here.");
   if (fd < 0) return failure(kStage, std::string("The file cannot be read: ") + std::strerror(errno));
   struct stat facts {};
   std::string text, trouble;
   if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    trouble = "This is no ordinary file.";
+    trouble = "This is not a regular file.";
   } else if (static_cast<std::size_t>(facts.st_size) > most) {
-    trouble = fmt::format("The file has {} bytes; {} are allowed.", facts.st_size, most);
+    trouble = fmt::format("The file has {} bytes, but at most {} are allowed.", facts.st_size, most);
   } else {
     text.resize(static_cast<std::size_t>(facts.st_size));
     std::size_t done = 0;

@@ -1,6 +1,5 @@
 #include "operators/llm/openai.hpp"
 
-#include <array>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
@@ -19,7 +18,7 @@ std::string text_of(const json& object, const char* key) {
 
 class OpenAiReader : public AnswerReader {
  public:
-  explicit OpenAiReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
+  using AnswerReader::AnswerReader;
 
   std::optional<ChatError> event(const SseEvent&, const json& data) override {
     if (const auto error = data.find("error"); error != data.end() && !error->is_null())
@@ -33,23 +32,18 @@ class OpenAiReader : public AnswerReader {
     return take_choices(body, "message");
   }
 
-  bool complete() const override { return finished_; }
-  std::size_t received_bytes() const override { return received_; }
-  const Usage* usage() const override { return usage_ ? &*usage_ : nullptr; }
-
-  ChatAnswer take() override {
-    for (auto& [index, call] : calls_) answer_.tool_calls.push_back(std::move(call));
-    if (usage_) answer_.usage = *usage_;
-    return std::move(answer_);
+ private:
+  void finish(ChatAnswer& answer) override {
+    for (auto& [index, call] : calls_) answer.tool_calls.push_back(std::move(call));
   }
 
- private:
   std::optional<ChatError> take_choices(const json& data, const char* part) {
     if (answer_.model.empty()) answer_.model = text_of(data, "model");
     if (answer_.request_id.empty()) answer_.request_id = text_of(data, "id");
-    if (const auto usage = data.find("usage"); usage != data.end() && usage->is_object()) take_usage(*usage);
+    if (const auto usage = data.find("usage"); usage != data.end() && usage->is_object())
+      take_openai_usage(*usage, "prompt_tokens", "completion_tokens");
     const auto choices = data.find("choices");
-    if (choices == data.end() || choices->empty()) return std::nullopt;  // the usage comes alone
+    if (choices == data.end() || choices->empty()) return std::nullopt;  // the usage is sent without choices
     const json& choice = choices->at(0);
     if (const auto found = choice.find(part); found != choice.end() && found->is_object()) take_part(*found);
     return take_finish(text_of(choice, "finish_reason"));
@@ -60,7 +54,7 @@ class OpenAiReader : public AnswerReader {
     answer_.text += text;
     tell(ChatDelta::Kind::text, text);
     refusal_ += text_of(part, "refusal");
-    // Not of the standard: DeepSeek, vLLM and llama.cpp say the one, OpenRouter and others the other.
+    // Non-standard: DeepSeek, vLLM and llama.cpp use the first name, OpenRouter and others the second.
     std::string reasoning = text_of(part, "reasoning_content");
     if (reasoning.empty()) reasoning = text_of(part, "reasoning");
     tell(ChatDelta::Kind::reasoning, reasoning);
@@ -75,8 +69,8 @@ class OpenAiReader : public AnswerReader {
       if (call.name.empty()) call.name = text_of(*function, "name");
       const auto arguments = function->find("arguments");
       if (arguments == function->end() || arguments->is_null()) continue;
-      const std::string more =
-          arguments->is_string() ? arguments->get<std::string>() : arguments->dump();  // Ollama: an object
+      const std::string more = arguments->is_string() ? arguments->get<std::string>()
+                                                      : arguments->dump();  // Ollama sends an object
       call.arguments += more;
       tell(ChatDelta::Kind::tool_arguments, more);
     }
@@ -85,47 +79,15 @@ class OpenAiReader : public AnswerReader {
   std::optional<ChatError> take_finish(const std::string& reason) {
     if (reason.empty()) return std::nullopt;
     finished_ = true;
-    if (reason == "content_filter" || !refusal_.empty()) {
-      ChatError error;
-      error.kind = ChatError::Kind::refused;
-      error.message = refusal_.empty() ? "a content filter withheld the answer"
-                                       : "the model declines: " + one_line(refusal_);
-      if (usage_) error.usage = *usage_;
-      return error;
-    }
+    if (reason == "content_filter" || !refusal_.empty()) return refusal(refusal_);
     answer_.stop = reason == "length"                                    ? StopReason::length
                    : reason == "tool_calls" || reason == "function_call" ? StopReason::tool_calls
                                                                          : StopReason::end;
     return std::nullopt;
   }
 
-  void take_usage(const json& said) {
-    Usage usage;
-    usage.input = said_tokens(said, "prompt_tokens");
-    usage.output = said_tokens(said, "completion_tokens");
-    if (const auto details = said.find("prompt_tokens_details");
-        details != said.end() && details->is_object())
-      usage.cached = std::min(said_tokens(*details, "cached_tokens"), usage.input);
-    usage.input -= usage.cached;
-    if (const auto details = said.find("completion_tokens_details");
-        details != said.end() && details->is_object())
-      usage.reasoning = said_tokens(*details, "reasoning_tokens");
-    usage_ = usage;
-  }
-
-  void tell(ChatDelta::Kind kind, const std::string& text) {
-    if (text.empty()) return;
-    received_ += text.size();
-    if (delta_) delta_({kind, text});
-  }
-
-  std::function<void(const ChatDelta&)> delta_;
-  ChatAnswer answer_;
   std::map<std::int64_t, ToolCall> calls_;
   std::string refusal_;
-  std::optional<Usage> usage_;
-  std::size_t received_ = 0;
-  bool finished_ = false;
 };
 
 json message_of(const ChatMessage& m) {
@@ -147,7 +109,7 @@ json message_of(const ChatMessage& m) {
         message["tool_calls"].push_back(
             {{"id", call.id},
              {"type", "function"},
-             // Servers parse it again: what was no JSON goes back as nothing, and the result says why.
+             // Servers parse it: send invalid JSON as an empty object; the result explains the error.
              {"function",
               {{"name", call.name},
                {"arguments", call.parsed() ? call.parsed()->dump() : std::string("{}")}}}});
@@ -165,14 +127,12 @@ class OpenAi : public ChatProtocol {
   }
 
   json body(const ChatRequest& request, const ChatEndpoint& endpoint) const override {
-    static constexpr std::array efforts{"", "low", "medium", "high"};
-    static constexpr std::array choices{"auto", "required", "none"};
     json messages = json::array();
-    std::string system;  // one message: some chat templates know no second
-    for (const ChatText& part : request.system) system += (system.empty() ? "" : "\n\n") + part.text;
-    if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+    // A single message, because some chat templates support only one.
+    if (const std::string system = joined_system(request); !system.empty())
+      messages.push_back({{"role", "system"}, {"content", system}});
     for (const ChatMessage& m : request.messages) messages.push_back(message_of(m));
-    // OpenAI's own newer models know the new name only, most other servers know the old one.
+    // OpenAI's newer models accept only the new name, most other servers the old one.
     const bool own = endpoint.base_url.find("api.openai.com") != std::string::npos;
     json body{{"model", endpoint.model},
               {"messages", std::move(messages)},
@@ -181,15 +141,14 @@ class OpenAi : public ChatProtocol {
               {"stream_options", {{"include_usage", true}}}};
     if (request.temperature) body["temperature"] = *request.temperature;
     if (!request.stop.empty()) body["stop"] = request.stop;
-    if (request.effort != Effort::unset)
-      body["reasoning_effort"] = efforts[static_cast<std::size_t>(request.effort)];
+    if (request.effort != Effort::unset) body["reasoning_effort"] = name_of(request.effort);
     for (const ToolSpec& tool : request.tools)
       body["tools"].push_back(
           {{"type", "function"},
            {"function",
             {{"name", tool.name}, {"description", tool.description}, {"parameters", tool.parameters}}}});
     if (!request.tools.empty() && request.tool_choice != ToolChoice::automatic)
-      body["tool_choice"] = choices[static_cast<std::size_t>(request.tool_choice)];
+      body["tool_choice"] = choice_of(request, {"auto", "required", "none"});
     return body;
   }
 

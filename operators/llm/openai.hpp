@@ -1,4 +1,4 @@
-// OpenAI's Chat Completions, as OpenAI, vLLM, llama.cpp, SGLang, Ollama, LiteLLM and others serve it.
+// OpenAI's Chat Completions protocol, served by OpenAI, vLLM, llama.cpp, SGLang, Ollama, LiteLLM and others.
 #pragma once
 
 #include <memory>

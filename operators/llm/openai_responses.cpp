@@ -1,6 +1,5 @@
 #include "operators/llm/openai_responses.hpp"
 
-#include <array>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
@@ -14,7 +13,7 @@ namespace {
 
 class ResponsesReader : public AnswerReader {
  public:
-  explicit ResponsesReader(std::function<void(const ChatDelta&)> delta) : delta_(std::move(delta)) {}
+  using AnswerReader::AnswerReader;
 
   std::optional<ChatError> event(const SseEvent&, const json& data) override {
     const std::string& type = data.at("type").get_ref<const std::string&>();
@@ -34,10 +33,10 @@ class ResponsesReader : public AnswerReader {
     return std::nullopt;
   }
 
-  // The last event holds the whole response; so does the body of one that is not streamed.
+  // The last event holds the complete response, like the body of a response that is not streamed.
   std::optional<ChatError> whole(const json& response) override {
     if (const auto usage = response.find("usage"); usage != response.end() && usage->is_object())
-      take_usage(*usage);
+      take_openai_usage(*usage, "input_tokens", "output_tokens");
     const std::string status = response.at("status").get<std::string>();
     if (const auto error = response.find("error"); error != response.end() && !error->is_null())
       return with_usage(error_of_object(*error));
@@ -53,25 +52,11 @@ class ResponsesReader : public AnswerReader {
       reason = response.at("incomplete_details").value("reason", "");
     take_items();
     finished_ = true;
-    if (reason == "content_filter" || (!refusal_.empty() && answer_.text.empty())) {
-      ChatError error;
-      error.kind = ChatError::Kind::refused;
-      error.message = refusal_.empty() ? "a content filter withheld the answer"
-                                       : "the model declines: " + one_line(refusal_);
-      return with_usage(std::move(error));
-    }
+    if (reason == "content_filter" || (!refusal_.empty() && answer_.text.empty())) return refusal(refusal_);
     answer_.stop = status == "incomplete"       ? StopReason::length
                    : answer_.tool_calls.empty() ? StopReason::end
                                                 : StopReason::tool_calls;
     return std::nullopt;
-  }
-
-  bool complete() const override { return finished_; }
-  std::size_t received_bytes() const override { return received_; }
-  const Usage* usage() const override { return usage_ ? &*usage_ : nullptr; }
-  ChatAnswer take() override {
-    if (usage_) answer_.usage = *usage_;
-    return std::move(answer_);
   }
 
  private:
@@ -102,32 +87,8 @@ class ResponsesReader : public AnswerReader {
     if (!carried.empty()) answer_.carried = {{"openai_responses", std::move(carried)}};
   }
 
-  void take_usage(const json& said) {
-    Usage usage;
-    usage.input = said_tokens(said, "input_tokens");
-    usage.output = said_tokens(said, "output_tokens");
-    if (const auto details = said.find("input_tokens_details"); details != said.end() && details->is_object())
-      usage.cached = std::min(said_tokens(*details, "cached_tokens"), usage.input);
-    usage.input -= usage.cached;
-    if (const auto details = said.find("output_tokens_details");
-        details != said.end() && details->is_object())
-      usage.reasoning = said_tokens(*details, "reasoning_tokens");
-    usage_ = usage;
-  }
-
-  void tell(ChatDelta::Kind kind, const std::string& text) {
-    if (text.empty()) return;
-    received_ += text.size();
-    if (delta_) delta_({kind, text});
-  }
-
-  std::function<void(const ChatDelta&)> delta_;
-  ChatAnswer answer_;
   std::map<int, json> items_;
   std::string refusal_;
-  std::optional<Usage> usage_;
-  std::size_t received_ = 0;
-  bool finished_ = false;
 };
 
 void add_message(json& input, const ChatMessage& m) {
@@ -162,12 +123,9 @@ class Responses : public ChatProtocol {
   }
 
   json body(const ChatRequest& request, const ChatEndpoint& endpoint) const override {
-    static constexpr std::array efforts{"", "low", "medium", "high"};
-    static constexpr std::array choices{"auto", "required", "none"};
     json input = json::array();
     for (const ChatMessage& m : request.messages) add_message(input, m);
-    std::string system;
-    for (const ChatText& part : request.system) system += (system.empty() ? "" : "\n\n") + part.text;
+    const std::string system = joined_system(request);
     json body{{"model", endpoint.model},
               {"input", std::move(input)},
               {"max_output_tokens", request.max_output_tokens},
@@ -176,7 +134,7 @@ class Responses : public ChatProtocol {
     if (!system.empty()) body["instructions"] = system;
     if (request.temperature) body["temperature"] = *request.temperature;
     if (request.effort != Effort::unset) {
-      body["reasoning"] = {{"effort", efforts[static_cast<std::size_t>(request.effort)]}};
+      body["reasoning"] = {{"effort", name_of(request.effort)}};
       body["include"] = json::array({"reasoning.encrypted_content"});
     }
     for (const ToolSpec& tool : request.tools)
@@ -186,7 +144,7 @@ class Responses : public ChatProtocol {
                                {"parameters", tool.parameters},
                                {"strict", false}});
     if (!request.tools.empty() && request.tool_choice != ToolChoice::automatic)
-      body["tool_choice"] = choices[static_cast<std::size_t>(request.tool_choice)];
+      body["tool_choice"] = choice_of(request, {"auto", "required", "none"});
     return body;
   }
 

@@ -1,5 +1,5 @@
-// OpenAI's Responses. Nothing is kept at the provider (store: false): reasoning travels with the
-// conversation, encrypted.
+// OpenAI's Responses protocol. Nothing is stored at the provider (store: false): encrypted reasoning is sent
+// with the conversation.
 #pragma once
 
 #include <memory>

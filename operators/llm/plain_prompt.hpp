@@ -1,4 +1,4 @@
-// A request as one readable text, for those who are no API: programs and people.
+// A request as one readable text, for programs and people.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace cultivar {
 
-// The system's words, the tools and how to call them in text (tool_text.hpp), then the conversation. A single
-// user message stands without a heading.
+// The system text, the tools and how to call them as text (tool_text.hpp), then the conversation. A single
+// user message has no heading.
 std::string plain_prompt(const ChatRequest&);
 
 }  // namespace cultivar

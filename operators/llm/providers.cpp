@@ -23,7 +23,7 @@ Protocol protocol_of(const std::string& provider) {
 
 }  // namespace
 
-// A new provider is one line here, and one below or above.
+// To add a provider, add one line here and one in protocol_of() or make_chat_model().
 const std::vector<ProviderFacts>& known_providers() {
   static const std::vector<ProviderFacts> facts{
       {"openai", true, "https://api.openai.com/v1", "OPENAI_API_KEY"},
@@ -76,7 +76,7 @@ Expected<std::unique_ptr<ChatModel>> make_chat_model(const ModelConfig& config,
     if (!exchanges) return failure("model " + config.name, exchanges.error().message);
     return std::make_unique<ReplayModel>(std::move(*exchanges), config.by_call);
   }
-  return failure("model " + config.name, "no provider is called '" + config.provider + "'");
+  return failure("model " + config.name, "there is no provider '" + config.provider + "'");
 }
 
 }  // namespace cultivar

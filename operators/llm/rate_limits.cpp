@@ -6,7 +6,7 @@ namespace cultivar {
 
 namespace {
 
-// Cached tokens do not count at the providers that have limits for input tokens.
+// Providers with limits for input tokens do not count cached tokens.
 double input_of(const Usage& usage) {
   return static_cast<double>(usage.input + usage.cache_written);
 }
@@ -22,7 +22,7 @@ double TokenBucket::level_at(double now) const {
 
 double TokenBucket::ready_at(double amount, double now) const {
   const double wanted = std::min(amount, 60.0 * rate_), level = level_at(now);
-  // A rounding error must not leave a caller waiting for nothing, again and again.
+  // A rounding error must not make a caller wait again.
   return level >= wanted - 1e-9 ? now : now + (wanted - level) / rate_;
 }
 

@@ -1,17 +1,18 @@
-// A provider's limits for a minute, kept from this side: requests, input tokens, output tokens. Time is the
-// caller's, in seconds.
+// Enforces a provider's limits per minute on the client side: requests, input tokens, output tokens. The
+// caller passes the time, in seconds.
 #pragma once
 
 #include "operators/llm/model_config.hpp"
 
 namespace cultivar {
 
-// Fills evenly, holds one minute's worth, starts full. What is larger than all of it passes when it is full.
+// A token bucket that refills evenly, holds the amount for one minute, and starts full. A larger amount is
+// allowed when the bucket is full.
 class TokenBucket {
  public:
   TokenBucket(double per_minute, double now) : rate_(per_minute / 60.0), level_(per_minute), at_(now) {}
-  double ready_at(double amount, double now) const;  // the time from which `amount` may be taken
-  void take(double amount, double now);              // may leave a debt
+  double ready_at(double amount, double now) const;  // the earliest time to take `amount`
+  void take(double amount, double now);              // the balance may become negative
   void give_back(double amount, double now) { take(-amount, now); }
 
  private:
@@ -23,7 +24,7 @@ class TokenBucket {
 class RateLimits {
  public:
   RateLimits(const RateLimit&, double now);
-  // Output counts with all that was asked for until a call is over, as providers count it.
+  // Until a call ends, its maximum output counts, as providers count it.
   double ready_at(const Usage& expected, double now) const;
   void begin(const Usage& expected, double now);
   void end(const Usage& expected, const Usage& used, double now);

@@ -9,7 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kRemedy = "write it anew with `cultivar export RUN --answers FILE`";
+constexpr const char* kRemedy = "create it with `cultivar export RUN --answers FILE`";
 
 }  // namespace
 
@@ -27,28 +28,31 @@ std::string to_line(const RecordedExchange& e) {
                   {"model", e.model},
                   {"request", to_record(e.request)},
                   {"answer", to_record(e.answer)}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) return failure("read recording", file.string() + " cannot be read");
+  if (!in)
+    return failure("read recording",
+                   file.string() + " cannot be read; check that the file exists, and its permissions");
   std::vector<RecordedExchange> exchanges;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {
     if (text.empty()) continue;
     try {
-      constexpr int kLevels = 2 * kForeignJsonDepth;  // answers stand inside requests inside lines
+      constexpr int kLevels = 2 * kForeignJsonDepth;  // a line contains requests, which contain answers
       const json line = foreign_json(text, kLevels);
       if (line.is_discarded())
-        return failure("read recording", fmt::format("{}:{}: this line is no JSON ({}); {}", file.string(),
-                                                     number, where_json_breaks(text, kLevels), kRemedy));
+        return failure("read recording",
+                       fmt::format("{}:{}: the line is not valid JSON ({}); {}", file.string(), number,
+                                   where_json_breaks(text, kLevels), kRemedy));
       exchanges.push_back({line.at("call").get<std::string>(), line.at("model").get<std::string>(),
                            request_from_record(line.at("request")), answer_from_record(line.at("answer"))});
       exchanges.back().request.call = exchanges.back().call;
     } catch (const json::exception& e) {
       return failure("read recording",
-                     fmt::format("{}:{}: no recorded exchange (call, model, request, answer): {}; {}",
+                     fmt::format("{}:{}: not a recorded exchange (call, model, request, answer): {}; {}",
                                  file.string(), number, said_shortly(e), kRemedy));
     }
   }
@@ -65,10 +69,10 @@ struct ReplayModel::State {
     RecordedExchange last;
   };
   bool by_call = false;
-  // With by_call: a dialogue that began with the answers of a recorded one goes on with that one's.
+  // With by_call: a dialogue that started with the answers of a recorded one continues with the same one.
   std::map<std::string, std::string> told_by;  // "agent/7" -> "agent/12"
   std::map<std::string, Known> by_hash;
-  std::deque<RecordedExchange> in_order;  // with by_call: those that were not taken yet
+  std::deque<RecordedExchange> in_order;  // with by_call: exchanges not used yet
   std::vector<std::string> calls;
 
   struct Pending {
@@ -79,7 +83,7 @@ struct ReplayModel::State {
   std::mutex mutex;
   std::condition_variable_any changed;
   std::deque<Pending> pending;  // guarded
-  std::jthread thread;          // the last member: it uses all others
+  std::jthread thread;          // last member, because it uses all others
 
   // "agent/12/3" -> "agent/12"
   static std::string dialogue_of(const std::string& call) { return call.substr(0, call.rfind('/')); }
@@ -108,19 +112,17 @@ struct ReplayModel::State {
     }
     const auto known = by_hash.find(hash_of(request));
     if (known == by_hash.end()) {
-      ChatError error;
-      error.kind = ChatError::Kind::no_recording;
       const std::string near = nearest_name(request.call, calls);
-      error.message = fmt::format(
-          "the recording of {} exchanges knows no answer to {}{}{}", calls.size(),
-          request.call.empty() ? "this request" : "'" + request.call + "'",
-          near == request.call && !near.empty() ? ": it has this call with another request"
-          : near.empty()                        ? ""
-                                                : "; the nearest call is '" + near + "'",
-          by_call ? "; all of its answers of this kind are used up, and a longer recording is needed"
-                  : "; questions hold measured times, which differ from run to run: with `match: "
-                    "call` in the model's section recorded answers are given by the call's name");
-      return tl::make_unexpected(std::move(error));
+      return chat_failure(
+          ChatError::Kind::no_recording,
+          fmt::format("the recording of {} exchanges has no answer to {}{}{}", calls.size(),
+                      request.call.empty() ? "this request" : "'" + request.call + "'",
+                      near == request.call && !near.empty() ? ": it has this call, but with another request"
+                      : near.empty()                        ? ""
+                                                            : "; the nearest call is '" + near + "'",
+                      by_call ? "; all its answers of this kind are used; a longer recording is needed"
+                              : "; prompts contain measured times, which differ between runs: to look up "
+                                "answers by the call's name, set `match: call` in the model's section"));
     }
     std::deque<RecordedExchange>& left = known->second.left;
     RecordedExchange& last = known->second.last;
@@ -146,10 +148,7 @@ struct ReplayModel::State {
       pending.pop_front();
       lock.unlock();
       if (closing.stop_requested() || next.stop.stop_requested()) {
-        ChatError error;
-        error.kind = ChatError::Kind::cancelled;
-        error.message = "cancelled";
-        next.listener.done(tl::make_unexpected(std::move(error)));
+        next.listener.done(chat_failure(ChatError::Kind::cancelled, "cancelled"));
       } else {
         ChatResult result = answer(next.request);
         if (result && next.listener.delta) next.listener.delta({ChatDelta::Kind::text, result->text});

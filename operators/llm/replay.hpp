@@ -1,4 +1,4 @@
-// Recorded exchanges in place of a model: nothing is asked, nothing is paid.
+// Recorded exchanges instead of a model: no call is sent, nothing is paid.
 #pragma once
 
 #include <filesystem>
@@ -6,29 +6,29 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "operators/llm/chat_model.hpp"
 
 namespace cultivar {
 
-// One question and its answer. A file of them has one JSON object a line: {"call", "model", "request",
+// One request and its answer. A file has one JSON object per line: {"call", "model", "request",
 // "answer"}.
 struct RecordedExchange {
   std::string call;
-  std::string model;  // the configuration's name for it
+  std::string model;  // its name in the configuration
   ChatRequest request;
   ChatAnswer answer;
 };
 
 std::string to_line(const RecordedExchange&);
-// An Error names the file, the line and the remedy; so does one for a file without any.
+// An Error names the file, the line and the remedy. An empty file is an Error too.
 Expected<std::vector<RecordedExchange>> read_exchanges(const std::filesystem::path& file);
 
-// Keyed by the request's hash. Of several answers to one request, that of the same call is taken, otherwise
-// the oldest that was not taken yet; the last one is given again and again. An unknown request is
-// `no_recording`, with the recorded call that is nearest.
-// `by_call`: found by the call's name instead, whatever is asked (prompts hold times, which differ from
-// machine to machine); a name that is not there gets the oldest answer left of the same operator and turn.
+// Looks up answers by the request's hash. Among several answers to one request, the one of the same call is
+// used, otherwise the oldest unused one; the last one is repeated. An unknown request is `no_recording`, and
+// the message names the nearest recorded call. `by_call`: looks up answers by the call's name instead,
+// whatever the request (prompts contain times, which differ between machines); an unknown name gets the
+// oldest unused answer of the same operator and turn.
 class ReplayModel : public ChatModel {
  public:
   explicit ReplayModel(std::vector<RecordedExchange>, bool by_call = false);

@@ -9,7 +9,7 @@ using Kind = ChatError::Kind;
 
 namespace {
 
-// What the server asks for, within bounds: a search may not sleep for as long as somebody else likes.
+// The wait that the server requests, bounded so that a server cannot stop a search indefinitely.
 std::optional<double> asked_wait(const ChatError& error) {
   if (!error.retry_after_s) return std::nullopt;
   return std::clamp(*error.retry_after_s, 0.0, kLongestAskedWaitS);
@@ -28,37 +28,16 @@ double wait_before_retry(const RetryRule& rule, int failures, const ChatError& e
 }
 
 Consequence consequence_of(Kind kind) {
-  switch (kind) {
-    case Kind::rate_limited:
-    case Kind::out_of_credit:
-      return Consequence::hold;
-    case Kind::overloaded:
-    case Kind::unreachable:
-    case Kind::timeout_connect:
-    case Kind::timeout_first_byte:
-    case Kind::timeout_idle:
-    case Kind::timeout_total:
-    case Kind::cut_off:
-    case Kind::garbage:
-    case Kind::program_failed:
-      return Consequence::retry;
-    case Kind::bad_request:
-    case Kind::auth:
-    case Kind::refused:
-    case Kind::too_large:
-    case Kind::no_recording:
-      return Consequence::next_model;
-    case Kind::cancelled:
-    case Kind::over_budget:
-    case Kind::gave_up:
-    case Kind::not_recorded:
-      break;
-  }
+  const auto is = [kind](auto... any) { return ((kind == any) || ...); };
+  if (is(Kind::rate_limited, Kind::out_of_credit)) return Consequence::hold;
+  if (is_passing(kind)) return Consequence::retry;
+  if (is(Kind::bad_request, Kind::auth, Kind::refused, Kind::too_large, Kind::no_recording))
+    return Consequence::next_model;
   return Consequence::give_up;
 }
 
 double hold_time(const RetryRule& rule, int holds, const ChatError& error, RandomStream& stream) {
-  // Credit comes back when somebody pays: there is no hurry.
+  // Credit only returns after a payment: retry slowly.
   if (error.kind == Kind::out_of_credit)
     return std::max(backoff(15.0 * rule.first_wait_s, 600.0, holds, stream), asked_wait(error).value_or(0.0));
   if (const auto asked = asked_wait(error)) return *asked * (1.0 + 0.05 * uniform(stream));

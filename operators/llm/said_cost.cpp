@@ -22,7 +22,7 @@ const json* number_at(const json& object, const char* key) {
 std::int64_t said_tokens(const json& object, const char* key) {
   const json* said = number_at(object, key);
   if (said == nullptr) return 0;
-  const double about = said->get<double>();  // whatever kind of number it is
+  const double about = said->get<double>();  // any kind of number
   if (!(about > 0)) return 0;
   if (about >= static_cast<double>(kMostTokensSaid)) return kMostTokensSaid;
   return static_cast<std::int64_t>(about);
@@ -42,12 +42,12 @@ Usage within_reason(Usage usage) {
 }
 
 double within_reason(double usd) {
-  return usd > 0 ? std::min(usd, kMostUsdSaid) : 0.0;  // no number is not above 0 either
+  return usd > 0 ? std::min(usd, kMostUsdSaid) : 0.0;  // NaN is not above 0 either
 }
 
 BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost& reserved) {
   constexpr std::int64_t others_words = 200'000;
-  constexpr double dearest_token = 1e-3;  // USD, where the model has no prices
+  constexpr double dearest_token = 1e-3;  // USD, if the model has no prices
   BelievedCost cost{within_reason(said), usd, {}};
   Usage& counted = cost.usage;
   const auto doubt = [&](const std::string& words) {
@@ -56,7 +56,7 @@ BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost&
   };
   if (counted.output > reserved.usage.output) {
     if (!said.estimated)
-      doubt(fmt::format("{} output tokens are said of a call that may have {}", counted.output,
+      doubt(fmt::format("the provider reported {} output tokens for a call limited to {}", counted.output,
                         reserved.usage.output));
     counted.output = reserved.usage.output;
     counted.reasoning = std::min(counted.reasoning, counted.output);
@@ -64,7 +64,8 @@ BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost&
   const std::int64_t input = counted.input + counted.cached + counted.cache_written;
   if (input > static_cast<std::int64_t>(reserved.prompt_bytes) + others_words &&
       input > reserved.usage.input) {
-    doubt(fmt::format("{} input tokens are said of a prompt of {} bytes", input, reserved.prompt_bytes));
+    doubt(fmt::format("the provider reported {} input tokens for a prompt of {} bytes", input,
+                      reserved.prompt_bytes));
     counted.input = reserved.usage.input;
     counted.cached = counted.cache_written = 0;
   }
@@ -75,7 +76,8 @@ BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost&
           ? reserved.usd
           : dearest_token * static_cast<double>(std::max(reserved.usage.total(), counted.total()));
   if (*cost.usd > most * (1 + 1e-9)) {
-    doubt(fmt::format("{:.4f} USD are said of a call that may cost {:.4f}", *cost.usd, most));
+    doubt(fmt::format("the provider reported {:.4f} USD for a call that can cost at most {:.4f}", *cost.usd,
+                      most));
     cost.usd = most;
   }
   return cost;

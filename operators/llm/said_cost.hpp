@@ -1,4 +1,5 @@
-// What a provider says that a call has cost, within what can be true: caps are kept with these numbers.
+// The cost of a call as reported by a provider, limited to plausible values, because caps depend on these
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@
 
 namespace cultivar {
 
-inline constexpr std::int64_t kMostTokensSaid = 1'000'000'000;  // of one kind, in one call
-inline constexpr double kMostUsdSaid = 100'000.0;               // of one call
+inline constexpr std::int64_t kMostTokensSaid = 1'000'000'000;  // of one kind, for one call
+inline constexpr double kMostUsdSaid = 100'000.0;               // for one call
 
-// Field `key` of an object. Missing, negative or no number: 0.
+// Field `key` of an object; 0 if it is missing, negative or not a number.
 std::int64_t said_tokens(const nlohmann::json& object, const char* key);
-// nullopt: missing, negative or no number.
+// nullopt if it is missing, negative or not a number.
 std::optional<double> said_usd(const nlohmann::json& object, const char* key);
 
 Usage within_reason(Usage);
 double within_reason(double usd);
 
-// What a call is counted with. Output and a price beyond what was reserved are not believed, nor is a prompt
-// of far more tokens than it has bytes: then the reservation counts, and `not_believed` says so in words.
-// Prompts may have somewhat more: programs put words of their own around them.
+// The cost that is counted for a call. Reported output or a price above the reservation, and far more input
+// tokens than the prompt has bytes, are implausible: then the reservation counts, and `not_believed` explains
+// it. Somewhat more input is plausible, because programs add their own text to prompts.
 struct BelievedCost {
   Usage usage;
   std::optional<double> usd;
@@ -31,12 +32,12 @@ struct BelievedCost {
 };
 struct ReservedCost {
   Usage usage;
-  double usd = 0.0;  // 0: the model has no prices
+  double usd = 0.0;  // 0 if the model has no prices
   std::size_t prompt_bytes = 0;
 };
 BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost&);
 
-// Sums end at the largest number that four of them still fit beside.
+// Sums saturate, so that four of them can be added without overflow.
 std::int64_t saturated_sum(std::int64_t a, std::int64_t b);
 
 }  // namespace cultivar

@@ -9,7 +9,7 @@ namespace cultivar {
 Secret::Secret(std::string value) : value_(std::move(value)) {}
 
 std::string Secret::redacted(std::string text) const {
-  // Shorter ones are no keys (a local server's "x"), and would tear words apart.
+  // Shorter values are not keys (a local server's "x"), and redacting them would damage normal text.
   if (value_.size() < 6) return text;
   for (std::size_t at = 0; (at = text.find(value_, at)) != std::string::npos; at += 5)
     text.replace(at, value_.size(), "[key]");
@@ -40,11 +40,12 @@ Expected<Secret> secret_from(const std::string& variable, const EnvironmentReade
   if (variable.empty()) return Secret();
   const auto value = environment(variable);
   if (!value || value->empty())
-    return failure("read key", "the environment variable " + variable + " is not set");
-  // Anything else in a header line could end it and begin another.
+    return failure("read key", "the environment variable " + variable + " is not set; set it to the key");
+  // Other characters could end the header line and start another one.
   if (!std::all_of(value->begin(), value->end(), [](char c) { return c > ' ' && c < 127; }))
     return failure("read key", "the environment variable " + variable +
-                                   " holds spaces, line ends or other characters that no key has");
+                                   " contains spaces, line ends or other characters that are not allowed in "
+                                   "a key; correct its value");
   return Secret(*value);
 }
 

@@ -1,4 +1,4 @@
-// A key. It can be sent and it can be taken out of text; it cannot be printed, compared or copied into a
+// A key. It can be sent and removed from text; it cannot be printed, compared or copied into a
 // record.
 #pragma once
 
@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
 class Secret {
  public:
-  Secret() = default;  // none: nothing is sent, nothing is redacted
+  Secret() = default;  // no key: nothing is sent or redacted
   explicit Secret(std::string value);
 
   bool empty() const { return value_.empty(); }
@@ -22,17 +22,17 @@ class Secret {
   }
   // `text` with every occurrence of the key replaced by "[key]".
   std::string redacted(std::string text) const;
-  nlohmann::json redacted_json(const nlohmann::json&) const;  // in every string of it, names too
+  nlohmann::json redacted_json(const nlohmann::json&) const;  // in every string, including names
 
  private:
   std::string value_;
 };
 
-// The value of an environment variable; nullopt: not set.
+// The value of an environment variable; nullopt if it is not set.
 using EnvironmentReader = std::function<std::optional<std::string>(const std::string& name)>;
 EnvironmentReader process_environment();
 
-// An empty name gives no secret. An Error names the variable, and never its value.
+// An empty name gives an empty secret. An Error names the variable, never its value.
 Expected<Secret> secret_from(const std::string& variable, const EnvironmentReader&);
 
 }  // namespace cultivar

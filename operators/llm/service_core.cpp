@@ -16,13 +16,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-ChatError error_of(Kind kind, std::string message) {
-  ChatError error;
-  error.kind = kind;
-  error.message = std::move(message);
-  return error;
-}
-
 std::string in_words(const ChatError& error) {
   return fmt::format("{}: {}", name_of(error.kind), error.message);
 }
@@ -59,13 +52,13 @@ ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_
       jitter(stream_of(options.seed, "chat service", 0)) {
   for (const ModelConfig& config : options.models) {
     auto found = models.find(config.name);
-    if (found == models.end()) throw InputError("model '" + config.name + "' was not made");
+    if (found == models.end()) throw InputError("model '" + config.name + "' was not created");
     desks.emplace_back(config, std::move(found->second), now());
   }
   for (const ModelConfig& config : options.models)
     for (const std::string& name : config.fallbacks)
       if (std::ranges::none_of(desks, [&](const ModelDesk& d) { return d.config.name == name; }))
-        throw InputError("model '" + config.name + "' falls back to '" + name + "', which does not exist");
+        throw InputError("model '" + config.name + "' has the fallback '" + name + "', which does not exist");
 }
 
 void ChatService::Core::tell(const std::string& text) const {
@@ -101,7 +94,7 @@ void ChatService::Core::run() {
     const auto something = [this, stopping] {
       return !arriving.empty() || !finished.empty() || woken || closing != stopping;
     };
-    // A clock that is not the steady one is looked at again after a moment.
+    // A clock other than the steady one is polled.
     const double wait = std::clamp(next - now(), 0.0, 1.0);
     if (next == kNever)
       changed.wait(lock, something);
@@ -132,8 +125,9 @@ void ChatService::Core::accept(std::list<ServedCall>& fresh) {
           call->tries.push_back(std::move(next));
         }
     if (call->tries.empty()) {
-      finish(call, tl::make_unexpected(
-                       error_of(Kind::bad_request, "no model is called '" + call->order.model + "'")));
+      finish(call,
+             tl::make_unexpected(ChatError{.kind = Kind::bad_request,
+                                           .message = "there is no model '" + call->order.model + "'"}));
       continue;
     }
     if (call->order.request.call.empty()) continue;
@@ -141,12 +135,12 @@ void ChatService::Core::accept(std::list<ServedCall>& fresh) {
     for (CallTry& each : call->tries)
       if (!trouble) trouble = look_up(*call, each);
     if (trouble) {
-      finish(call, tl::make_unexpected(error_of(Kind::not_recorded, trouble->message)));
+      finish(call, chat_failure(Kind::not_recorded, trouble->message));
       continue;
     }
     auto known = log.find(call->order.request.call, call->hash);
     if (!known) {
-      finish(call, tl::make_unexpected(error_of(Kind::not_recorded, known.error().message)));
+      finish(call, chat_failure(Kind::not_recorded, known.error().message));
     } else if (*known) {
       ArrivedAnswer& arrived = **known;
       finish(call, ServedAnswer{std::move(arrived.answer), arrived.id, arrived.model, arrived.usd, true});
@@ -158,7 +152,7 @@ void ChatService::Core::finish(std::list<ServedCall>::iterator call, ServedResul
   std::list<ServedCall> last;
   last.splice(last.end(), calls, call);
   call->on_stop.reset();
-  // Cancelled or not recorded, it is asked again when the search goes on. Otherwise it is over everywhere.
+  // A canceled or unrecorded call is asked again on resume. In all other cases it has ended at every model.
   if (result || (result.error().kind != Kind::cancelled && result.error().kind != Kind::not_recorded))
     for (CallTry& each : call->tries) {
       drop_left_open(*call, each, 0);
@@ -175,13 +169,15 @@ std::optional<Error> ChatService::Core::look_up(ServedCall& call, CallTry& each)
   return std::nullopt;
 }
 
-// They count no more. If this cannot be recorded they count again in the next session: too much, never too
-// little.
+// They no longer count. If this cannot be recorded, they count again in the next session: the count is then
+// too high, never too low.
 void ChatService::Core::drop_left_open(const ServedCall& call, CallTry& each, ExchangeId but) {
   for (const UnendedExchange& left : each.left_open) {
     ledger.take_back(call.order.op, each.desk->config.name, left.counted);
     if (left.id != but)
-      (void)log.failed(left.id, error_of(Kind::cancelled, "its process was killed; nobody waits for it"),
+      (void)log.failed(left.id,
+                       ChatError{.kind = Kind::cancelled,
+                                 .message = "the process that sent it was killed; its answer is not needed"},
                        0.0);
   }
   each.left_open.clear();
@@ -190,7 +186,7 @@ void ChatService::Core::drop_left_open(const ServedCall& call, CallTry& each, Ex
 double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
   ServedCall& call = *it;
   if (call.stop.stop_requested()) {
-    finish(it, tl::make_unexpected(error_of(Kind::cancelled, "cancelled")));
+    finish(it, chat_failure(Kind::cancelled, "cancelled"));
     return kNever;
   }
   double next = kNever, patience = 0.0;
@@ -207,15 +203,16 @@ double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
       break;  // worth waiting for
   }
   if (!any) {
-    ChatError error = call.last_error.value_or(error_of(Kind::gave_up, "no model was asked"));
+    ChatError error =
+        call.last_error.value_or(ChatError{.kind = Kind::gave_up, .message = "no model could be asked"});
     finish(it, tl::make_unexpected(std::move(error)));
     return kNever;
   }
   const double end = call.waits_since + patience;
   if (now() >= end) {
-    finish(it, tl::make_unexpected(error_of(
-                   Kind::gave_up, fmt::format("waited {:g} s for a model; the last word was: {}", patience,
-                                              call.last_error ? in_words(*call.last_error) : "none"))));
+    finish(it, chat_failure(Kind::gave_up,
+                            fmt::format("timed out after waiting {:g} s for a model; the last error was: {}",
+                                        patience, call.last_error ? in_words(*call.last_error) : "none")));
     return kNever;
   }
   return std::min(next, end);
@@ -223,7 +220,7 @@ double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
 
 void ChatService::Core::reckon(CallTry& each) {
   each.reservation.usage = most_of(each.fitted, each.desk->tokens_per_byte);
-  // Written to a cache is the dearest that input can be.
+  // Input that is written to a cache has the highest price.
   Prices dearest = each.desk->config.prices;
   dearest.input = std::max({dearest.input, dearest.cache_written, dearest.cached});
   each.reservation.usd = dearest.usd_of(each.reservation.usage);
@@ -233,10 +230,10 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
   ModelDesk& desk = *each.desk;
   const double at = now();
   const double ready = std::max({each.not_before, desk.held_until, desk.breaker.ready_at(at)});
-  // The trial of a model that rested is another call: whether it is worth waiting for is seen soon.
+  // Another call is testing the model; its result will be known soon.
   if (ready == kNever) return at + desk.config.retry.fallback_after_s + 1.0;
   if (ready > at) return ready;
-  // First come, first served, among those who want the same model's slots and tokens.
+  // First come, first served among calls that need the same model's slots and tokens.
   if (desk.blocked || desk.in_flight >= desk.config.limits.in_flight) {
     desk.blocked = true;
     return kNever;
@@ -245,22 +242,21 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
     desk.blocked = true;
     return tokens;
   }
-  bool even_alone = false;
   reckon(each);
-  // It does not stand in its own way: what it was counted with is freed when it goes out.
+  // Its own old reservation does not block it, because that is released when it is sent.
   for (const UnendedExchange& left : each.left_open)
     ledger.take_back(call.order.op, desk.config.name, left.counted);
-  const std::string words = ledger.forbids(each.reservation, &even_alone);
+  const std::optional<Refusal> refusal = ledger.forbids(each.reservation);
   for (const UnendedExchange& left : each.left_open)
     ledger.add(call.order.op, desk.config.name, left.counted);
-  if (!words.empty() && !desk.model->has_answer(each.fitted)) {
-    if (!even_alone) return kNever;  // calls in flight hold more than they will cost
+  if (refusal && !desk.model->has_answer(each.fitted)) {
+    if (!refusal->even_alone) return kNever;  // calls in flight hold more than they will cost
     each.over = true;
-    call.last_error = error_of(Kind::over_budget, words);
+    call.last_error = ChatError{.kind = Kind::over_budget, .message = refusal->words, .cap = refusal->scope};
     return at;
   }
   begin(call, each);
-  if (!call.flying) return at;  // the record cannot be written
+  if (!call.flying) return at;  // the log could not be written
   return std::nullopt;
 }
 
@@ -278,8 +274,9 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
   auto id = log.sent(sent);
   if (!id) {
     for (CallTry& one : call.tries) one.over = true;
-    call.last_error = error_of(Kind::not_recorded,
-                               "nothing was asked, because it could not be recorded: " + id.error().message);
+    call.last_error = ChatError{
+        .kind = Kind::not_recorded,
+        .message = "the call was not sent, because it could not be recorded: " + id.error().message};
     return;
   }
   drop_left_open(call, each, *id);
@@ -304,13 +301,13 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
 
 void ChatService::Core::hold(ModelDesk& desk, const ChatError& error) {
   desk.breaker.undecided();
-  // Calls that were in flight together are refused together: that is one hold, not many.
+  // Calls that were in flight together are rejected together: count that as one hold.
   if (now() >= desk.held_until) ++desk.holds;
   const double until = now() + hold_time(desk.config.retry, desk.holds, error, jitter);
   if (until <= desk.held_until) return;
   desk.held_until = until;
   desk.reason = in_words(error);
-  tell(fmt::format("model {} is left alone for {:.0f} s: {}", desk.config.name, until - now(), desk.reason));
+  tell(fmt::format("model {} is on hold for {:.0f} s: {}", desk.config.name, until - now(), desk.reason));
 }
 
 void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
@@ -320,19 +317,19 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   call.flying = nullptr;
   --desk.in_flight;
   take_keys_out(mask, result);
-  // Whichever provider said it: no number that it makes up may lift a cap, or use one up.
+  // A wrong number from a provider must neither lift a cap nor exhaust one.
   Usage& used = result ? result->usage : result.error().usage;
   BelievedCost cost = believed(used, result ? result->usd : std::nullopt,
                                {each.reservation.usage, each.reservation.usd, bytes_of(each.fitted)});
   used = cost.usage;
   if (result) result->usd = cost.usd;
   if (!cost.not_believed.empty()) {
-    tell(fmt::format("model {}: {}: not believed, what was reserved is counted", desk.config.name,
-                     cost.not_believed));
+    tell(fmt::format("model {}: {}, which is implausible; the reservation is counted instead",
+                     desk.config.name, cost.not_believed));
     if (result)
       result->not_believed = cost.not_believed;
     else
-      result.error().message += fmt::format(" (not believed: {})", cost.not_believed);
+      result.error().message += fmt::format(" (implausible: {})", cost.not_believed);
   }
   const double usd = cost.usd ? *cost.usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
@@ -347,17 +344,17 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
     const bool rested = desk.breaker.state(at) != CircuitBreaker::State::closed;
     desk.breaker.succeeded();
     desk.holds = 0;
-    if (rested) tell("model " + desk.config.name + " answers again");
+    if (rested) tell("model " + desk.config.name + " is available again");
     if (auto kept = log.arrived(call.exchange, *result, usd); !kept)
-      return finish(self, tl::make_unexpected(error_of(
-                              Kind::not_recorded,
-                              "the answer arrived, but it could not be recorded: " + kept.error().message)));
+      return finish(
+          self, chat_failure(Kind::not_recorded,
+                             "the answer arrived, but it could not be recorded: " + kept.error().message));
     return finish(self, ServedAnswer{std::move(*result), call.exchange, desk.config.name, usd, false});
   }
 
   const ChatError error = std::move(result.error());
   if (auto kept = log.failed(call.exchange, error, usd); !kept)
-    return finish(self, tl::make_unexpected(error_of(Kind::not_recorded, kept.error().message)));
+    return finish(self, chat_failure(Kind::not_recorded, kept.error().message));
   call.last_error = error;
   switch (consequence_of(error.kind)) {
     case Consequence::hold:
@@ -369,14 +366,14 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
       desk.breaker.failed(at);
       desk.reason = in_words(error);
       if (was_closed && desk.breaker.state(at) != CircuitBreaker::State::closed)
-        tell(fmt::format("model {} rests after {} failures in a row: {}", desk.config.name,
+        tell(fmt::format("model {} is paused after {} failures in a row: {}", desk.config.name,
                          desk.config.retry.breaker_failures, desk.reason));
       if (++each.failures >= desk.config.retry.attempts) each.over = true;
       each.not_before = at + wait_before_retry(desk.config.retry, each.failures, error, jitter);
       break;
     }
     case Consequence::next_model:
-      // The server works; it is this call, or the key, that it does not like.
+      // The server works; it rejects this call or the key.
       if (error.kind == Kind::auth)
         desk.breaker.undecided();
       else
@@ -416,10 +413,10 @@ void ChatService::Core::publish() {
   }
   state.waiting =
       static_cast<int>(std::ranges::count_if(calls, [](const ServedCall& c) { return !c.flying; }));
-  if (all_down) state.paused = "no language model is to be had: " + reasons;
-  // Each model's reason was told when it was left alone.
-  if (all_down && paused_before.empty()) tell("no language model is to be had for now");
-  if (!all_down && !paused_before.empty()) tell("a language model is to be had again");
+  if (all_down) state.paused = "no language model is available: " + reasons;
+  // Each model's reason was reported when it was put on hold.
+  if (all_down && paused_before.empty()) tell("no language model is available at present");
+  if (!all_down && !paused_before.empty()) tell("a language model is available again");
   paused_before = state.paused;
   state.spent = ledger.run();
   state.reserved_usd = ledger.reserved_usd();

@@ -1,4 +1,4 @@
-// What ChatService's thread works on. Private to this folder.
+// The state of ChatService's thread. Private to this folder.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@
 
 namespace cultivar {
 
-// One model and what stands between it and the callers.
+// One model with its limits, circuit breaker and holds.
 struct ModelDesk {
   ModelDesk(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
       : config(c), model(std::move(m)), limits(c.limits, now), breaker(c.retry) {}
@@ -28,11 +28,11 @@ struct ModelDesk {
   int holds = 0;  // in a row
   std::string reason;
   int in_flight = 0;
-  double tokens_per_byte = kMostTokensPerByte;  // more, once its answers have said so
-  bool blocked = false;                         // in this pass: a call before this one waits for it
+  double tokens_per_byte = kMostTokensPerByte;  // raised when the model's answers report more
+  bool blocked = false;                         // in this pass: an earlier call is waiting for it
 };
 
-struct CallTry {  // of one call at one model
+struct CallTry {  // the state of one call at one model
   ModelDesk* desk = nullptr;
   ChatRequest fitted;
   Ledger::Reservation reservation;
@@ -40,7 +40,7 @@ struct CallTry {  // of one call at one model
   int failures = 0;
   double not_before = 0.0;
   bool over = false;
-  std::vector<UnendedExchange> left_open;  // by a process that was killed, if the model knows it again
+  std::vector<UnendedExchange> left_open;  // exchanges of a killed process, if the model recognizes them
 };
 
 struct ServedCall {
@@ -64,13 +64,14 @@ struct ChatService::Core {
   double now() const { return options.clock(); }
   void run();
   void accept(std::list<ServedCall>& fresh);
-  void conclude(ServedCall& call, ChatResult result);  // of one attempt
+  void conclude(ServedCall& call, ChatResult result);  // the result of one attempt
   void finish(std::list<ServedCall>::iterator, ServedResult);
-  std::optional<Error> look_up(ServedCall&, CallTry&);  // what a killed process left open of it
+  std::optional<Error> look_up(ServedCall&, CallTry&);  // finds what a killed process left open
   void drop_left_open(const ServedCall&, CallTry&, ExchangeId but);
-  double consider(std::list<ServedCall>::iterator);    // starts it if it can; the time to look again
-  static void reckon(CallTry&);                        // what it may cost at most
-  std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: begun; otherwise when it may
+  double consider(
+      std::list<ServedCall>::iterator);  // starts the call if possible; returns the time to check again
+  static void reckon(CallTry&);          // computes the maximum cost
+  std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: started; otherwise the earliest time
   void begin(ServedCall&, CallTry&);
   void hold(ModelDesk&, const ChatError&);
   void publish();
@@ -89,13 +90,14 @@ struct ChatService::Core {
   };
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::list<ServedCall> arriving;  // guarded, as all below
+  std::list<ServedCall> arriving;  // guarded, like all members below
   std::deque<Done> finished;
   bool woken = false, closing = false;
   ChatServiceState shown;
   std::thread thread;
 
-  // Last, so that the models go first: until then their threads may still be telling the members above.
+  // Last member, so that the models are destroyed first: until then their threads may still use the members
+  // above.
   std::list<ServedCall> calls;
   std::list<ModelDesk> desks;
 };

@@ -31,7 +31,7 @@ bool SseReader::line_ends(const std::function<bool(const SseEvent&)>& event) {
     has_data_ = true;
   } else if (field == "event") {
     event_.name = value;
-  }  // a comment (empty field), id, retry, or something of tomorrow
+  }  // a comment (empty field), id, retry, or an unknown field
   line_.clear();
   return true;
 }

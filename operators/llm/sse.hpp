@@ -1,5 +1,5 @@
-// Server-sent events out of bytes that arrive in pieces of any size (the WHATWG rules: lines end with LF, CR
-// or CRLF; a blank line ends an event; a byte order mark in front is skipped).
+// Parses server-sent events from bytes that arrive in pieces of any size (WHATWG rules: lines end with LF, CR
+// or CRLF; a blank line ends an event; a leading byte order mark is skipped).
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 namespace cultivar {
 
 struct SseEvent {
-  std::string name;  // "event:"; empty: none
-  std::string data;  // the "data:" lines, joined with line feeds
+  std::string name;  // the "event:" field; may be empty
+  std::string data;  // the "data:" lines, joined by line feeds
 };
 
 class SseReader {
  public:
   explicit SseReader(std::size_t event_limit) : limit_(event_limit) {}
 
-  // Calls `event` for each that is complete. False: a line or an event grew beyond the limit, or `event`
-  // returned false; the reader is then finished.
+  // Calls `event` for each complete event. False: a line or an event exceeded the limit, or `event` returned
+  // false; then the reader must not be used again.
   bool feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& event);
-  // Bytes of an event that never ended.
+  // Bytes of an event that was not completed.
   bool has_rest() const { return !line_.empty() || !event_.data.empty(); }
   bool too_large() const { return too_large_; }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "evaluators/foreign_json.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/lines.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -13,35 +15,34 @@ namespace {
 
 using nlohmann::json;
 
-std::string bare(std::string line) {
-  while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r')) line.pop_back();
+std::string bare(std::string_view line) {
+  line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
   const std::size_t begin = line.find_first_not_of(" \t");
-  return begin == std::string::npos ? std::string() : line.substr(begin);
+  return begin == line.npos ? std::string() : std::string(line.substr(begin));
 }
 
-// "```" of "```cpp": what opens or closes a block; empty: nothing does.
+// The fence that opens or closes a block, such as "```" in "```cpp"; empty if there is none.
 std::string fence_of(const std::string& line) {
   if (line.empty() || (line[0] != '`' && line[0] != '~')) return {};
   const std::size_t end = std::min(line.find_first_not_of(line[0]), line.size());
   return end >= 3 ? line.substr(0, end) : std::string();
 }
 
-struct Written {  // a call as it stands in the text
-  int line = 0;   // where its block opens; 1-based
+struct Written {  // a call as written in the text
+  int line = 0;   // line where its block opens; 1-based
   std::string object;
   bool closed = false;
   std::string below;
   bool has_edit = false, has_source = false;
 };
 
-// Lines inside of a block of code, or of SEARCH/REPLACE, open nothing.
+// Lines inside a code block or a SEARCH/REPLACE block do not open a call.
 std::vector<Written> written_calls(const std::string& text) {
   std::vector<Written> calls;
   enum class In { words, call, code, edit } in = In::words;
   std::string fence;
-  std::istringstream lines(text);
   int number = 0;
-  for (std::string raw; std::getline(lines, raw);) {
+  for (const std::string_view raw : lines_of(text)) {
     ++number;
     const std::string line = bare(raw), opens = fence_of(line);
     const bool closes =
@@ -51,7 +52,7 @@ std::vector<Written> written_calls(const std::string& text) {
         calls.back().closed = true;
         in = In::words;
       } else {
-        calls.back().object += raw + "\n";
+        calls.back().object.append(raw) += '\n';
       }
       continue;
     }
@@ -61,7 +62,7 @@ std::vector<Written> written_calls(const std::string& text) {
       in = In::call;
       continue;
     }
-    if (!calls.empty()) calls.back().below += raw + "\n";
+    if (!calls.empty()) calls.back().below.append(raw) += '\n';
     const bool edit_begins = line.starts_with("<<<<<<<");
     if (!calls.empty() && edit_begins) calls.back().has_edit = true;
     if (in == In::words && edit_begins) {
@@ -81,15 +82,15 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
   const auto refuse = [&](const std::string& why) {
     return tl::make_unexpected(fmt::format("The tool call on line {}: {}", written.line, why));
   };
-  if (!written.closed) return refuse("its block is not closed with ``` on a line of its own.");
+  if (!written.closed) return refuse("its block is not closed with ``` on a separate line.");
   if (nests_too_deep(written.object))
-    return refuse(fmt::format("it nests deeper than {} levels.", kForeignJsonDepth));
+    return refuse(fmt::format("it is nested deeper than {} levels.", kForeignJsonDepth));
   json said = foreign_json(written.object);
   if (said.is_discarded())
-    return refuse(
-        fmt::format("it is not JSON (lines of the block): {}. Long texts need not stand in the JSON: put "
-                    "SEARCH/REPLACE blocks, or a whole source in a fenced block, below it.",
-                    where_json_breaks(written.object)));
+    return refuse(fmt::format(
+        "it is not valid JSON (line numbers within the block): {}. Do not put code into the JSON: write "
+        "SEARCH/REPLACE blocks, or a complete source in a fenced block, below it.",
+        where_json_breaks(written.object)));
   if (!said.is_object() || !said.contains("tool") || !said["tool"].is_string())
     return refuse("it must be {\"tool\": \"NAME\", \"arguments\": {...}}.");
   for (const auto& [key, value] : said.items())
@@ -108,13 +109,13 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
     const char* const key = written.has_edit ? "edit" : "source";
     const json properties = spec->parameters.value("properties", json::object());
     if (!properties.contains(key))
-      return refuse(fmt::format("`{}` takes no {}, but there is one below it.", name,
+      return refuse(fmt::format("`{}` has no argument {}, but there is one below it.", name,
                                 written.has_edit ? "edit" : "source"));
     if (arguments.contains(key))
-      return refuse(fmt::format("\"{}\" stands in its arguments, and below it too. Send one.", key));
+      return refuse(fmt::format("\"{}\" is given both in its arguments and below it. Send only one.", key));
     arguments[key] = written.below;
   }
-  return ToolCall{{}, name, arguments.dump(-1, ' ', false, json::error_handler_t::replace)};
+  return ToolCall{{}, name, json_text(arguments)};
 }
 
 }  // namespace
@@ -122,22 +123,17 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
 std::string tools_as_text(const ChatRequest& request) {
   if (request.tools.empty() || request.tool_choice == ToolChoice::none) return {};
   std::string text =
-      "# Tools\n\nYou work by calling tools. A call is a block like this, with one JSON object in it:\n\n"
+      "# Tools\n\nYou work by calling tools. A call is a block like this, with one JSON object:\n\n"
       "```tool\n{\"tool\": \"NAME\", \"arguments\": {\"argument\": \"value\"}}\n```\n\n"
-      "Code never needs to stand in the JSON. SEARCH/REPLACE blocks directly below a call become its "
-      "argument "
-      "`edit`; a whole source in a fenced block directly below it becomes its argument `source`. An answer "
-      "may "
-      "hold several calls, which are run in order; their results come in the next message. Words beside them "
-      "are for yourself. The tools:\n";
+      "Do not put code into the JSON. SEARCH/REPLACE blocks directly below a call become its argument "
+      "`edit`; a complete source in a fenced block directly below it becomes its argument `source`. An "
+      "answer "
+      "may contain several calls, which are run in order; their results come in the next message. Other text "
+      "is ignored. The tools:\n";
   for (const ToolSpec& tool : request.tools)
     text += fmt::format("\n## Tool `{}`\n\n{}\n\n```json\n{}\n```\n", tool.name, tool.description,
-                        tool.parameters.dump(-1, ' ', false, json::error_handler_t::replace));
+                        json_text(tool.parameters));
   return text;
-}
-
-bool calls_tools_in_text(const std::string& text) {
-  return !written_calls(text).empty();
 }
 
 tl::expected<std::vector<ToolCall>, std::string> tool_calls_in_text(const std::string& text,

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "evaluators/profile/bottleneck.hpp"
-#include "operators/dialogue.hpp"
 #include "operators/prompts/describe.hpp"
+#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 
@@ -18,16 +18,16 @@ std::vector<std::string> compact_report(const Profile& profile, const Profile* b
     text += fmt::format("{}. {} [{}]\n", i + 1, report.findings[i].words, report.findings[i].kind);
   const KernelProfile* const kernel = main_kernel(profile);
   if (kernel && kernel->registers > 0)
-    text += fmt::format(
-        "{}: {} registers, {} bytes of shared memory, {} blocks a multiprocessor, {:.2f} waves\n",
-        kernel->name, kernel->registers, kernel->static_shared_bytes + kernel->dynamic_shared_bytes,
-        kernel->occupancy.blocks, kernel->waves);
+    text += fmt::format("{}: {} registers, {} bytes of shared memory, {} blocks per SM, {:.2f} waves\n",
+                        kernel->name, kernel->registers,
+                        kernel->static_shared_bytes + kernel->dynamic_shared_bytes, kernel->occupancy.blocks,
+                        kernel->waves);
   if (before) {
     const auto changes = differences(*before, profile);
-    text += "Against " + before->kernel_name + ", which it came from: ";
+    text += "Compared with its ancestor " + before->name + ": ";
     for (std::size_t i = 0; i < std::min(kChanges, changes.size()); ++i)
       text += (i ? "; " : "") + changes[i].words;
-    text += changes.empty() ? "nothing differs\n" : "\n";
+    text += changes.empty() ? "no differences\n" : "\n";
   }
   std::vector<std::string> parts{fenced(text)};
   if (!kernel) return parts;

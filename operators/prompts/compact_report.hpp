@@ -1,4 +1,4 @@
-// What a profile says, in a page, for a prompt.
+// A one-page summary of a profile, for a prompt.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace cultivar {
 
-// In parts, most useful first, each of which is good alone: what weighs most and what differs from `before`
-// (may be null), then the lines that stall, some in each part. Where room is short the last parts go first.
+// In parts, most useful first, each useful without the later ones: the main findings and the differences from
+// `before` (may be null), then the source lines with stalls, several per part. If space is short, the last
+// parts are dropped first.
 std::vector<std::string> compact_report(const Profile&, const Profile* before);
 
 }  // namespace cultivar

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "evaluators/check/stages.hpp"
-#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar {
 namespace {
@@ -22,16 +22,17 @@ std::string time_of(double us) {
   return us >= 1e3 ? fmt::format("{:.4g} ms", us * 1e-3) : fmt::format("{:.4g} us", us);
 }
 
-// Of a processor neither the multiply-adds nor the loads of a cycle can be asked, and its clock changes: what
-// was measured, and how, is all that can be said.
+// A CPU does not report its multiply-adds or loads per cycle, and its clock varies, so only measurements are
+// given.
 std::string arithmetic_words(const Facts& facts, const Ceilings& seen) {
   const auto cores = facts.find("num_cores");
   if (seen.flops <= 0 || cores == facts.end() || !(cores->second > 0)) return {};
   return fmt::format(
-      "The GFLOPS are those of independent multiply-adds on full vectors in registers ({:.4g} a core; where "
-      "the "
-      "processor multiplies bf16 faster than f32, of those). Multiply-adds and loads of one cycle are not "
-      "known; a loop that loads an operand for each multiply-add stays below.\n",
+      "The GFLOPS were measured with independent multiply-adds on full vectors in registers ({:.4g} per "
+      "core; "
+      "with bf16 if the processor multiplies bf16 faster than f32). Multiply-adds and loads per cycle are "
+      "not "
+      "known; a loop that loads an operand for each multiply-add is slower.\n",
       seen.flops * 1e-9 / cores->second);
 }
 
@@ -53,9 +54,9 @@ std::string describe_oracle(const Task& task) {
   const std::size_t end = row == std::string::npos ? row : text.find("\n}", row);
   if (end == std::string::npos) return "The oracle (reference.cpp):\n" + fenced(text, "cpp");
   text.resize(end + 3);
-  return "The oracle, which says what is right (the beginning of reference.cpp; legal roundings and wrong "
-         "kernels "
-         "that the checks must refuse follow there):\n" +
+  return "The oracle, which defines the correct result (the beginning of reference.cpp; its rest has the "
+         "legal "
+         "roundings, and wrong kernels that the checks must reject):\n" +
          fenced(text, "cpp");
 }
 
@@ -69,7 +70,7 @@ std::string describe_task_briefly(const Task& task) {
   for (const Dimension& d : task.dimensions) words += fmt::format("{}: {}. ", d.name, d.about);
   for (const Parameter& p : task.parameters) words += fmt::format("{}: {}. ", p.name, p.about);
   for (const Expression& relation : task.where) words += fmt::format("Always: {}. ", relation.text());
-  words += fmt::format("\nRight: at most {} times the error of the legal roundings.\n",
+  words += fmt::format("\nCorrect: at most {} times the error of the legal roundings.\n",
                        number(task.tolerance.factor));
   return words;
 }
@@ -80,7 +81,7 @@ std::string describe_device_briefly(const std::string& description, const Facts&
   return words;
 }
 
-std::string describe_task(const Task& task, const std::vector<Workload>& workloads, TargetKind target,
+std::string describe_task(const Task& task, const std::vector<Workload>& workloads, Target target,
                           bool with_oracle) {
   std::string words = fmt::format("`{}`: {}.\n\nDimensions:\n", task.name, task.summary);
   for (const Dimension& d : task.dimensions) words += fmt::format("- {}: {}\n", d.name, d.about);
@@ -95,15 +96,15 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
     words +=
         fmt::format("{}let {} = {}\n", &name == &task.let.front().first ? "\n" : "", name, expression.text());
   words += fmt::format(
-      "\nCost model: operations {}; bytes {}. A variant is ranked by {} of the median time, geometric mean "
+      "\nCost model: operations {}; bytes {}. A variant is ranked by its {} at the median time, geometric "
+      "mean "
       "over the workloads.\n",
-      task.cost.flops.text(), task.cost.bytes.text(), task.cost.by_bytes ? "GB/s" : "operations a second");
+      task.cost.flops.text(), task.cost.bytes.text(), task.cost.by_bytes ? "GB/s" : "operations per second");
   words += fmt::format(
-      "\nAn output is right when its maximum and RMS error against the fp64 oracle stay below {} times those "
-      "of the legal roundings ({}), over all of it and over each {} rows.\n",
+      "\nAn output is correct if its maximum and RMS error against the fp64 oracle are below {} times those "
+      "of the legal roundings ({}), over the complete output and over each {} rows.\n",
       number(task.tolerance.factor),
-      with_oracle ? "`reference_row_rounded`, below"
-                  : "a row computed with the roundings that its dtype asks for",
+      with_oracle ? "`reference_row_rounded`, below" : "a row computed with the roundings of its dtype",
       task.tolerance.block_rows);
   if (with_oracle) words += "\n" + describe_oracle(task);
   words += "\nTimed workloads:\n";
@@ -118,8 +119,8 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : check_shapes(task, stage, target))
       if (w.dtype == workloads.front().dtype) shapes.push_back(w.name);
-  words += fmt::format("\nIt is checked on {} more shapes{}: ", shapes.size(),
-                       shapes.size() > kMostShapes ? fmt::format(", {} of which are", kMostShapes) : "");
+  words += fmt::format("\nIt is checked on {} further shapes{}: ", shapes.size(),
+                       shapes.size() > kMostShapes ? fmt::format(", for example these {}", kMostShapes) : "");
   if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);
   return words + fmt::format("{}.\n", fmt::join(shapes, ", "));
 }
@@ -132,10 +133,10 @@ std::string describe_device(const std::string& description, const Facts& facts, 
   if (seen.bytes_per_second > 0)
     most += fmt::format(" {:.4g} GB/s from memory;", seen.bytes_per_second * 1e-9);
   if (seen.cached_bytes_per_second > 0)
-    most += fmt::format(" {:.4g} GB/s from the last cache;", seen.cached_bytes_per_second * 1e-9);
+    most += fmt::format(" {:.4g} GB/s from the last-level cache;", seen.cached_bytes_per_second * 1e-9);
   if (!most.empty()) {
     most.back() = '.';
-    words += "The most that all of it was seen to do (the roofline of tables):" + most + "\n" +
+    words += "Measured peaks of the complete device (the roofline in tables):" + most + "\n" +
              arithmetic_words(facts, seen);
   }
   return words;
@@ -189,11 +190,11 @@ std::string describe_rejection(const Evaluation& evaluation, std::size_t most_by
   std::string text = evaluation.diagnostics;
   if (text.size() > most_bytes) {
     const std::size_t head = most_bytes * 2 / 3, tail = most_bytes - head;
-    text = text.substr(0, head) + fmt::format("\n[... {} bytes left out ...]\n", text.size() - most_bytes) +
+    text = text.substr(0, head) + fmt::format("\n[... {} bytes omitted ...]\n", text.size() - most_bytes) +
            text.substr(text.size() - tail);
   }
   std::string words =
-      fmt::format("Refused at stage `{}`: {}\n", name_of(evaluation.stage), evaluation.reason);
+      fmt::format("Rejected at stage `{}`: {}\n", name_of(evaluation.stage), evaluation.reason);
   if (!text.empty()) words += fenced(text);
   return words;
 }

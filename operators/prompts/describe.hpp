@@ -1,48 +1,48 @@
-// What a model is told, as text: the task, the device, a variant with its measurements. Pure functions; what
-// is not known is left out, never guessed.
+// Descriptions for a model: the task, the device, a variant with its measurements. Pure functions; unknown
+// facts are omitted, never guessed.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "evaluators/evaluation.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/targets/ceilings.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/variant.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
 
-// Tensors with types and shapes, parameters, what the cost model counts, how outputs are compared, the
-// oracle's source unless it is not wanted, the workloads that are timed, and names of shapes that are
-// checked.
-std::string describe_task(const Task&, const std::vector<Workload>&, TargetKind, bool with_oracle = true);
-std::string describe_oracle(const Task&);  // up to and with reference_row
-// The same without workloads, cost and oracle, for when there is room for no more: summary, tensors, and what
-// each dimension and parameter means. A task says in those words all that decides right from wrong.
+// Tensors with types and shapes, parameters, the cost model, how outputs are compared, optionally the
+// oracle's source, the timed workloads, and names of checked shapes.
+std::string describe_task(const Task&, const std::vector<Workload>&, Target, bool with_oracle = true);
+std::string describe_oracle(const Task&);  // up to and including reference_row
+// The short form without workloads, cost and oracle, for when space is short: summary, tensors, and the
+// meaning of each dimension and parameter. These texts of a task must state every rule that decides
+// correctness.
 std::string describe_task_briefly(const Task&);
-// On one line.
+// In one line.
 std::string describe_device_briefly(const std::string& description, const Facts&);
-// Facts by name, as expressions of a manifest see them, after `description` (the device in words), and the
-// most that it was seen to do.
+// `description` (the device as text), its facts by the names that expressions in a manifest use, and its
+// measured peaks.
 std::string describe_device(const std::string& description, const Facts&, const Ceilings& = {});
 
 struct Reference {
-  std::string name;            // of what others are compared with: "incumbent #31", "cudnn"
-  std::vector<double> values;  // by workload, in the search's order; 0: not known
-  // Of the ratios to it, where they were timed in turn, likewise by workload.
+  std::string name;            // name of the kernel to compare with: "incumbent #31", "cudnn"
+  std::vector<double> values;  // by workload, in the search's order; 0: unknown
+  // Bounds of the ratios to it, if they were timed interleaved, also by workload.
   std::vector<std::optional<Interval>> bounds = {};
 };
 // One row for each workload: median, quartiles, value, share of the roofline, and the ratio to each
 // reference. `floors_us` (in the order of `workloads`) may be empty.
 std::string describe_measurements(const Evaluation&, const std::vector<Workload>&,
                                   const std::vector<double>& floors_us, const std::vector<Reference>&);
-// Where and why it was refused, with the diagnostics, of which at most `most_bytes` (head and tail) are kept.
+// The stage and reason of a rejection, with at most `most_bytes` of the diagnostics (head and tail).
 std::string describe_rejection(const Evaluation&, std::size_t most_bytes = 3000);
-// "BLOCK_M=128 BLOCK_N=64"; "defaults" if there is nothing to say.
+// "BLOCK_M=128 BLOCK_N=64"; "defaults" if it is empty.
 std::string describe_configuration(const Configuration&);
 
-// A fenced block; its fence is longer than any in the text, so that the text cannot end it.
+// A fenced block; its fence is longer than any fence in the text, so that the text cannot close it.
 std::string fenced(const std::string& text, const std::string& language = "");
 
 }  // namespace cultivar

@@ -6,7 +6,7 @@
 #include <kainjow/mustache.hpp>
 #include <regex>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -17,22 +17,41 @@ std::int64_t estimated_tokens(std::string_view text) {
   return (static_cast<std::int64_t>(text.size()) + 2) / 3;
 }
 
+namespace {
+
+// {{slot}}, {{#slot}}, {{! a comment}}: the sign, and the name
+const std::regex& tag() {
+  static const std::regex pattern(R"(\{\{([{#/^&>=]?)\s*([^}\s]*))");
+  return pattern;
+}
+
+}  // namespace
+
+std::vector<std::string> slots_of(const std::string& text) {
+  std::vector<std::string> slots;
+  for (std::sregex_iterator at(text.begin(), text.end(), tag()), end; at != end; ++at)
+    if (const std::string name = (*at)[2];
+        !name.starts_with('!') && std::ranges::find(slots, name) == slots.end())
+      slots.push_back(name);
+  return slots;
+}
+
 PromptTemplate::PromptTemplate(std::string text, std::string origin, const std::vector<std::string>& slots)
     : text_(std::move(text)) {
-  static const std::regex tag(R"(\{\{([{#/^&>=]?)\s*([^}\s]*))");
-  for (std::sregex_iterator at(text_.begin(), text_.end(), tag), end; at != end; ++at) {
+  for (std::sregex_iterator at(text_.begin(), text_.end(), tag()), end; at != end; ++at) {
     const std::string sign = (*at)[1], name = (*at)[2];
     const auto line = 1 + std::count(text_.begin(), text_.begin() + at->position(), '\n');
     if (name.starts_with('!')) continue;
     if (sign == ">" || sign == "=")
-      throw InputError(fmt::format("{}:{}: '{{{{{}' is not for prompts (use slots, sections and comments)",
-                                   origin, line, sign));
+      throw InputError(
+          fmt::format("{}:{}: '{{{{{}' is not supported in prompts; use slots, sections and comments", origin,
+                      line, sign));
     if (std::find(slots.begin(), slots.end(), name) == slots.end())
       throw InputError(
-          fmt::format("{}:{}: no slot is called '{}'{}", origin, line, name, did_you_mean(name, slots)));
+          fmt::format("{}:{}: there is no slot '{}'{}", origin, line, name, did_you_mean(name, slots)));
   }
   if (const mustache::mustache parsed(text_); !parsed.is_valid())
-    throw InputError(fmt::format("{}: {} (write braces of code inside a piece, not in the template)", origin,
+    throw InputError(fmt::format("{}: {}; braces of code must be in a piece, not in the template", origin,
                                  parsed.error_message()));
 }
 

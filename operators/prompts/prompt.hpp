@@ -1,6 +1,6 @@
-// A prompt from pieces: each belongs to a slot of a template and has a rank; a budget in tokens decides which
-// are left out, least useful first. Texts of kernels, compilers and models are data: they are put in as they
-// are and never read as template.
+// Assembles a prompt from pieces: each piece belongs to a slot of a template and has a rank; pieces that do
+// not fit a token limit are dropped, least useful first. Texts of kernels, compilers and models are data:
+// they are inserted unchanged and never parsed as a template.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,33 @@
 namespace cultivar {
 
 struct Piece {
-  std::string slot;  // {{slot}} of the template; pieces of one slot stand in the order given
+  std::string slot;  // {{slot}} of the template; pieces of one slot keep their order
   std::string text;
-  int rank = 0;           // 0: always sent; the higher, the sooner left out
+  int rank = 0;           // 0: always sent; higher ranks are dropped earlier
   std::string name = {};  // for people: "note wgmma", "failure #31"
 };
 
 struct Prompt {
   std::string text;
   std::int64_t tokens = 0;            // estimated
-  std::vector<std::string> left_out;  // names of pieces, in the order they went
+  std::vector<std::string> left_out;  // names of dropped pieces, in the order in which they were dropped
 };
 
-// About what tokenizers make of C++ and English, rather too many: one for each three bytes.
+// An estimate for C++ and English, rather too high: one token per three bytes.
 std::int64_t estimated_tokens(std::string_view text);
 
+// The names of a template's slots, each once.
+std::vector<std::string> slots_of(const std::string& text);
+
 // A Mustache template: {{slot}}, sections {{#slot}}...{{/slot}} and {{^slot}}...{{/slot}}, comments {{! }}.
-// A slot that has no piece is empty, and so is its section.
+// A slot without a piece is empty, and so is its section.
 class PromptTemplate {
  public:
-  // `origin` names it in errors. Throws InputError (origin, line, remedy) when it does not parse or names a
-  // slot that is not one of `slots`.
+  // Errors name `origin`. Throws InputError (origin, line, remedy) if the template does not parse or names a
+  // slot that is not in `slots`.
   PromptTemplate(std::string text, std::string origin, const std::vector<std::string>& slots);
 
-  // Of equal rank the last piece goes first. What must be sent is sent, even above the budget.
+  // Among pieces of equal rank the last one is dropped first. Pieces of rank 0 are sent even above the limit.
   Prompt render(std::vector<Piece> pieces, std::int64_t budget_tokens) const;
 
  private:

@@ -1,52 +1,32 @@
 #include "operators/prompts/prompt_kit.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "embedded/prompt_templates.hpp"
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
-
-namespace {
-
-// Every template with its slots; what has none here is a piece, put in as it is.
-const std::map<std::string, std::vector<std::string>>& slots() {
-  static const std::map<std::string, std::vector<std::string>> all{
-      {"system", {"format", "task", "oracle", "device"}},
-      {"system_brief", {"format", "task", "device"}},
-      {"mutate",
-       {"parent", "report", "standing", "best", "lineage", "failures", "notes", "direction", "reach",
-        "answer"}},
-      {"crossover",
-       {"parent", "partner", "comparison", "report", "standing", "lineage", "failures", "notes", "direction",
-        "same", "answer"}},
-      {"critique", {"parent", "evidence", "standing", "origin", "lineage", "notes", "direction"}},
-      {"agent", {"parent", "report", "standing", "lineage", "failures", "notes", "direction", "budget"}},
-      {"agent_refused", {"reason"}},
-      {"agent_last", {"reason"}},
-      {"repair", {"answer"}},
-      {"refused", {"reason"}}};
-  return all;
-}
-
-}  // namespace
 
 PromptKit::PromptKit(PromptOptions options, const std::map<std::string, std::string>& texts,
                      std::vector<Note> notes)
     : options_(options), notes_(std::move(notes)) {
   std::vector<std::string> known;
+  std::map<std::string, std::vector<std::string>> slots;  // by file name
   for (const auto& [file, text] : prompt_templates::all) {
     known.emplace_back(file);
     texts_[std::string(file)] = text;
+    if (auto named = slots_of(std::string(text)); !named.empty()) slots.emplace(file, std::move(named));
   }
   for (const auto& [file, text] : texts) {
     if (std::ranges::find(known, file) == known.end())
-      throw InputError("no prompt is called '" + file + "'" + did_you_mean(file, known));
+      throw InputError("there is no prompt '" + file + "'" + did_you_mean(file, known));
     texts_[file] = text;
   }
-  for (const auto& [name, names] : slots())
-    templates_.emplace(name, PromptTemplate(texts_.at(name + ".md"), name + ".md", names));
+  for (const auto& [file, names] : slots)
+    templates_.emplace(std::filesystem::path(file).stem().string(),
+                       PromptTemplate(texts_.at(file), file, names));
 }
 
 const PromptTemplate& PromptKit::named(const std::string& name) const {
@@ -55,6 +35,11 @@ const PromptTemplate& PromptKit::named(const std::string& name) const {
 
 const std::string& PromptKit::piece(const std::string& name) const {
   return texts_.at(name + ".md");
+}
+
+const std::string& PromptKit::format_of(const std::string& target) const {
+  const auto own = texts_.find("format_" + target + ".md");
+  return own == texts_.end() ? piece("format_brief") : own->second;
 }
 
 std::string PromptKit::follow_up(const std::string& name, const std::string& reason) const {

@@ -1,4 +1,4 @@
-// What prompts are made with: templates, ours or a user's, notes, and how much may be said.
+// The material for prompts: templates, built in or a user's, notes, and limits.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,42 @@
 
 namespace cultivar {
 
-// What one variation of the operator `agent` may use.
-struct AgentBudget {
+// The limits of one dialogue with tools.
+struct ToolBudget {
   int steps = 24;                 // answers of the model
-  std::int64_t tokens = 400'000;  // of all of them, prompts included, without what came from a cache
-  double device_seconds = 300.0;  // of check, benchmark and profile; of the calls that begin before
+  std::int64_t tokens = 400'000;  // of all answers, including prompts, excluding tokens read from a cache
+  double device_seconds =
+      300.0;  // for check, benchmark and profile; a call that starts within the limit may finish
 
-  friend bool operator==(const AgentBudget&, const AgentBudget&) = default;
+  friend bool operator==(const ToolBudget&, const ToolBudget&) = default;
 };
 
 struct PromptOptions {
-  std::int64_t prompt_tokens = 12'000;  // of a first question, system and user together; estimated
-  std::int64_t output_tokens = 16'000;  // asked for at most, reasoning included
-  int resamples = 2;                    // how often an answer that cannot be used goes back in one dialogue
-  AgentBudget agent = {};
+  std::int64_t prompt_tokens = 12'000;  // of a first question, system and user text together; estimated
+  std::int64_t output_tokens = 16'000;  // limit for an answer, including reasoning
+  int resamples = 2;                    // how many unusable answers are sent back in one dialogue
+  ToolBudget tools = {};
 
   friend bool operator==(const PromptOptions&, const PromptOptions&) = default;
 };
 
-// A value. The texts are fixed when a run begins, so that a later program asks the same questions.
+// A value. The texts are fixed when a run starts, so that a later version of Cultivar asks the same
+// questions.
 class PromptKit {
  public:
-  // `texts`: by file name ("mutate.md"), in place of the built-in ones. Throws InputError for a name that is
-  // not one of ours, and for a template that does not parse.
+  // `texts`: by file name ("system.md"), replacing the built-in ones. Throws InputError for an unknown name,
+  // and for a template that does not parse or names a slot that the built-in one lacks.
   explicit PromptKit(PromptOptions options = {}, const std::map<std::string, std::string>& texts = {},
                      std::vector<Note> notes = known_notes());
 
-  // Of every template, what is in use: built-in or replaced.
+  // The text in use for every template and piece, built in or replaced.
   const std::map<std::string, std::string>& texts() const { return texts_; }
-  const PromptTemplate& named(const std::string& name) const;  // "mutate"
-  // What is not a template but a piece: format_cpu, format_cuda, format_brief, answer.
+  const PromptTemplate& named(const std::string& name) const;  // "system"
+  // How a kernel for this target is written: format_TARGET, or format_brief if there is none.
+  const std::string& format_of(const std::string& target) const;
+  // A piece: a text whose built-in version has no slots, inserted unchanged.
   const std::string& piece(const std::string& name) const;
-  // The next message of a dialogue: "refused" (with why), "repair", "agent_refused", "agent_last".
+  // The next message of a dialogue: "refused" (with the reason).
   std::string follow_up(const std::string& name, const std::string& reason) const;
 
   const PromptOptions& options() const { return options_; }

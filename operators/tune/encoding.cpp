@@ -68,7 +68,7 @@ Encoding::Encoding(const std::vector<Knob>& knobs) {
     features_ += block.table.cols();
     blocks_.push_back(std::move(block));
   }
-  if (features_ == 0) features_ = 1;  // a space of one point still has a row
+  if (features_ == 0) features_ = 1;  // a space with a single point still needs a row
 }
 
 void Encoding::encode(std::span<const int> point, double* row, Index stride) const {

@@ -10,11 +10,10 @@
 namespace cultivar {
 
 // Every knob with more than one value becomes one or more features in [0, 1]:
-//   ordinal: half its rank and half its logarithm (linear value when it has values <= 0);
+//   ordinal: half its rank and half its logarithm (the linear value if it has values <= 0);
 //   ordinal positive integers that are not all powers of two: also how often 2 divides them, because hardware
-//   likes
-//     round numbers and no smooth function of the value can say so;
-//   categorical: one indicator a value.
+//     favors round numbers, which no smooth function of the value expresses;
+//   categorical: one indicator per value.
 class Encoding {
  public:
   explicit Encoding(const std::vector<Knob>& knobs);
@@ -22,7 +21,8 @@ class Encoding {
   Eigen::Index features() const { return features_; }
   void encode(std::span<const int> point, double* row, Eigen::Index stride) const;
   Eigen::MatrixXd rows(std::span<const Point> points) const;
-  // Plain distance of two points: over the knobs, rank difference (ordinal) or inequality (categorical).
+  // A simple distance between two points: per knob, the rank difference (ordinal) or inequality
+  // (categorical).
   double distance(std::span<const int> a, std::span<const int> b) const;
 
  private:

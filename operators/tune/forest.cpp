@@ -11,10 +11,10 @@ using Eigen::Index;
 
 namespace {
 
-constexpr int kWide = 4;      // features that are looked at together
-constexpr int kSmallest = 3;  // samples that are still split
+constexpr int kWide = 4;      // features processed together
+constexpr int kSmallest = 3;  // smallest number of samples that is split
 
-// One register of every x86-64 and arm64 processor; compilers lower it where there is none.
+// One register on every x86-64 and arm64 processor; compilers emulate it elsewhere.
 using Wide = float __attribute__((vector_size(kWide * sizeof(float))));
 
 // Rows of features in single precision, in groups of kWide features: group, row, feature. The last group is
@@ -39,12 +39,12 @@ class Rows {
 };
 
 struct Split {
-  int feature = -1;  // -1: all are equal
+  int feature = -1;  // -1: all features are constant
   float threshold = 0;
 };
 
-// The best of one random threshold for each feature that is not constant. No branch depends on the data
-// within the two passes over the samples: a mispredicted one would cost more than everything else here.
+// The best split among one random threshold for each non-constant feature. The two passes over the samples
+// have no branch on data, because a misprediction would cost more than everything else here.
 Split best_split(const Rows& x, const std::vector<float>& y, const int* begin, const int* end, float sum,
                  Random& random) {
   Split split;
@@ -64,7 +64,7 @@ Split best_split(const Rows& x, const std::vector<float>& y, const int* begin, c
       if (high[f] > low[f]) {
         varied = true;
         threshold[f] = low[f] + (high[f] - low[f]) * static_cast<float>(random.uniform());
-        if (threshold[f] >= high[f]) threshold[f] = low[f];  // rounded up: both sides must have somebody
+        if (threshold[f] >= high[f]) threshold[f] = low[f];  // rounded up: both sides must have samples
       }
     if (!varied) continue;
     Wide left_sum{}, left{};
@@ -106,7 +106,7 @@ void Forest::fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, 
   const auto n = static_cast<std::size_t>(x.rows());
   std::vector<int> sample(n), right(n);
   struct Task {
-    std::int32_t node;  // made, and to be described
+    std::int32_t node;  // created, but not yet filled in
     int depth;
     std::size_t first, last;
   };
@@ -157,10 +157,11 @@ void Forest::fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, int trees, 
 }
 
 void Forest::predict(const Eigen::MatrixXd& x, Eigen::VectorXd& mean, Eigen::VectorXd& variance) const {
-  constexpr Index kTogether = 8;  // walks side by side, because each step of one waits for the step before
+  constexpr Index kTogether =
+      8;  // concurrent walks, because each step of a walk depends on the previous step
   const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows = x.cast<float>();
   mean.setZero(x.rows());
-  variance.setZero(x.rows());  // the mean of squares, until the end
+  variance.setZero(x.rows());  // holds the mean of squares until the end
   for (const Tree& tree : trees_)
     for (Index first = 0; first < x.rows(); first += kTogether) {
       const Index count = std::min(kTogether, x.rows() - first);

@@ -25,19 +25,19 @@ MatrixXd squared_distances(const MatrixXd& a, const MatrixXd& b) {
 }
 
 void matern52(MatrixXd& d) {
-  for (Index j = 0; j < d.cols(); ++j) {  // by columns, so that what is in between stays in the cache
+  for (Index j = 0; j < d.cols(); ++j) {  // by columns, so that intermediate values stay in the cache
     const Eigen::ArrayXd r = kSqrt5 * d.col(j).array().sqrt();
     d.col(j) = (1 + r + r.square() / 3) * (-r).exp();
   }
 }
 
-// The inverse of a lower triangle in its place; above it is neither read nor written.
+// Inverts a lower triangle in place; the upper part is neither read nor written.
 void invert_lower(Eigen::Ref<MatrixXd> l) {
   constexpr Index kSmall = 24;
   const Index n = l.rows();
   if (n <= kSmall) {
     for (Index j = 0; j < n;
-         ++j) {  // column j of the inverse by forward substitution, behind it what is done
+         ++j) {  // column j of the inverse by forward substitution; later columns are done
       l(j, j) = 1 / l(j, j);
       for (Index i = j + 1; i < n; ++i)
         l(i, j) = -(l.row(i).segment(j, i - j).dot(l.col(j).segment(j, i - j))) / l(i, i);
@@ -52,7 +52,7 @@ void invert_lower(Eigen::Ref<MatrixXd> l) {
   corner = -left * l.topLeftCorner(half, half).triangularView<Eigen::Lower>();
 }
 
-// The lower triangle of the inverse of L L^T from the lower triangle L, at a third of what solving costs.
+// The lower triangle of the inverse of L L^T from the lower triangle L, at a third of the cost of solving.
 MatrixXd inverse_of(MatrixXd l) {
   constexpr Index kBlock = 48;
   const Index n = l.rows();
@@ -68,10 +68,10 @@ MatrixXd inverse_of(MatrixXd l) {
 }
 
 // The prior of the profiled scale: inverse gamma with this many pseudo-observations of variance 1 (the
-// targets are standardised), which keeps the model humble while it has seen little or only constants.
+// targets are standardized), which prevents overconfidence while there are few or only constant observations.
 constexpr double kScaleObservations = 2;
 
-constexpr double kNoiseMode = 1e-3;  // of the noise share, a priori
+constexpr double kNoiseMode = 1e-3;  // prior mode of the noise share
 
 }  // namespace
 
@@ -97,7 +97,7 @@ double GaussianProcess::density(const MatrixXd& x, const VectorXd& y, const Vect
   const double noise = std::exp(theta[features_]);
   const MatrixXd z = embed(x, theta);
   MatrixXd r = squared_distances(z, z);
-  MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r); lower triangle, as that of r
+  MatrixXd slope(n, n);  // dk / d(r2) = -5/6 (1 + sqrt5 r) exp(-sqrt5 r); lower triangle, like r
   for (Index j = 0; j < n; ++j) {
     const Eigen::ArrayXd s = kSqrt5 * r.col(j).tail(n - j).array().sqrt(), e = (-s).exp();
     r.col(j).tail(n - j) = (1 + s + s.square() / 3) * e;

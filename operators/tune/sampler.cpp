@@ -22,7 +22,7 @@ double Random::uniform() {
 
 namespace {
 
-// Steps to the next point in grid order; false after the last one.
+// Advances to the next point in grid order; false after the last one.
 bool advance(const Space& space, Point& point) {
   for (std::size_t k = point.size(); k-- > 0;) {
     if (static_cast<std::size_t>(++point[k]) < space.knobs[k].values.size()) return true;

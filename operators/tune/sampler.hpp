@@ -1,4 +1,4 @@
-// Where candidate points come from: enumeration of small spaces, rejection and repair in large ones.
+// Generates candidate points: enumerates small spaces, uses rejection and repair in large ones.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +34,19 @@ class Sampler {
 
   explicit Sampler(const Space& space);  // the space must outlive the sampler
 
-  // All feasible points when the grid was small enough, else empty and enumerated() is false.
+  // All feasible points if the grid is small enough; otherwise empty, and enumerated() is false.
   bool enumerated() const { return enumerated_; }
   const std::vector<Point>& feasible_points() const { return points_; }
 
-  // A uniformly drawn feasible point, or nothing once `tries`, which counts down, is spent.
+  // A uniformly drawn feasible point, or nullopt when `tries`, which is decremented, reaches 0.
   std::optional<Point> draw(Random& random, int& tries) const;
-  // All feasible points that differ from `point` in one knob.
+  // All feasible points that differ from `point` in exactly one knob.
   void neighbours(const Point& point, std::vector<Point>& out) const;
-  // `moves` random knob changes; nothing if the result is infeasible or the same point.
+  // `moves` random knob changes; nullopt if the result is infeasible or the same point.
   std::optional<Point> mutate(const Point& point, int moves, Random& random) const;
-  // Every knob from a or from b; nothing if the result is infeasible or one of the two.
+  // Every knob from a or from b; nullopt if the result is infeasible or one of the two.
   std::optional<Point> cross(const Point& a, const Point& b, Random& random) const;
-  // The first feasible point in grid order that `accept` takes, in grids up to kScanned: the proof that none
+  // The first feasible point in grid order that `accept` takes, in grids up to kScanned; proves when no point
   // is left.
   std::optional<Point> scan(const std::function<bool(const Point&)>& accept) const;
 

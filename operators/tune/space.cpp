@@ -26,8 +26,8 @@ bool is_feasible(const Space& space, const Point& point) {
 
 void require_on_grid(const Space& space, const Point& point) {
   if (point.size() != space.knobs.size())
-    throw std::invalid_argument("a point of " + std::to_string(point.size()) + " knobs in a space of " +
-                                std::to_string(space.knobs.size()));
+    throw std::invalid_argument("a point with " + std::to_string(point.size()) +
+                                " knobs does not fit a space with " + std::to_string(space.knobs.size()));
   for (std::size_t k = 0; k < point.size(); ++k)
     if (point[k] < 0 || static_cast<std::size_t>(point[k]) >= space.knobs[k].values.size())
       throw std::invalid_argument("knob " + space.knobs[k].name + " has no value of index " +

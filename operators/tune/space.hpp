@@ -1,4 +1,4 @@
-// What is tuned: a finite grid of knob values and a predicate that says which of its points may be tried.
+// The search space of a tuner: a finite grid of knob values and a predicate for the feasible points.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace cultivar {
 struct Knob {
   std::string name;
   std::vector<double> values;
-  bool ordinal = true;  // false: the values are codes without order or distance
+  bool ordinal = true;  // false: categorical, without order or distance
 };
 
 // One value index per knob, in the order of the knobs.
@@ -22,7 +22,7 @@ using Point = std::vector<int>;
 
 struct Space {
   std::vector<Knob> knobs;
-  std::function<bool(std::span<const int>)> feasible;  // empty: every point is
+  std::function<bool(std::span<const int>)> feasible;  // empty: every point is feasible
 };
 
 struct PointHash {
@@ -34,7 +34,7 @@ std::uint64_t grid_size(const Space& space, std::uint64_t limit);
 
 bool is_feasible(const Space& space, const Point& point);
 
-// Throws std::invalid_argument when the point does not lie on the grid.
+// Throws std::invalid_argument if the point is not on the grid.
 void require_on_grid(const Space& space, const Point& point);
 
 }  // namespace cultivar

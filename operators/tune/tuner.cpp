@@ -34,8 +34,8 @@ double expected_improvement(double best, double mean, double sd) {
 
 constexpr std::size_t kStagnant = 30;  // observations without a new best cost
 
-constexpr int kDraws = 10'000;         // calls of the predicate that one proposal spends on random points
-constexpr int kLastDraws = 1'000'000;  // and when there is nothing else to propose
+constexpr int kDraws = 10'000;         // limit on predicate calls for random points of one proposal
+constexpr int kLastDraws = 1'000'000;  // the limit if there is nothing else to propose
 
 }  // namespace
 
@@ -96,7 +96,7 @@ class Tuner::Impl {
     VectorXd y;
   };
 
-  // Observations are found by their points, which are kept once.
+  // Observations are indexed by their points, which are stored once.
   struct HashAt {
     using is_transparent = void;
     const std::vector<Point>* points;
@@ -113,14 +113,14 @@ class Tuner::Impl {
 
   std::size_t successes() const { return order_.size(); }
 
-  // Where an observation that did not fail stands, or would stand, in order_.
+  // The position of a successful observation in order_, or where it would be inserted.
   std::vector<std::size_t>::iterator place_in_order(std::size_t at) {
     return std::lower_bound(order_.begin(), order_.end(), at, [&](std::size_t a, std::size_t b) {
       return *log_cost_[a] != *log_cost_[b] ? *log_cost_[a] < *log_cost_[b] : a < b;
     });
   }
 
-  // The best two thirds of the cap, and evenly spaced others.
+  // Two thirds of the cap are the best observations; the rest are evenly spaced others.
   Training cost_training() const {
     const auto cap = static_cast<std::size_t>(options_.training_cap);
     std::vector<std::size_t> order;
@@ -156,16 +156,15 @@ class Tuner::Impl {
     return set;
   }
 
-  // Two opinions take turns, the process and a forest: what one of them cannot see, the other proposes. The
-  // process is quicker to a good region and the forest less easily convinced that nothing is left elsewhere,
-  // so that it gets two turns of three when the best cost has not fallen for a while.
+  // The Gaussian process and the forest alternate, so that each proposes points that the other misses. The
+  // process finds a good region faster, the forest explores more, so it gets two turns of three when the best
+  // cost has not improved for a while.
   bool asks_process(std::size_t turn) const {
     return turn % (points_.size() - best_since_ < kStagnant ? 2U : 3U) == 0;
   }
 
-  // Improves the process before its turn; the more a step costs, the fewer are taken, and two moves (the
-  // first step looks at where it stands) when the training set is full: it hardly changes any more, nor do
-  // they.
+  // Improves the process before its turn. The more a step costs, the fewer are taken; when the training set
+  // is full and hardly changes, only two moves (the first step evaluates the current state).
   void refine() {
     if (!asks_process(points_.size()) || successes() < 2) return;
     const Training set = cost_training();
@@ -177,7 +176,7 @@ class Tuner::Impl {
 
   using Accept = std::function<bool(const Point&)>;
 
-  // The farthest of a few random points: spread out, without the pull to the corners of a full maximin
+  // The farthest of a few random points: spread out, but without the bias to corners of a full maximin
   // design.
   std::optional<Point> fill_space(std::span<const Point> pending, Random& random,
                                   const Accept& is_free) const {
@@ -199,8 +198,8 @@ class Tuner::Impl {
     return best ? best : any_free(random, is_free);
   }
 
-  // Whatever can still be found: at random, then around the points seen, then by a scan, then at random at
-  // length.
+  // Any remaining point: first at random, then near the observed points, then by a scan, then by a long
+  // random search.
   std::optional<Point> any_free(Random& random, const Accept& is_free) const {
     if (sampler_.enumerated()) {
       std::vector<const Point*> left;
@@ -222,9 +221,9 @@ class Tuner::Impl {
     return std::nullopt;
   }
 
-  // The free points of a small space. Otherwise at most half neighbours of the best points, a quarter
-  // crossovers and mutations of them, and random points; where feasible points are rare, walks from points
-  // seen stand in.
+  // In a small space, all free points. Otherwise at most half neighbors of the best points, a quarter
+  // crossovers and mutations of them, and random points; if feasible points are rare, random walks from
+  // observed points replace these.
   std::vector<Point> gather(Random& random, const Accept& is_free) const {
     const auto limit = static_cast<std::size_t>(options_.candidates);
     std::vector<Point> pool;
@@ -263,9 +262,8 @@ class Tuner::Impl {
     return pool;
   }
 
-  // Expected improvement in log cost under the opinion whose turn it is, times the probability of success.
-  // Pending points are believed to cost what is expected of them (the kriging believer of Ginsbourger et al.
-  // 2010).
+  // Expected improvement in log cost under the model whose turn it is, times the probability of success.
+  // Pending points are assumed to have their expected cost (the kriging believer of Ginsbourger et al. 2010).
   std::size_t best_candidate(const std::vector<Point>& candidates, std::span<const Point> pending,
                              Random& random) {
     const Training set = cost_training();
@@ -312,8 +310,9 @@ class Tuner::Impl {
     const auto value = [&](Index i, double variance) {
       return expected_improvement(best, mean[i], std::sqrt(variance)) * success[i];
     };
-    // A variance costs a triangular solve. Improvement grows with the variance, so those whose bound promises
-    // the most are asked first, until no bound is left that could win: the answer is that of asking all.
+    // A variance costs a triangular solve. Improvement grows with the variance, so points are evaluated in
+    // the order of their upper bounds until no remaining bound can win; the result equals that of evaluating
+    // all points.
     std::vector<std::pair<double, Index>> promising;
     for (Index i = 0; i < x.rows(); ++i) promising.emplace_back(-value(i, bound[i]), i);
     std::sort(promising.begin(), promising.end());
@@ -357,10 +356,10 @@ class Tuner::Impl {
   GaussianProcess process_;
   std::vector<Point> points_;
   std::vector<std::optional<double>> log_cost_;
-  std::vector<std::size_t> order_;  // those that did not fail, cheapest first, of equals the oldest
+  std::vector<std::size_t> order_;  // successful observations, lowest cost first, oldest first among equals
   std::unordered_set<std::size_t, HashAt, EqualAt> index_{0, HashAt{&points_}, EqualAt{&points_}};
   double best_ = std::numeric_limits<double>::infinity();
-  std::size_t best_since_ = 0;  // observations when best_ was found
+  std::size_t best_since_ = 0;  // number of observations when best_ was found
 };
 
 Tuner::Tuner(Space space, std::uint64_t seed, TunerOptions options)

@@ -1,4 +1,4 @@
-// Proposes the next configuration to try, from those already tried.
+// Proposes the next configuration to try, based on those already tried.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace cultivar {
 
 struct TunerOptions {
-  int initial = 0;         // points of the space-filling start; 0: chosen from the number of knobs
-  int training_cap = 200;  // observations that a surrogate is trained on
-  int candidates = 1000;   // points whose acquisition is computed for one proposal
-  int trees = 60;          // of a forest
+  int initial = 0;         // points of the space-filling start; 0: derived from the number of knobs
+  int training_cap = 200;  // limit on the observations that a surrogate is trained on
+  int candidates = 1000;   // points evaluated for one proposal
+  int trees = 60;          // trees per forest
 };
 
-// Bayesian optimisation of a finite, constrained space; the method is described in README.md. A proposal is a
+// Bayesian optimization of a finite, constrained space; README.md describes the method. A proposal is a
 // function of the seed, the sequence of observations and the pending points: no clock, no global state. Not
-// thread-safe; `feasible` is called from the calling thread only and must be a pure function.
+// thread-safe; `feasible` is called only from the calling thread and must be a pure function.
 class Tuner {
  public:
   Tuner(Space space, std::uint64_t seed, TunerOptions options = {});
@@ -27,14 +27,14 @@ class Tuner {
   Tuner(Tuner&&) noexcept;
   Tuner& operator=(Tuner&&) noexcept;
 
-  // cost > 0, less is better; nothing, or a cost that is not finite and positive: the point failed. A point
-  // observed again replaces its former cost. Throws std::invalid_argument for a point off the grid.
-  // `learn` false: it is remembered, but the surrogate is not improved now; for all but the last observations
-  // of a long history, which would otherwise take milliseconds each.
+  // cost > 0, lower is better; nullopt, or a cost that is not finite and positive: the point failed.
+  // Observing a point again replaces its cost. Throws std::invalid_argument for a point that is not on the
+  // grid. `learn` false: the observation is stored, but the surrogate is not refitted; use it for all but the
+  // last observations of a long history, because each fit takes milliseconds.
   void observe(const Point& point, std::optional<double> cost, bool learn = true);
 
-  // A feasible point that was neither observed nor is pending. Nothing when none is left; in a space too
-  // large to enumerate, when none could be found by sampling.
+  // A feasible point that is neither observed nor pending. nullopt if none is left or, in a space too large
+  // to enumerate, if sampling found none.
   std::optional<Point> propose(std::span<const Point> pending = {});
 
  private:

@@ -1,5 +1,5 @@
-// What many calls in flight cost this side: CPU of the process while a server, in another process, answers
-// each after a while in a stream.
+// Measures the cost of many calls in flight for this side: the CPU time of this process while a server in
+// another process answers each call slowly in a stream.
 //
 //   bench-calls-in-flight [CALLS=64] [LATENCY_S=3] [ROUNDS=4] [TOKENS=80 a second]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using namespace cultivar::testing;
 
 namespace {
 
-// Begins after half of the latency; an event a token, in up to 100 pieces over the other half.
+// Starts after half of the latency; one event per token, in up to 100 pieces over the other half.
 Reply slow_answer(double latency, int tokens) {
   std::string text;
   for (int i = 0; i < tokens; ++i) text += "word ";

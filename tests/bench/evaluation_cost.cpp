@@ -1,5 +1,5 @@
-// What one evaluation costs, by stage: bench-evaluation-cost TASK_FOLDER VARIANT WORKLOAD_SET [REPEATS
-// [CACHE]] Through the real services and workers.
+// Measures the cost of one evaluation by stage, through the real services and workers: bench-evaluation-cost
+// TASK_FOLDER VARIANT WORKLOAD_SET [REPEATS [CACHE]]
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// Where bench-gate-rates takes its timing noise from. Each source says which part of it was measured and
-// which part is a model. Times are in seconds; `effect` is the log speed of a side against the incumbent
-// (0.01 = 1 % faster).
+// The timing noise for bench-gate-rates. Each source states which part of it was measured and which part is a
+// model. Times are in seconds; `effect` is the log speed of a side relative to the incumbent (0.01 = 1 %
+// faster).
 #pragma once
 
 #include <algorithm>
@@ -38,18 +38,17 @@ class Random {
   bool spare_ready_ = false;
 };
 
-// Measured, for each workload: median and quartiles of a row, its minimum, and the rate when run without
-// rest.
+// Measured for each workload: the median and quartiles of a row, its minimum, and the rate without pauses.
 struct RecordedRow {
   std::string workload;
   double median = 0.0, q1 = 0.0, q3 = 0.0, least = 0.0;
 };
 
-// A GPU as recorded. Measured: the medians, the quartiles, the minima. Modelled, since only summaries were
+// A GPU as recorded. Measured: the medians, the quartiles, the minima. Modeled, because only summaries were
 // recorded: a two-piece normal through the quartiles, of whose variance `slow_share` is drift that
-// neighbouring samples share (0.3 s of memory) and the rest is drawn anew for every sample (0 = interleaving
+// neighboring samples share (0.3 s of memory) and the rest is drawn anew for every sample (0 = interleaving
 // gains nothing, the pessimistic end); beyond the quartiles 1 % of the samples fast, anywhere down to the
-// recorded minimum, and 1 % slow by 5 % on average (exponential, no bound); and heat, an Ornstein-Uhlenbeck
+// recorded minimum, and 1 % slow by 5 % on average (exponential, unbounded); and heat, an Ornstein-Uhlenbeck
 // process with a deviation of 2.5 % and 4 s of memory (the recorded rested and sustained medians differ by
 // 2-3 % in the median, by 9 % at the 90th percentile).
 class GpuNoise {
@@ -100,10 +99,10 @@ class GpuNoise {
 };
 
 // Cores of a shared machine. Measured: the same kernel timed twice gave single-pair ratios of 0.89-1.11 (10th
-// to 90th percentile, extremes 0.76-1.22) and median-of-15 ratios of 0.96-1.02 (extremes 0.91-1.21).
-// Modelled: a sample is the product of a Student-t factor with 4 degrees of freedom, scaled to give those
-// pairs, and of neighbours that come for 150 ms on average, one second in eight, and slow everything by 12 %.
-// Four workloads of 2, 3, 5 and 8 ms.
+// to 90th percentile, extremes 0.76-1.22) and median-of-15 ratios of 0.96-1.02 (extremes 0.91-1.21). Modeled:
+// a sample is the product of a Student-t factor with 4 degrees of freedom, scaled to give those pairs, and of
+// other load that lasts 150 ms on average, one second in eight, and slows everything by 12 %. Four workloads
+// of 2, 3, 5 and 8 ms.
 class SharedCpuNoise {
  public:
   void start(Random& random) { neighbour_ = random.chance(0.125); }

@@ -1,6 +1,6 @@
-// bench-gate-rates: how often the gate is right. It plays many duels whose true outcome is known, on noise
-// that was recorded on GPUs, on a model of shared CPU cores, and on this machine's own noise, and prints the
-// rates beside what the protocol demands. Exit code 1 if a demand is missed on recorded GPU noise, or if
+// bench-gate-rates: measures how often the gate is right. It plays many duels with known outcomes, on noise
+// recorded on GPUs, on a model of shared CPU cores, and on this machine's own noise, and prints the rates
+// beside the protocol's requirements. Exit code 1 if a requirement is missed on recorded GPU noise, or if
 // false promotions exceed it anywhere.
 //
 //   bench-gate-rates [--noise FILE] [--live SECONDS] [--trials N] [--seed N]
@@ -18,10 +18,10 @@
 #include <optional>
 #include <string>
 
-#include "evaluators/gate.hpp"
 #include "evaluators/statistics/alpha_ledger.hpp"
 #include "evaluators/statistics/location.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/verdict/gate.hpp"
 #include "gate_noise.hpp"
 
 namespace {
@@ -34,9 +34,9 @@ constexpr double run_alpha = 0.02;  // the default of a run
 // A duel whose outcome is known.
 struct Truth {
   std::string name;
-  std::vector<double> effects;         // true log ratio of each workload; one value = all alike
-  std::uint64_t comparison = 1;        // its place in the run, which sets its alpha
-  std::optional<double> at_most = {};  // share of promotions that is demanded
+  std::vector<double> effects;         // true log ratio of each workload; one value = equal for all
+  std::uint64_t comparison = 1;        // its number in the run, which determines its alpha
+  std::optional<double> at_most = {};  // required maximum share of promotions
   std::optional<double> at_least = {};
 };
 
@@ -112,8 +112,8 @@ Tally simulate(const Truth& truth, const Noise& source, int trials, std::uint64_
 
 // ---- this machine ----
 
-// A chain of dependent multiply-adds: nothing but the core's clock and its neighbours can change its time.
-// Its start and its end are volatile, so that the compiler cannot move it past the clock.
+// A chain of dependent multiply-adds: only the core's clock and other load can change its time. Its start and
+// end are volatile, so that the compiler cannot move it past the clock.
 void work(std::int64_t rounds) {
   static volatile double ends = 1.0;
   double x = ends;
@@ -127,7 +127,7 @@ double timed(std::int64_t rounds) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The shortest of five: one that was interrupted must not end the calibration.
+// The shortest of five: an interrupted run must not end the calibration.
 double shortest(std::int64_t rounds) {
   double least = timed(rounds);
   for (int i = 1; i < 5; ++i) least = std::min(least, timed(rounds));
@@ -161,8 +161,8 @@ std::vector<Round> record_live(double seconds, std::uint64_t seed) {
   return record;
 }
 
-// Each trial replays the record from a random round on, so trials of one truth share samples: the rates are
-// those of this one stretch of time.
+// Each trial replays the record from a random round on, so trials with the same truth share samples: the
+// rates describe this one period of time.
 Tally replay(const Truth& truth, Kind challenger, const std::vector<Round>& record, int trials,
              std::uint64_t seed) {
   Random random(seed);

@@ -1,6 +1,6 @@
-// What a whole search costs its engine while many questions are out at a slow provider, and whether its
-// device has work meanwhile: the real loop, record, chat service, HTTP client and protocol; the server is
-// another process, and the device is simulated.
+// Measures what a whole search costs its engine while many questions are pending at a slow provider, and
+// whether its device has work meanwhile: the real loop, record, chat service, HTTP client and protocol; the
+// server is another process, and the device is simulated.
 //
 //   bench-search-in-flight [CALLS=64] [LATENCY_S=30] [WINDOWS=4 of LATENCY_S] [EVALUATION_S=0.5]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using namespace cultivar::testing;
 
 namespace {
 
-// Thinks for half of the latency; the other half is a stream of 80 tokens a second.
+// Waits for half of the latency; the other half is a stream of 80 tokens per second.
 Reply slow_answer(const SeenRequest& seen, double latency) {
   std::string thoughts;
   for (int i = 0; i < static_cast<int>(80 * latency); ++i) thoughts += i % 12 == 11 ? "word\n" : "word ";

@@ -1,9 +1,9 @@
-// 100,000 recorded evaluations through the real search, record and operators, with results that are looked up
-// and not measured. Prints, for every tenth of it, memory and what the engine costs for each evaluation
-// (processor time, and the wall time from one evaluation to the next), and how long `status` and `resume`
-// take on the record.
+// Runs 100,000 recorded evaluations through the real search, record and operators, with results that are
+// looked up instead of measured. For every tenth of them prints memory and the engine's cost per evaluation
+// (processor time, and wall time from one evaluation to the next), and how long `status` and `resume` take on
+// the record.
 //
-//   bench-soak [evaluations] [folder]     a folder that holds such a run already: `status` and `resume` only
+//   bench-soak [evaluations] [folder]     a folder that already holds such a run: `status` and `resume` only
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -48,7 +48,7 @@ double quantile(std::vector<double>& values, double q) {
   return *at;
 }
 
-// What one tenth of the evaluations cost.
+// The cost of one tenth of the evaluations.
 class Tenth {
  public:
   explicit Tenth(std::int64_t evaluations) : size_(std::max<std::int64_t>(1, evaluations / 10)) {}

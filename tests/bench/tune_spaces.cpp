@@ -1,5 +1,5 @@
-// How fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON or gzip
-// JSON).
+// Measures how fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON
+// or gzip JSON).
 //   bench-tune-spaces [--seeds 30] [--first-seed 1] [--evaluations 200] [--threads 2] [--set name=value]
 //   [--scale] FILE...
 // A failed configuration counts as an evaluation; only recorded configurations are feasible.
@@ -100,7 +100,7 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-// Of this thread: on a machine that does other work too, what a proposal costs and not how long it waits.
+// CPU time of this thread: the cost of a proposal, without the time spent waiting for a busy machine.
 double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,5 +1,5 @@
-// kill -9 of a search that asks a language model, at any instant: no answer that arrived is asked again, no
-// question is lost, and the record still replays.
+// kill -9 of a search that asks a language model, at any instant: no answer that arrived is requested again,
+// no question is lost, and the record still replays.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 
 const std::atomic<bool> kNever{false};
 
-// The model is a program: every third of its answers cannot be used at first. It writes down each question.
+// The model is a program: a third of its answers are unusable at first. It records each question.
 constexpr const char* kModel = R"sh(#!/bin/sh
 prompt=$(cat)
 sum=$(printf '%s' "$prompt" | cksum | cut -d' ' -f1)
@@ -55,7 +55,7 @@ case $(printf '%s\n' "$prompt" | grep -c '^## You answered') in
 esac
 )sh";
 
-// Kills it again and again, lets it end, and looks at what the record says.
+// Kills the search repeatedly, lets it finish, and checks the record.
 void killed_at_any_instant(const fs::path& folder, const char* model, const std::string& op) {
   const fs::path run = folder / "run", told = folder / "told";
   write_text(folder / "model.sh", model, true);
@@ -81,7 +81,7 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   }
   const auto count = Record::open(run)->count();
   BOOST_TEST(count > 10);
-  // What is open ends in individuals or is given up; nothing new is begun beyond that.
+  // Pending questions end in individuals or are given up; no new ones are started.
   wait_for(in_child(told, [&] { return session(std::to_string(count + 12)); }));
   BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
 
@@ -97,13 +97,13 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
     if (row.used_by != 0) BOOST_TEST(record->individual(row.used_by)->individual.descent.op == op);
   }
   for (const auto& [call, times] : arrived) BOOST_TEST(times == 1, call);
-  BOOST_TEST(cut >= 1);  // some were out when it was killed
+  BOOST_TEST(cut >= 1);  // some were pending when it was killed
   std::map<std::int64_t, int> ends;
   std::size_t asked = asked_questions(*record).size();
   record->each_decision([&](const DecisionRow& row) {
-    if (row.kind == "propose") {
+    if (row.kind == DecisionKind::propose) {
       if (const auto body = proposal_body(row.body); body.asking != 0) ++ends[body.asking];
-    } else if (row.kind == "give_up") {
+    } else if (row.kind == DecisionKind::give_up) {
       ++ends[nlohmann::json::parse(row.body).at("asking").get<std::int64_t>()];
     }
   });

@@ -1,4 +1,4 @@
-// kill -9 at any instant: an answer that arrived is in the record, and is never paid again.
+// kill -9 at any instant: an answer that arrived is in the record and is never paid for again.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 
 #include "engine/store/exchanges.hpp"
 #include "operators/llm/chat_service.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -72,8 +73,8 @@ struct Searcher {
       try {
         Session session(folder, model_at("http://127.0.0.1:" + std::to_string(port) + "/v1", "openai"));
         for (int i = 0; i < kCalls; ++i) {
-          const auto result = session.service->ask_and_wait(
-              {"mutate", "m", question(question_of(i), "mutate/" + std::to_string(i))});
+          const auto result = ask_and_wait(
+              *session.service, {"mutate", "m", question(question_of(i), "mutate/" + std::to_string(i))});
           const char word = result ? 'y' : 'n';
           if (::write(out[1], &word, 1) != 1) ::_exit(4);
           if (wait_after_first) ::pause();
@@ -97,7 +98,7 @@ struct Searcher {
   void begin(int port) const {
     if (::write(to, &port, sizeof port) != sizeof port) throw std::runtime_error("write");
   }
-  // Never with a number that is not a child's: kill(-1) means every process there is.
+  // Never use a number that is not a child's process ID: kill(-1) would signal every process.
   int end() {
     if (pid > 0) {
       ::kill(pid, SIGKILL);
@@ -133,13 +134,12 @@ BOOST_AUTO_TEST_CASE(an_answer_that_arrived_and_was_not_used_is_there_after_a_ki
   ChatServer server([](const SeenRequest&) { return event_stream(openai_events("precious", kUsage)); });
   searcher.begin(server.port());
   char word = 0;
-  BOOST_TEST_REQUIRE(::read(searcher.from, &word, 1) ==
-                     1);  // it holds the answer, and has done nothing with it
+  BOOST_TEST_REQUIRE(::read(searcher.from, &word, 1) == 1);  // it has the answer but has not used it
   BOOST_TEST(word == 'y');
   BOOST_TEST(WTERMSIG(searcher.end()) == SIGKILL);
 
   Session session(run, model_at(server.url(), "openai"));
-  const auto again = session.service->ask_and_wait({"mutate", "m", question(question_of(0), "mutate/0")});
+  const auto again = ask_and_wait(*session.service, {"mutate", "m", question(question_of(0), "mutate/0")});
   BOOST_TEST_REQUIRE(again.has_value());
   BOOST_TEST(again->from_record);
   BOOST_TEST(again->answer.text == "precious");

@@ -1,6 +1,6 @@
-// kill -9 and Ctrl-C of a search whose language model is a mailbox, under a cap: a letter is one and the same
-// call however often it is asked, what was answered meanwhile is taken, and no letter of a question that is
-// over lies open.
+// kill -9 and Ctrl-C of a search whose language model is a mailbox, under a budget limit: a request keeps its
+// identity however often it is repeated, answers written meanwhile are used, and no request of a finished
+// question stays open.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
@@ -52,7 +52,7 @@ struct Mail : ScratchFolder {
     return false;
   }
   std::vector<ExchangeRow> exchanges() const { return exchanges_of(*Record::open(run)); }
-  // Until both letters are out once more and are recorded as sent; then it is killed.
+  // Wait until both requests are pending again and recorded as sent, then kill the search.
   void killed_with_two_letters_out() {
     for (const fs::path& letter : letters(mail / "requests")) fs::remove(letter);
     const pid_t pid = in_child([&] { return session(); });
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_
   BOOST_TEST(exchanges().size() == 2U);
   BOOST_TEST(Record::open(run)->summary().questions.at("unended") == unended);
 
-  // Answered while no search runs; the cap is lowered until nothing fits any more, and still they count.
+  // Answered while no search runs. The limit is lowered until nothing fits, and the answers still count.
   int number = 0;
   for (const fs::path& letter : letters(mail / "requests")) answer(letter, ++number);
   const std::string reason = ended({"budget.tokens=1000"});
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(letters_of_questions_that_a_cap_ends_are_closed_and_count_n
   const Summary summary = Record::open(run)->summary();
   BOOST_TEST(summary.questions.at("open") == 0);
   BOOST_TEST(summary.questions.at("unended").at("calls") == 0);
-  BOOST_TEST(summary.budget.at("tokens").used == 0.0);  // nobody was paid
+  BOOST_TEST(summary.budget.at("tokens").used == 0.0);  // nothing was paid
   BOOST_TEST(replayed() == "agrees");
 }
 

@@ -1,7 +1,7 @@
 // runs alone
-// The real program against a provider that does everything that providers do on bad days, in all three
-// protocols, while the program is killed again and again: nothing that arrived is paid twice, the ledger is
-// exact, the search comes to its end, and the key is nowhere.
+// The real program against a provider that shows every kind of fault, in all three protocols, while the
+// program is killed repeatedly: nothing that arrived is paid for twice, the ledger is exact, the search
+// finishes, and the key appears nowhere.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(any_fault_of_any_protocol_and_any_kill_leave_an_exact_ledge
   std::size_t faults = 0;
   ChatServer server([&](const SeenRequest& seen) {
     const Spoken& spoken = protocol_of(seen);
-    // Every fault in its turn, in each protocol two before each good answer: whoever is asked at all meets
-    // some.
+    // Every fault in turn, in each protocol two before each good answer, so that every model that is asked
+    // meets some.
     if (++by_protocol[spoken.provider] % 3 != 0) {
       const std::string& kind = kFaults[faults++ % kFaults.size()];
       met.insert(kind);
@@ -182,10 +182,10 @@ BOOST_AUTO_TEST_CASE(any_fault_of_any_protocol_and_any_kill_leave_an_exact_ledge
     }
   }
   BOOST_TEST(never_ended <= 3 * kills);
-  // A call that was out at a kill counts with the most that it may have cost.
+  // A call pending at a kill counts with its maximum cost.
   SQLite::Statement reserved(run->database(), "SELECT model, reserved_usd FROM exchanges WHERE state = 0");
   while (reserved.executeStep()) usd[reserved.getColumn(0).getString()] += reserved.getColumn(1).getDouble();
-  // What was sent stands in the record, before it was sent.
+  // Every request is recorded before it is sent.
   BOOST_TEST(server.seen().size() <= rows.size());
   BOOST_TEST(rows.size() - server.seen().size() <= static_cast<std::size_t>(3 * (kills + 1)));
   int used = 0;

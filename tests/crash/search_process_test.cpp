@@ -1,5 +1,5 @@
-// A search in a process of its own, to which bad things happen: kill -9 at any moment, a full disk, a folder
-// that cannot be written, a second process.
+// Faults of a search that runs in a separate process: kill -9 at any moment, a full disk, a read-only folder,
+// a second process.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,10 +11,10 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record.hpp"
-#include "population/random.hpp"
+#include "evaluators/system/random.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
 #include "support/simulated_evaluator.hpp"
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
     const auto record = Record::open(run);
     BOOST_REQUIRE(record);
     const Summary summary = record->summary();
-    BOOST_TEST(summary.state == "stopped");  // not "running": nobody holds the lock
+    BOOST_TEST(summary.state == "stopped");  // not "running": no process holds the lock
     BOOST_TEST(summary.evaluations >= judged);
     judged = summary.evaluations;
     std::size_t i = 0;
@@ -129,11 +129,11 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   fs::permissions(path(), fs::perms::others_all, fs::perm_options::add);
   wait_for(in_child(told, [&] { return begin(*this, "10"); }));
   BOOST_REQUIRE(read_text(told).find("evaluations is spent") != std::string::npos);
-  // Root may write anywhere, so the child becomes nobody; a user's own child is denied by the permissions.
+  // Root may write anywhere, so the child switches to the user nobody; otherwise permissions deny the write.
   for (const char* folder : {"run", "run/checkpoints", "run/submissions"})
     fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
                                          fs::perms::others_exec);
-  // The source tree may lie where nobody else may look.
+  // The user nobody may have no access to the source tree.
   Surface own = surface();
   own.installation.tasks = path() / "tasks";
   fs::create_directory(path() / "tasks");
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   BOOST_TEST(Record::open(path() / "run")->summary().evaluations == 10);  // untouched
 }
 
-BOOST_AUTO_TEST_CASE(a_second_process_is_told_the_first_ones_number_and_may_still_submit) {
+BOOST_AUTO_TEST_CASE(a_second_process_gets_the_first_ones_pid_and_may_still_submit) {
   const fs::path run = path() / "run", told = path() / "told";
   const pid_t pid = in_child(told, [&] { return begin(*this, "100000"); });
   for (int i = 0; i < 3000 && !(fs::exists(run / "run.db") && Record::open(run)->summary().evaluations > 3);
@@ -177,7 +177,8 @@ BOOST_AUTO_TEST_CASE(a_second_process_is_told_the_first_ones_number_and_may_stil
   for (int i = 0; i < 1000 && !taken; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     Record::open(run)->each_individual([&](const IndividualRow& row) {
-      taken = taken || (row.individual.descent.op == "submit" && row.state != IndividualState::proposed);
+      taken = taken ||
+              (row.individual.descent.origin == Origin::submission && row.state != IndividualState::proposed);
     });
   }
   BOOST_TEST(taken);

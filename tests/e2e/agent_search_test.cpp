@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// Wider: fewer norms. The first forgets to move on by as much.
+// Wider: fewer norms. The first version forgets to advance by that width.
 std::string widening(const std::string& step, const std::string& width) {
   return "<<<<<<< SEARCH\n    for (int first = 0; first < C; first += 128) {\n=======\n"
          "    for (int first = 0; first < C; first += " +
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(over_a_protocol_an_agent_repairs_its_kernel_with_what_real_
   BOOST_REQUIRE(told.size() == 6U);
   BOOST_TEST(contains(told[1], "name: rms_norm_slow"), told[1]);
   BOOST_TEST(contains(told[2], "never written"), told[2]);
-  BOOST_TEST(contains(told[3], "Right in every check: smoke, sweep, stress, determinism, edge"), told[3]);
+  BOOST_TEST(contains(told[3], "Passed every check: smoke, sweep, stress, determinism, edge"), told[3]);
   BOOST_TEST(contains(told[4], "x the speed of 1 (95 % interval "), told[4]);
   BOOST_TEST(contains(told[5], "rms_norm_slow"), told[5]);
   for (const std::string& words : told) BOOST_TEST(!contains(words, "R12345"));  // the unseen shape
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
   std::set<std::string> answered;
   bool refused = false;
   std::map<std::string, std::string> letters;  // by turn
-  // Answers what lies there; the first at first with a call that is not closed.
+  // Answers every open request; the first answer at first contains an unclosed call.
   const auto look = [&] {
     std::error_code none;
     for (const auto& file : fs::directory_iterator(mail / "requests", none)) {
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
   {
     RunningCommand search(cultivar_command({"run", "mail.yaml", "--json"}),
                           {.folder = path(), .environment = {}, .deadline_s = 400.0});
-    // Its second answer has been taken: its tools are at work, or have been.
+    // Its second answer has been read: its tools are running or have run.
     until(search, [&] {
       return std::ranges::any_of(answered, [&](const std::string& id) {
         return id.starts_with("agent-1-1-") && fs::exists(mail / "answers/taken" / (id + ".md"));
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
   BOOST_TEST(contains(letters["0"], "## Tool `benchmark`"));
   BOOST_TEST(contains(letters["1"], "# Result of call 2, `check`"));
   BOOST_TEST(contains(letters["1"], "never written"));
-  BOOST_TEST(contains(letters["2"], "Right in every check"));
+  BOOST_TEST(contains(letters["2"], "Passed every check"));
   BOOST_TEST(contains(letters["2"], "x the speed of 1 (95 % interval "));
   const json end = facts(result), best = shown("own", "best");
   BOOST_TEST(best["operator"] == "agent");
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(in_letters_an_agent_survives_a_kill_and_serves_a_second_sea
   BOOST_TEST(contains(prompt.out, "==== agent/1/2 to me"));
   require_replay_agrees("own");
 
-  // The same answers again, with tools that run anew.
+  // Replays the same answers; the tools run again.
   BOOST_TEST_REQUIRE(cultivar_in(path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 0);
   write_text(path() / "again.yaml", settings("{provider: replay, file: answers.jsonl, match: call}"));
   const auto again = cultivar_in(path(), {"run", "again.yaml", "--run-dir", "runs/again", "--json"}, 500.0);

@@ -1,4 +1,4 @@
-// What every command answers to --help, to mistakes and to bad input.
+// The responses of every command to --help, mistakes and bad input.
 #include <sys/stat.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_nearly_right_is_answered_with_what_was_meant
   BOOST_TEST(contains(directory.err, "mine is a folder"), directory.err);
   const auto stage = run({"evaluate", "softmax", "naive", "--stop-after", "foo"});
   BOOST_TEST(stage.exit == 2);
-  BOOST_TEST(contains(stage.err, "in their order: lint, compile, screen, smoke, sweep"), stage.err);
+  BOOST_TEST(contains(stage.err, "in order: lint, compile, screen, smoke, sweep"), stage.err);
 }
 
 BOOST_AUTO_TEST_CASE(what_lint_and_the_compiler_say_is_said_once) {
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(what_lint_and_the_compiler_say_is_said_once) {
   BOOST_TEST(times(linted, "mine.cpp") == 1, linted);
   const std::string shape = rejected("requires: \"dtype == f32\"\nconstraints: [\"R > 16\"]\n",
                                      "extern \"C\" void f(const float*, float*) {}\n");
-  BOOST_TEST(contains(shape, "a constraint fails on the check shape R16_C256_f32 (smoke)"), shape);
+  BOOST_TEST(contains(shape, "a constraint does not hold on the check shape R16_C256_f32 (smoke)"), shape);
 }
 
 BOOST_AUTO_TEST_CASE(tasks_are_listed_and_explained) {
@@ -173,8 +173,8 @@ BOOST_AUTO_TEST_CASE(a_source_is_an_ordinary_file_of_bounded_size) {
     }
   };
   BOOST_TEST(::mkfifo((folder / "pipe.cpp").c_str(), 0600) == 0);
-  refused("/dev/zero", "no ordinary file");
-  refused((folder / "pipe.cpp").string(), "no ordinary file");
+  refused("/dev/zero", "is not a regular file");
+  refused((folder / "pipe.cpp").string(), "is not a regular file");
   write_text(folder / "large.cpp", std::string(5 << 20, ' '));
   refused((folder / "large.cpp").string(), "is longer than the ");
 }
@@ -190,13 +190,13 @@ BOOST_AUTO_TEST_CASE(more_cores_than_there_are_are_refused) {
   BOOST_TEST(contains(search.err, "evaluation.cores: this machine has "), search.err);
 }
 
-BOOST_AUTO_TEST_CASE(a_contender_of_another_task_is_told_before_it_is_looked_for) {
+BOOST_AUTO_TEST_CASE(a_contender_of_another_task_is_rejected_before_it_is_searched_for) {
   write_own_task(folder.path(), "{evaluations: 1}");
   write_text(folder / "beside.yaml", read_text(folder / "search.yaml") + "contenders: [cudnn]\n");
   const auto result = run({"run", "beside.yaml", "--check"});
   BOOST_TEST(result.exit == 2);
   BOOST_TEST(contains(result.err,
-                      "beside.yaml:10: contenders: 'cudnn' is for the task attention_forward on cuda, and "
+                      "beside.yaml:10: contenders: 'cudnn' is for the task attention_forward on cuda, but "
                       "this is rms_norm on cpu"),
              result.err);
 }
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(an_empty_folder_for_the_record_is_no_folder) {
   BOOST_TEST(!fs::exists(folder / "runs"));
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_recording_is_told_by_check) {
+BOOST_AUTO_TEST_CASE(a_damaged_recording_is_reported_by_check) {
   write_own_task(folder.path(), "{evaluations: 1}");
   write_text(folder / "answers.jsonl", "{\"call\": 1}\n");
   write_text(folder / "replay.yaml",
@@ -237,16 +237,17 @@ BOOST_AUTO_TEST_CASE(what_models_and_prompts_need_is_looked_at_by_check_and_name
     int line;
     std::string words;
   } cases[] = {
-      {"models:\n  m: {provider: mailbox, folder: file}\n", 2, "is no folder, and letters need one"},
-      {"models:\n  m: {provider: mailbox, folder: file/below}\n", 2, "is no folder, and letters need one"},
+      {"models:\n  m: {provider: mailbox, folder: file}\n", 2, "is not a folder, but a mailbox needs one"},
+      {"models:\n  m: {provider: mailbox, folder: file/below}\n", 2,
+       "is not a folder, but a mailbox needs one"},
       {"models:\n  m:\n    provider: command\n    command: [no-such-program]\n", 4,
-       "models.m.command: there is no program 'no-such-program' on this machine: install it"},
+       "models.m.command: there is no program 'no-such-program' on this machine; install it"},
       {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: empty}\n", 2,
-       "mutate.md: it is empty"},
+       "mutate.md: the prompt is empty"},
       {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: nothing}\n", 2,
-       "agent.md: it is empty"},
+       "agent.md: the prompt is empty"},
       {"models: {m: {provider: mailbox, folder: mail}}\nasking: {templates: folders}\n", 2,
-       "crossover.md: this is no file"},
+       "crossover.md: not a file"},
   };
   for (const auto& each : cases) {
     write_text(folder / "asks.yaml", base + each.models);
@@ -280,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_search_on_gpus_that_are_not_there_says_what_is_missing_an
         {.folder = folder.path(), .environment = {{"CUDA_VISIBLE_DEVICES", ""}}, .deadline_s = 60.0});
     BOOST_TEST(result.exit == 3, result.err);
     BOOST_TEST(!contains(result.err, "Searching"), result.err);
-    BOOST_TEST(contains(result.err, "it shows 0 GPUs, and there is no number 1 among them"), result.err);
+    BOOST_TEST(contains(result.err, "which shows 0 GPUs; there is no GPU number 1"), result.err);
     BOOST_TEST(!fs::exists(folder / "runs/attention-h100"));
   }
 }
@@ -294,7 +295,7 @@ BOOST_AUTO_TEST_CASE(code_for_another_card_is_compiled_but_never_run) {
                             "--arch", "sm_119", "--workloads", "cpu_quick"});
   BOOST_TEST(unknown.exit == 3);
   BOOST_TEST(
-      (contains(unknown.err, "does not compile for 'sm_119'") || contains(unknown.err, "no NVRTC was found")),
+      (contains(unknown.err, "does not support 'sm_119'") || contains(unknown.err, "NVRTC was not found")),
       unknown.err);
   for (const char* name : {"", "sm_90a;x", "sm_", "sm_75", "sm_86a", "90"}) {
     const auto misspelt = run({"evaluate", "softmax", kernel, "--target", "cuda", "--stop-after", "screen",
@@ -310,7 +311,7 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   const auto fit = run({"evaluate", "softmax", kernels + "two_kernels.cu", "--target", "cuda", "--stop-after",
                         "screen", "--workloads", "cpu_quick", "--json"});
   if (fit.exit == 3) {
-    BOOST_TEST(contains(fit.err, "no NVRTC was found: install"), fit.err);
+    BOOST_TEST(contains(fit.err, "NVRTC was not found; install"), fit.err);
     return;
   }
   BOOST_REQUIRE_MESSAGE(fit.exit == 0, fit.err);
@@ -320,7 +321,8 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   const auto unfit = run({"evaluate", "softmax", kernels + "refused/writable_global.cu", "--target", "cuda",
                           "--stop-after", "screen", "--workloads", "cpu_quick"});
   BOOST_TEST(unfit.exit == 1);
-  BOOST_TEST(contains(unfit.out, "rejected at screen: it has variables that it may write: runs"), unfit.out);
+  BOOST_TEST(contains(unfit.out, "rejected at screen: the kernel has variables that it may write: runs"),
+             unfit.out);
   std::string source = read_text(kernels + "two_kernels.cu");
   source.replace(source.find("grid: [R, 1, 1]"), 15, "grid: [R, 70000, 1]");
   write_text(folder / "k.cu", source);
@@ -330,7 +332,7 @@ BOOST_AUTO_TEST_CASE(cuda_kernels_compile_without_a_gpu_or_the_command_says_what
   BOOST_TEST(contains(illegal.out, "rejected at lint: line "), illegal.out);
   BOOST_TEST(contains(illegal.out, ": launch[0].grid[1]"), illegal.out);
   const auto other = run({"evaluate", "softmax", "k.cu", "--target", "cuda", "--stop-after", "lint"});
-  BOOST_TEST(contains(other.out, "it claims none of the workloads of the set gpu"), other.out);
+  BOOST_TEST(contains(other.out, "the variant claims no workload of the set gpu"), other.out);
   BOOST_TEST(contains(other.out, "--workloads cpu_quick"), other.out);
 }
 
@@ -350,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that
                                       i.id = id;
                                       i.variant_id = i.source_id =
                                           std::string(64, static_cast<char>('a' + id));
-                                      i.descent.op = "seed";
+                                      i.descent.origin = Origin::seed;
                                       i.fitness = 10.0 * static_cast<double>(id);
                                       Evaluation e;
                                       e.verdict = Evaluation::Verdict::measured;
@@ -359,17 +361,18 @@ BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that
                                       step.propose(i, "text", "s");
                                       step.judge(i, e);
                                       if (id == 1) step.promote(1, 10.0);
-                                      if (id == 2) step.duel(2, 1, "better", 0.01, nlohmann::json::object());
+                                      if (id == 2)
+                                        step.duel(2, 1, Verdict::better, 0.01, nlohmann::json::object());
                                     })
                              .has_value());
   }
   const auto status = run({"status", "won"});
   BOOST_TEST(contains(status.out, "best        #1 at 10 GB/s"), status.out + status.err);
-  BOOST_TEST(contains(status.out, "#2 at 20 GB/s when searched, confirmation outstanding"), status.out);
+  BOOST_TEST(contains(status.out, "#2 at 20 GB/s during the search, confirmation pending"), status.out);
   BOOST_TEST(facts(run({"status", "won", "--json"}))["outstanding"]["id"] == 2);
   const auto shown = run({"show", "won", "2"});
-  BOOST_TEST(contains(shown.out, "Its confirmation is outstanding"), shown.out + shown.err);
-  BOOST_TEST(!contains(run({"show", "won", "1"}).out, "outstanding"));
+  BOOST_TEST(contains(shown.out, "Its confirmation is pending"), shown.out + shown.err);
+  BOOST_TEST(!contains(run({"show", "won", "1"}).out, "pending"));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {
@@ -380,10 +383,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {
   BOOST_TEST(contains(workload.err, "has no workload 'nothing'"), workload.err);
   const auto orphan = run({"profile", "vectorised", "--task", "softmax", "--against", "parent"});
   BOOST_TEST(orphan.exit == 2);
-  BOOST_TEST(contains(orphan.err, "has a parent"), orphan.err);
+  BOOST_TEST(contains(orphan.err, "`parent` needs an individual"), orphan.err);
 }
 
-BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_a_missing_device) {
+BOOST_AUTO_TEST_CASE(a_gpu_that_does_not_exist_is_a_missing_device) {
   const auto result = run({"evaluate", "softmax", CULTIVAR_SOURCE_DIR "/tests/kernels/cuda/two_kernels.cu",
                            "--target", "cuda:63"});
   BOOST_TEST(result.exit == 3);

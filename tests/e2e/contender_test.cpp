@@ -1,6 +1,6 @@
 // runs alone
 // Contenders on the command line and in a configuration: a user's own library, built from the public header,
-// beside a kernel; and what is said when there is none.
+// beside a kernel; and the messages if there is none.
 #include <boost/test/unit_test.hpp>
 
 #include "support/contains.hpp"
@@ -29,7 +29,7 @@ struct Desk {
 
 BOOST_FIXTURE_TEST_SUITE(contender, Desk)
 
-BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those_that_fail) {
+BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_reports_those_that_fail) {
   const auto result = run({"evaluate", "own_softmax", "naive", "--contender", library(""), "--contender",
                            library("WRONG"), "--contender", library("CRASHES"), "--json"});
   BOOST_TEST_INFO(result.err);
@@ -42,7 +42,10 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those
   }
   const std::string told = one["diagnostics"];
   BOOST_TEST(contains(told, "contender WRONG: wrong result on "), told);
-  BOOST_TEST(contains(told, "contender CRASHES: it has cost the worker, and is left out"), told);
+  BOOST_TEST(
+      contains(told,
+               "contender CRASHES: the worker was lost in a call of its library; the contender is skipped"),
+      told);
 
   const auto words = run({"evaluate", "own_softmax", "naive", "--contender", library("REFUSES")});
   BOOST_TEST(words.exit == 0);
@@ -51,7 +54,7 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_tells_of_those
 
   const auto useless = run({"evaluate", "own_softmax", "naive", "--contender", library("OLD_ABI")});
   BOOST_TEST(useless.exit == 1);
-  BOOST_TEST(contains(useless.out, "contender OLD_ABI: it cannot be used\n"), useless.out);
+  BOOST_TEST(contains(useless.out, "contender OLD_ABI: the library cannot be used\n"), useless.out);
 }
 
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
@@ -75,7 +78,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_or_absent_contender_is_bad_usage_and_says_what_t
     BOOST_TEST(contains(unknown.err, part), unknown.err);
   const auto elsewhere = run({"evaluate", "softmax", "naive", "--contender", "cudnn"});
   BOOST_TEST(elsewhere.exit == 2);
-  BOOST_TEST(contains(elsewhere.err, "is for the task attention_forward on cuda, and this is softmax on cpu"),
+  BOOST_TEST(contains(elsewhere.err, "is for the task attention_forward on cuda, but this is softmax on cpu"),
              elsewhere.err);
   const auto nowhere = run({"evaluate", "softmax", "naive", "--contender", "libnone.so"});
   BOOST_TEST(nowhere.exit == 2);
@@ -93,16 +96,15 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   configuration("[nosuch]");
   const auto refused = run({"run", "search.yaml"});
   BOOST_TEST(refused.exit == 2);
-  BOOST_TEST(
-      contains(refused.err, "search.yaml:5: contenders[0]: there is no contender 'nosuch'. There are:"),
-      refused.err);
+  BOOST_TEST(contains(refused.err, "search.yaml:5: contenders[0]: unknown contender 'nosuch'. Known:"),
+             refused.err);
   configuration("[./libnone.so]");
   BOOST_TEST(run({"run", "search.yaml"}).exit == 2);
   BOOST_TEST(run({"run", "search.yaml", "--check"}).exit == 2);
   configuration("[cudnn]");
   const std::string elsewhere = run({"run", "search.yaml", "--check"}).err;
   const bool said =
-      contains(elsewhere, "is not there") || contains(elsewhere, "is for the task attention_forward");
+      contains(elsewhere, "is not available") || contains(elsewhere, "is for the task attention_forward");
   BOOST_TEST(said, elsewhere);
 
   library("REFUSES");

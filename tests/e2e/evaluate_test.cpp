@@ -1,5 +1,5 @@
 // runs alone
-// Judging outside a search: the shapes that scripts rely on, rejections in words, the gate between two
+// Evaluation outside a search: the JSON that scripts rely on, messages of rejections, the gate between two
 // variants.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_measured_variant_has_every_promised_field) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_profile_tells_the_roofline_and_the_machine_code_and_what_differs) {
+BOOST_AUTO_TEST_CASE(a_profile_reports_the_roofline_the_machine_code_and_the_differences) {
   const auto result =
       run({"profile", "blocked@LANES=16", "--task", "rms_norm", "--against", "plain", "--json"});
   BOOST_TEST_INFO(result.err);
@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(a_profile_tells_the_roofline_and_the_machine_code_and_what_
   BOOST_TEST(profile["median_us"].get<double>() > 0.0);
   BOOST_TEST(profile["bytes_us"].get<double>() > 0.0);
   BOOST_TEST(profile["resources"]["text_bytes"].get<double>() > 0.0);
-  BOOST_TEST(profile["kernels"].empty());  // nothing is said that was not found out
-  BOOST_TEST(all["report"]["headline"].get<std::string>().find("of the most this device was seen to do") !=
+  BOOST_TEST(profile["kernels"].empty());  // nothing is reported that was not determined
+  BOOST_TEST(all["report"]["headline"].get<std::string>().find("of this device's measured peak") !=
              std::string::npos);
   BOOST_TEST(all["against"]["changes"][0]["what"] == "median_us");
   BOOST_TEST(result.err.find("machine code:") != std::string::npos);  // in words beside the JSON
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_of_another_target_is_rejected_at_lint) {
   BOOST_TEST(result.exit == 1);
   const auto list = facts(result);
   BOOST_TEST(list[0]["stage"] == "lint");
-  BOOST_TEST(list[0]["reason"].get<std::string>().find("say --target cuda") != std::string::npos);
+  BOOST_TEST(list[0]["reason"].get<std::string>().find("use --target cuda") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_tunable_or_value_is_a_rejection_at_lint) {
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_tunable_or_value_is_a_rejection_at_lint) {
 }
 
 BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
-  // Time enough for a machine that has other work.
+  // Enough time for a busy machine.
   const std::vector<std::string> compare{"compare",     "rms_norm", "blocked@LANES=16", "plain",
                                          "--workloads", "small",    "--max-seconds",    "60"};
   std::vector<std::string> compare_as_json = compare;
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
   BOOST_TEST(words.out.find("A is better than B") != std::string::npos, words.out);
 }
 
-BOOST_AUTO_TEST_CASE(a_step_that_has_nothing_to_say_is_told_every_ten_seconds_with_its_time) {
+BOOST_AUTO_TEST_CASE(a_step_without_news_is_reported_every_ten_seconds_with_its_time) {
   // Each value costs the compiler as many operations as it is willing to do.
   std::ofstream(folder.path() / "slow.cpp") << R"(/*--- cultivar
 name: slow

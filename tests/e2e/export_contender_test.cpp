@@ -1,5 +1,5 @@
 // runs alone
-// An export put to use: its kernels are built, and timed as contenders beside others by the program itself.
+// Uses exports: their kernels are built, and the program times them as contenders beside others.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <sstream>
@@ -45,7 +45,7 @@ struct Exports {
 
 BOOST_FIXTURE_TEST_SUITE(export_contender, Exports)
 
-BOOST_AUTO_TEST_CASE(exported_kernels_are_contenders_of_one_evaluation_and_a_broken_one_is_left_out) {
+BOOST_AUTO_TEST_CASE(exported_kernels_are_contenders_of_one_evaluation_and_a_broken_one_is_skipped) {
   const std::string one = built("1"), two = built("2");
   BOOST_TEST(one != two);
   const std::vector<std::string> beside{"evaluate",        "rms_norm",    "blocked",         "--workloads",
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(exported_kernels_are_contenders_of_one_evaluation_and_a_bro
     BOOST_TEST((contains(line, " T cultivar_contender_") || contains(line, " T cultivar_export_")), line);
   BOOST_TEST(functions == 7);
 
-  // Exported again, what others put there stays, a build too; what an export wrote goes.
+  // A second export keeps files of other origin, including a build, and replaces files of the first export.
   write_text(folder / "bundle_1/notes/mine.txt", "mine");
   write_text(folder / "bundle_1/gone.txt", "of an older export");
   auto facts_of_bundle = nlohmann::json::parse(read_text(folder / "bundle_1/bundle.json"));

@@ -1,5 +1,5 @@
-// The scripts that carry programs to a machine with a GPU, and run them there: what they refuse, and what
-// they leave alone. The GPU is a program of that name.
+// The scripts that take programs to a machine with a GPU and run them there: what they reject, and what they
+// leave unchanged. A script with that name stands in for the GPU tool.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_bundle_never_replaces_a_folder_that_is_no_bundle) {
   }
   const auto refused = script("bundle.sh", {build.string(), (folder / "mine").string()});
   BOOST_TEST(refused.exit == 2);
-  BOOST_TEST(contains(refused.err, "is no earlier bundle"), refused.err);
+  BOOST_TEST(contains(refused.err, "is not an earlier bundle"), refused.err);
   BOOST_TEST(fs::exists(folder / "mine/thesis.txt"));
 
   fs::create_directories(folder / "empty");
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_bundle_never_replaces_a_folder_that_is_no_bundle) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_bundle_wants_both_its_arguments) {
+BOOST_AUTO_TEST_CASE(a_bundle_needs_both_arguments) {
   for (const std::vector<std::string>& few : {std::vector<std::string>{}, {"build"}, {"build", ""}}) {
     const auto result = script("bundle.sh", few);
     BOOST_TEST(result.exit == 2);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_step_is_noticed_before_anything_runs) {
   suite_says("ran", 0);
   const auto result = steps({"session", "sesion"});
   BOOST_TEST(result.exit == 2);
-  BOOST_TEST(contains(result.err, "no step is called sesion"), result.err);
+  BOOST_TEST(contains(result.err, "unknown step sesion"), result.err);
   for (const char* name : {"profile", "gate_trials", "every_shape", "judgements_alone"})
     BOOST_TEST(contains(result.err, name), result.err);
   BOOST_TEST(!fs::exists(folder / "out"));

@@ -1,6 +1,5 @@
 // runs alone
-// A kernel and its header, as files of a user: judged, profiled, submitted, recorded, exported and taken up
-// again.
+// A kernel and its header as user files: evaluated, profiled, submitted, recorded, exported and read again.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -65,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_with_a_header_is_judged_profiled_and_compared) {
   BOOST_TEST(compared.exit == 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_in_a_header_is_told_by_its_name_and_line) {
+BOOST_AUTO_TEST_CASE(errors_in_a_header_are_reported_with_its_name_and_line) {
   write_text(folder / "mine/scale.hpp",
              "#pragma once\n\ninline float scale_of(double, int, float) { return oops; }\n");
   const auto broken = judged("mine/kernel.cpp");
@@ -84,7 +83,7 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST_REQUIRE(
       run({"run", "search.yaml", "--set", "seeds=[" + (folder / "mine/kernel.cpp").string() + "]"}).exit ==
       0);
-  fs::rename(folder / "mine", folder / "moved");  // a run needs nothing of what it was begun with
+  fs::rename(folder / "mine", folder / "moved");  // a run does not need the files that it started from
   const auto submitted = run({"submit", "own", "moved/kernel.cpp@LANES=32", "--note", "two files"});
   BOOST_TEST_INFO(submitted.err);
   BOOST_TEST_REQUIRE(submitted.exit == 0);

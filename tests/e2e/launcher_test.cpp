@@ -1,5 +1,4 @@
-// The decisions of the launcher, on a machine made of stand-ins: what it installs, as whom, and when it
-// builds.
+// The decisions of the launcher on a simulated machine: what it installs, as which user, and when it builds.
 #include <sys/wait.h>
 
 #include <boost/test/unit_test.hpp>
@@ -14,8 +13,8 @@ using namespace cultivar::testing;
 
 namespace {
 
-// A source tree with the real launcher, and a PATH whose package and build tools only write down that they
-// were called. Packages listed in `installed` are there; `apt-get install` adds to it.
+// A source tree with the real launcher, and a PATH whose package and build tools only record that they were
+// called. The packages listed in `installed` are present; `apt-get install` adds to them.
 struct Machine {
   TemporaryFolder folder;
   fs::path tree = folder / "tree", tools = folder / "tools", calls = folder / "calls",
@@ -39,7 +38,9 @@ struct Machine {
              installed.string() + ";; esac; done;; esac");
     tool("cmake",
          note("cmake") +
-             "case $1 in --preset) mkdir -p build/$2; touch build/$2/build.ninja;; --build) "
+             "case $1 in --preset) mkdir -p build/$2; touch build/$2/build.ninja; for o; do case $o in "
+             "-DCULTIVAR_TESTS=*) echo CULTIVAR_TESTS:BOOL=${o#*=} >build/$2/CMakeCache.txt;; esac; done;; "
+             "--build) "
              "echo '[1/1] Building'; mkdir -p $2/bin; printf '#!/bin/sh\\necho program \"$@\"; exit 7\\n' "
              ">$2/bin/cultivar; chmod +x $2/bin/cultivar;; esac");
     tool("ctest", note("ctest") + "echo tests; exit 8");
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(as_root_it_says_what_and_why_then_installs_builds_and_hands
   const auto result = machine.start({"tasks", "two words"});
   BOOST_TEST(result.exit == 7);
   BOOST_TEST(result.out == "program tasks two words\n");
-  BOOST_TEST(contains(result.err, "libtbb-dev           the search pipeline"));
+  BOOST_TEST(contains(result.err, "libtbb-dev           runs the search pipeline"));
   BOOST_TEST(machine.called("apt-get -q update"));
   BOOST_TEST(machine.called("--no-install-recommends"));
   BOOST_TEST(machine.called("install g++ cmake ninja-build make"));
@@ -194,6 +195,43 @@ BOOST_AUTO_TEST_CASE(a_tree_that_was_moved_is_configured_anew) {
   machine.tree = moved;
   BOOST_TEST(machine.start({"tasks"}).exit == 7);
   BOOST_TEST(machine.called("cmake --preset release"));
+}
+
+BOOST_AUTO_TEST_CASE(tests_and_their_library_are_left_out_until_they_are_asked_for) {
+  Machine machine("0");
+  machine.start({"tasks"});
+  BOOST_TEST(!machine.called("libboost-test-dev"));
+  BOOST_TEST(machine.called("-DCULTIVAR_TESTS=OFF"));
+  BOOST_TEST(machine.start({"test"}).exit == 8);
+  BOOST_TEST(machine.called("install libboost-test-dev\n"));
+  BOOST_TEST(machine.called("-DCULTIVAR_TESTS=ON"));
+  write_text(machine.calls, "");
+  write_text(machine.tree / "engine/new.cpp", "y\n");
+  BOOST_TEST(machine.start({"tasks"}).exit == 7);
+  BOOST_TEST(machine.called("--target programs"));
+  BOOST_TEST(!machine.called("CULTIVAR_TESTS"));
+}
+
+BOOST_AUTO_TEST_CASE(ccache_is_used_where_it_is) {
+  Machine machine("0");
+  machine.tool("ccache", "exit 1");
+  machine.start({"tasks"});
+  BOOST_TEST(machine.called("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"));
+}
+
+BOOST_AUTO_TEST_CASE(package_prints_the_package_that_it_made) {
+  Machine machine("0");
+  machine.tool(
+      "cpack",
+      "echo 'CPack: Create package'; echo \"CPack: - package: $PWD/cultivar_1_amd64.deb generated.\"");
+  const auto result = machine.start({"package"});
+  BOOST_TEST(result.exit == 0, result.err);
+  BOOST_TEST(result.out == (machine.tree / "build/release/cultivar_1_amd64.deb").string() + "\n");
+  BOOST_TEST(machine.called("dpkg-dev"));
+  machine.tool("cpack", "echo 'no shared library information'; exit 1");
+  const auto failed = machine.start({"package"});
+  BOOST_TEST(failed.exit == 1);
+  BOOST_TEST(contains(failed.err, "no shared library information"));
 }
 
 BOOST_AUTO_TEST_CASE(test_builds_everything_and_ends_as_the_suite_ends) {

@@ -15,7 +15,7 @@ using namespace cultivar::testing;
 
 namespace {
 
-// Better by far: rows dealt out to all cores, sixteen partial norms.
+// Much faster: rows distributed over all cores, sixteen partial norms.
 constexpr const char* kBetter = R"(/*--- cultivar
 name: rms_norm_answer
 task: rms_norm
@@ -46,8 +46,8 @@ extern "C" void rms_norm(const float* x, float* y, int R, int C, float eps, int 
 }
 )";
 
-// Answers whatever lies in requests/: the first question at first with something that is no edit, the second
-// with a kernel that is wrong, the others with the kernel above under new names.
+// Answers everything in requests/: the first question at first with an unusable edit, the second with a wrong
+// kernel, the others with the kernel above under new names.
 constexpr const char* kAnswerer = R"sh(#!/bin/sh
 mail=$1 better=$2
 fence='```'
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
 
   RunningCommand search(cultivar_command({"run", "mail.yaml", "--json"}),
                         {.folder = folder.path(), .environment = {}, .deadline_s = 500.0});
-  // It waits, patiently, and says for whom.
+  // The search waits and says for which model.
   bool waited = false;
   for (int i = 0; i < 2000 && !waited && search.running(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -154,12 +154,12 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
   for (const std::string text : {"mutate/", "mutate"}) {
     const auto several = cultivar_in(folder.path(), {"show", "own", text, "--prompt"});
     BOOST_TEST(several.exit == 2);
-    BOOST_TEST(contains(several.err, "'" + text + "' is an operator, not one of its calls"), several.err);
-    BOOST_TEST(contains(several.err, "4 questions of mutate: mutate/1, "), several.err);
+    BOOST_TEST(contains(several.err, "'" + text + "' is an operator; name one of its calls"), several.err);
+    BOOST_TEST(contains(several.err, "4 questions by mutate: mutate/1, "), several.err);
   }
   const auto none = cultivar_in(folder.path(), {"show", "own", "crossover/1", "--prompt"});
-  BOOST_TEST(contains(none.err, "no call that is named 'crossover/1'"), none.err);
-  BOOST_TEST(contains(none.err, "has asked as mutate"), none.err);
+  BOOST_TEST(contains(none.err, "no call named 'crossover/1'"), none.err);
+  BOOST_TEST(contains(none.err, "asked a model are mutate"), none.err);
   const auto sent = facts(cultivar_in(folder.path(), {"show", "own", "mutate/1/0", "--prompt", "--json"}));
   BOOST_TEST(sent.size() == 1U);
   bool found = false;  // exactly what lay in the mailbox
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
   BOOST_TEST(replayed.exit == 0);
   BOOST_TEST(facts(replayed)["questions"] == 4);
 
-  // The same answers again, judged live, without anybody who answers.
+  // Replays the same answers and evaluates them live, with no one to answer.
   BOOST_TEST_REQUIRE(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 0);
   BOOST_TEST(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl"}).exit == 2);
   BOOST_TEST(cultivar_in(folder.path(), {"export", "own", "--answers", "answers.jsonl", "--force"}).exit ==

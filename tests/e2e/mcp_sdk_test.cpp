@@ -1,6 +1,6 @@
 // runs alone
-// The server against clients that others wrote: the official SDK, and the command line of the MCP inspector.
-// They are installed from npm into the build folder; where that cannot be done, these tests are skipped.
+// The server with third-party clients: the official SDK and the command line of the MCP inspector. They are
+// installed from npm into the build folder; if that fails, these tests are skipped.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -61,10 +61,10 @@ BOOST_AUTO_TEST_CASE(the_official_client_lists_calls_watches_cancels_and_leaves)
   BOOST_TEST(contains(seen["mistake"][1], "did you mean 'variant'"));
   BOOST_TEST(contains(seen["unknown"], "Unknown tool"), seen["unknown"]);
   BOOST_TEST(seen["pingedBeforeChecked"] == true);
-  BOOST_TEST(contains(seen["check"], "Right in every check"), seen["check"]);
+  BOOST_TEST(contains(seen["check"], "Passed every check"), seen["check"]);
   BOOST_TEST(seen["steps"].size() > 0u);
   BOOST_TEST(contains(seen["cancelled"], "enough"), seen["cancelled"]);
-  BOOST_TEST(contains(seen["afterwards"], "Right in every check: smoke"), seen["afterwards"]);
+  BOOST_TEST(contains(seen["afterwards"], "Passed every check: smoke"), seen["afterwards"]);
   BOOST_TEST(seen["left"] == false);
 }
 

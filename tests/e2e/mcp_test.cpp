@@ -22,7 +22,7 @@ std::string replacing(const std::string& search, const std::string& replace) {
 
 const char* const kNorm = "    for (int c = 0; c < C; ++c) norm = std::hypot(norm, x[c]);";
 
-// Gone, or waiting for nobody but whoever inherited it.
+// True if the process has ended or is a zombie waiting for its new parent.
 bool ends(pid_t process) {
   for (int i = 0; i < 200; ++i) {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
@@ -82,11 +82,11 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
     // A kernel that does not compile, one that is wrong, and one that is right.
     const std::string broken =
         client.call("compile", {{"variant", "1"}, {"edit", replacing(kNorm, "    norm += nothing;")}});
-    SAYS(broken, "Refused at stage `compile`");
+    SAYS(broken, "Rejected at stage `compile`");
     SAYS(broken, "was not declared");
     const std::string wrong =
         client.call("check", {{"variant", "1"}, {"edit", replacing(kNorm, "    norm = C;")}});
-    SAYS(wrong, "Refused at stage `smoke`");
+    SAYS(wrong, "Rejected at stage `smoke`");
     SAYS(wrong, "y[");  // the first wrong element
     const std::string right = client.call(
         "check",
@@ -97,16 +97,16 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
                             "    for (int l = 0; l < 8; ++l) norm = std::hypot(norm, part[l]);\n"
                             "    for (; c < C; ++c) norm = std::hypot(norm, x[c]);")}});
     SAYS(right, "d3 (rms_norm_plain)");
-    SAYS(right, "Right in every check: smoke, sweep, stress, determinism, edge.");
+    SAYS(right, "Passed every check: smoke, sweep, stress, determinism, edge.");
     const std::string timed = client.call("benchmark", {{"variant", "d3"}, {"against", "1"}});
     SAYS(timed, "vs 1 (95 % interval) |");
     SAYS(timed, "the speed of 1 (95 % interval ");
     SAYS(timed, "GB/s");
-    SAYS(client.call("profile", {{"variant", "d3"}}), "of the most this device was seen to do");
+    SAYS(client.call("profile", {{"variant", "d3"}}), "of this device's measured peak");
     SAYS(client.call("list_lineage", json::object()), "d3  ");
 
     SAYS(client.call("submit", {{"variant", "d3"}, {"note", "eight norms at once"}}),
-         "takes it up when somebody resumes it");
+         "picks up the kernel when somebody resumes it");
     client.close_input();
     BOOST_TEST(client.wait(10.0) == 0);
   }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
   SAYS(client.call("submit", {{"variant", "1"},
                               {"edit", replacing("float norm = 0.0f;", "float norm = 0.0f;  // by hand")},
                               {"note", "submitted while it runs"}}),
-       "takes it up within seconds");
+       "picks it up within seconds");
   std::string newest;
   for (int i = 0; i < 600 && !contains(newest, "submitted while it runs"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -150,29 +150,29 @@ BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
   SAYS(client.call("list_lineage", json::object()), "stopped");
 }
 
-BOOST_AUTO_TEST_CASE(a_task_without_a_search_has_its_seeds_and_takes_no_submissions) {
+BOOST_AUTO_TEST_CASE(a_task_without_a_search_has_its_seeds_and_accepts_no_submissions) {
   McpClient client(of_task(), folder.path());
   SAYS(client.begin()["instructions"].get<std::string>(), "without a search");
   BOOST_TEST(client.request("tools/list", json::object())["result"]["tools"].size() == 8u);
-  SAYS(client.call("list_lineage", json::object()), "blocked  not judged; seed; LANES=2");
+  SAYS(client.call("list_lineage", json::object()), "blocked  not evaluated; seed; LANES=2");
   SAYS(client.call("benchmark", {{"variant", "plain"}, {"against", "none"}}), "Fitness");
   SAYS(client.call("benchmark", {{"variant", "blocked"}, {"tunables", {{"LANES", 16}}}}),
        "the speed of plain");
 }
 
-BOOST_AUTO_TEST_CASE(a_hostile_kernel_is_refused_and_the_session_goes_on) {
+BOOST_AUTO_TEST_CASE(a_hostile_kernel_is_rejected_and_the_session_continues) {
   McpClient client(cultivar_command({"mcp", "--task", "softmax"}), folder.path());
   client.begin();
   for (const char* kernel : {"hostile/executes_a_program.cpp", "hostile/forks.cpp", "hostile/exits.cpp"}) {
     const std::string found = client.call(
         "check", {{"source", read_text(fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels" / kernel)}});
-    SAYS(found, "Refused at stage");
+    SAYS(found, "Rejected at stage");
     BOOST_TEST(!client.failed);
   }
-  SAYS(client.call("check", {{"variant", "naive"}, {"up_to", "smoke"}}), "Right in every check: smoke.");
+  SAYS(client.call("check", {{"variant", "naive"}, {"up_to", "smoke"}}), "Passed every check: smoke.");
 }
 
-BOOST_AUTO_TEST_CASE(a_ping_is_answered_during_a_benchmark_which_tells_its_progress_and_can_be_cancelled) {
+BOOST_AUTO_TEST_CASE(a_ping_is_answered_during_a_benchmark_which_reports_progress_and_can_be_cancelled) {
   McpClient client(of_task(), folder.path());
   client.begin();
   const int benchmark = client.start(
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_ping_is_answered_during_a_benchmark_which_tells_its_progr
   BOOST_TEST(pings > 0);
   BOOST_TEST(client.others[0]["params"]["progressToken"] == 7);
   client.notify("notifications/cancelled", {{"requestId", benchmark}, {"reason", "changed my mind"}});
-  SAYS(client.call("check", {{"variant", "plain"}, {"up_to", "smoke"}}), "Right in every check");
+  SAYS(client.call("check", {{"variant", "plain"}, {"up_to", "smoke"}}), "Passed every check");
   for (const json& other : client.others) BOOST_TEST(!other.contains("id"), other.dump());
 }
 
@@ -225,10 +225,11 @@ BOOST_AUTO_TEST_CASE(mistakes_on_the_command_line_are_explained) {
   SAYS(help.out, "\"mcpServers\"");
   const auto neither = cultivar_in(folder.path(), {"mcp"});
   BOOST_TEST(neither.exit == 2);
-  SAYS(neither.err, "give either --run RUN or --task TASK");
+  SAYS(neither.err, "specify either --run RUN or --task TASK");
   BOOST_TEST(neither.out == "");
   BOOST_TEST(cultivar_in(folder.path(), {"mcp", "--run", "nowhere"}).exit == 2);
-  SAYS(cultivar_in(folder.path(), {"mcp", "--task", "softmax", "--workloads", "cpu_holdout"}).err, "unseen");
+  SAYS(cultivar_in(folder.path(), {"mcp", "--task", "softmax", "--workloads", "cpu_holdout"}).err,
+       "holdout workloads");
   SAYS(cultivar_in(folder.path(), {"mcp", "--task", "softmax", "--call-time", "soon"}).err, "duration");
   const auto closed = cultivar_in(folder.path(), {"mcp", "--task", "softmax"});  // stdin is empty
   BOOST_TEST(closed.exit == 0);

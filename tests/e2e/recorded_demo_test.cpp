@@ -1,5 +1,5 @@
 // runs alone
-// configs/recorded_demo.yaml, as it is but for a workload that is long on any machine: a real model's
+// configs/recorded_demo.yaml, unchanged except for a workload that takes long on any machine: a real model's
 // recorded kernels, compiled, checked and timed on this machine.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -11,7 +11,7 @@ using namespace cultivar::testing;
 
 BOOST_AUTO_TEST_SUITE(recorded_demo)
 
-// The model was told of 512-bit vectors and wrote for them.
+// The prompts described 512-bit vectors, and the model wrote for them.
 boost::test_tools::assertion_result has_them(boost::unit_test::test_unit_id) {
   boost::test_tools::assertion_result result(__builtin_cpu_supports("avx512f") != 0);
   if (!result) result.message() << "this processor has no AVX-512, for which the answers were written";
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(recorded_answers_become_kernels_here_that_are_right_and_fas
     best = std::max(best, shown["fitness"].get<double>());
   }
   BOOST_TEST(measured >= 2);
-  // The seed has scalar loops, the recorded kernels vectors and blocks: some ten times as fast.
+  // The seed has scalar loops; the recorded kernels use vectors and blocks and are about ten times as fast.
   BOOST_TEST(best >
              2.0 *
                  facts(cultivar_in(folder.path(), {"show", "demo", "1", "--json"}))["fitness"].get<double>());

@@ -1,5 +1,5 @@
 // runs alone
-// Whole searches on a user's own task: begun, watched, stopped, gone on with, exported, and the export built.
+// Whole searches on a user's own task: started, watched, stopped, resumed, exported, and the export built.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   BOOST_TEST(report.exit == 0);
   BOOST_TEST(facts(report)["steps"].back()["id"] == end["best"]["id"]);
   const std::string page = read_text(folder / "story/report.md");
-  for (const std::string part : {"](running_best.svg)", "How the best came to be", "| seed |", "rms_norm"})
+  for (const std::string part : {"](running_best.svg)", "History of the best kernel", "| seed |", "rms_norm"})
     BOOST_TEST(contains(page, part), part);
   const std::regex gain(R"(\| \+\d+\.\d+ % \|)");  // every best kernel but the first won a duel
   BOOST_TEST(std::distance(std::sregex_iterator(page.begin(), page.end(), gain), {}) + 1 ==
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   BOOST_TEST(run({"report", "own", "--out", "mine"}).exit == 2);
   BOOST_TEST(read_text(folder / "mine/report.md") == "of another");
 
-  // As somebody would who may read it, and not write.
+  // As a user with read-only access.
   std::vector<std::string> looking{"bwrap", "--bind",    "/",        "/",       "--dev",
                                    "/dev",  "--ro-bind", run_folder, run_folder};
   for (const std::string& word : cultivar_command({"show", "own", "best", "--json"})) looking.push_back(word);
@@ -112,12 +112,12 @@ BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and
   write_text(folder / "taken/notes", "mine");
   const auto taken = run({"export", "own", "--out", "taken"});
   BOOST_TEST(taken.exit == 1);
-  BOOST_TEST(taken.err.starts_with("cultivar export: " + (folder / "taken").string() + " is there already"),
+  BOOST_TEST(taken.err.starts_with("cultivar export: " + (folder / "taken").string() + " already exists"),
              taken.err);
   const auto draft = run({"show", "own", "d1"});
   BOOST_TEST(draft.exit == 2);
   BOOST_TEST(draft.err.find("`cultivar lineage RUN`") != std::string::npos, draft.err);
-  BOOST_TEST(draft.err.find("Drafts like d1 are known only to the conversation") != std::string::npos,
+  BOOST_TEST(draft.err.find("A draft such as d1 exists only in the conversation") != std::string::npos,
              draft.err);
   BOOST_TEST_REQUIRE(run({"export", "own", "--out", "bundle"}).exit == 0);
   const std::string bundle = (folder / "bundle").string();
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_exported_kernel_that_is_broken_fails_its_own_verificatio
   BOOST_TEST(contains(verified.out, "WRONG"));
 }
 
-BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_goes_on_to_the_end) {
+BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_runs_to_the_end) {
   write_own_task(folder.path(), "{evaluations: 10, wall: 5m}");
   RunningCommand command(cultivar_command({"run", "search.yaml"}),
                          {.folder = folder.path(), .environment = {}, .deadline_s = 120.0});
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_goes_on_to_the_end) {
   BOOST_TEST(facts(replayed)["differences"].empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_goes_on) {
+BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_resumes) {
   write_own_task(folder.path(), "{evaluations: 3, wall: 3m}");
   BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
   std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
   BOOST_TEST(contains(result.err, "file"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_promoted_has_a_profile_and_so_has_what_is_asked_for) {
+BOOST_AUTO_TEST_CASE(promoted_and_requested_kernels_have_a_profile) {
   write_own_task(folder.path(), "{evaluations: 6, wall: 3m}");
   const auto result = run({"run", "search.yaml", "--set", "evaluation.profile=elites", "--json"});
   BOOST_TEST_INFO(result.err);
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(what_is_promoted_has_a_profile_and_so_has_what_is_asked_for
   BOOST_TEST_INFO(asked.err);
   BOOST_TEST_REQUIRE(asked.exit == 0);
   BOOST_TEST(facts(asked)["against"]["variant"] == best["variant"]);
-  BOOST_TEST(contains(asked.err, "Kept in the record"));
+  BOOST_TEST(contains(asked.err, "Stored in the record"));
   BOOST_TEST(facts(run({"show", "own", "2", "--json"}))["profile"]["profile"]["set"] == "full");
   BOOST_TEST(run({"replay", "own"}).exit == 0);
 }

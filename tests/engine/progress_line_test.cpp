@@ -8,18 +8,18 @@ using namespace cultivar;
 BOOST_AUTO_TEST_SUITE(progress_line)
 
 BOOST_AUTO_TEST_CASE(before_anything_is_known_it_claims_nothing) {
-  BOOST_TEST(words_of({}) == "no kernel measured yet | 0 judged | 0 in flight | 0.0 s");
+  BOOST_TEST(words_of({}) == "no kernel measured yet | 0 evaluated | 0 in flight | 0.0 s");
 }
 
 BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
   Progress p;
-  p.evaluations = 7, p.measured = 5, p.rejected = {{"compile", 2}};
+  p.evaluations = 7, p.measured = 5, p.rejected = {{Stage::compile, 2}};
   p.in_flight = {{8, "tune", "compiling"}, {3, "seed", "confirm"}, {5, "tune", "duel"}};
   p.elapsed_s = 61.0, p.wall_limit_s = 180.0, p.seconds_left = 119.0;
-  BOOST_TEST(
-      words_of(p) ==
-      "no kernel confirmed yet | 7 judged | rejected 2 (compile 2) | 3 in flight, #3 being confirmed, #5 in "
-      "its duel | 1 min 01 s of 3 min 00 s, about 1 min 59 s left");
+  BOOST_TEST(words_of(p) ==
+             "no kernel confirmed yet | 7 evaluated | rejected 2 (compile 2) | 3 in flight, #3 being "
+             "confirmed, #5 in "
+             "its duel | 1 min 01 s of 3 min 00 s, about 1 min 59 s left");
 }
 
 BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
   p.evaluations = 16, p.evaluations_per_hour = 954.0, p.evaluation_limit = 40;
   BOOST_TEST(
       words_of(p) ==
-      "best 101.5 GFLOPS (#3, 8.35x seed) | 16 judged, 954/h | 0 in flight | 0.0 s, 16 of 40 evaluations");
+      "best 101.5 GFLOPS (#3, 8.35x seed) | 16 evaluated, 954/h | 0 in flight | 0.0 s, 16 of 40 evaluations");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,7 @@
-// Every kernel under tests/kernels/cuda/cheats and hostile goes through the whole cascade on a real GPU:
-// where it is stopped, and with which words. An honest one is judged after each group, in a fresh context
-// where one was broken. runs alone
+// runs alone
+// Every kernel under tests/kernels/cuda/cheats and hostile goes through all stages on a real GPU: where it is
+// stopped, and with which message. An honest kernel is evaluated after each group, in a new context if one
+// was broken.
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -31,7 +32,7 @@ fs::path kernels() {
 
 struct Judge {
   Judge() {
-    options.target = TargetKind::cuda;
+    options.target = target_named("cuda");
     options.programs = testing::programs_folder();
     options.cache = testing::tests_cache();
     options.task_folder = testing::source_folder() / "configs/tasks/softmax";
@@ -131,17 +132,17 @@ BOOST_AUTO_TEST_CASE(what_breaks_or_hangs_the_device_is_stopped_and_the_next_is_
   check_that_honest_work_passes();
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_in_words) {
+BOOST_AUTO_TEST_CASE(unavailable_resources_are_rejected_with_a_message) {
   check(
-      {{"hostile/asks_for_too_much_memory.cu", {Stage::smoke}, "bytes on the GPU"},
+      {{"hostile/asks_for_too_much_memory.cu", {Stage::smoke}, "bytes of GPU memory"},
        {"cheats/launch_fails_beside_a_right_output.cu", {Stage::lint, Stage::screen, Stage::smoke}, "finish"},
-       {"hostile/writes_past_the_end.cu", {Stage::smoke}, "behind the end of 'y'"},
+       {"hostile/writes_past_the_end.cu", {Stage::smoke}, "past the end of 'y'"},
        {"hostile/writes_before_the_start.cu", {Stage::smoke}, "before the start of 'y'"},
        {"cheats/remembers_in_a_global.cu", {Stage::screen}, "runs"}});
   check_that_honest_work_passes();
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_is_stopped_by_the_comparison_and_told_where) {
+BOOST_AUTO_TEST_CASE(wrong_outputs_are_stopped_by_the_comparison_with_their_place) {
   check({{"hostile/returns_nan.cu", {Stage::smoke}, "NaN"},
          {"hostile/races.cu", {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism}, ""},
          {"cheats/answers_a_constant.cu", {Stage::smoke}, "got"},
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
   check({{"cheats/keeps_what_is_there.cu", {Stage::smoke}, "never written"},
          {"cheats/remembers_in_workspace.cu", {Stage::smoke}, "never written"},
          {"cheats/remembers_in_shared_memory.cu", kAnywhere, "never written"},
-         {"cheats/replays_by_pointer.cu", {Stage::smoke}, "behind the end of 'y'"},
+         {"cheats/replays_by_pointer.cu", {Stage::smoke}, "past the end of 'y'"},
          {"cheats/computes_when_it_sees_poison.cu", {Stage::smoke}, "never written"},
          {"cheats/saves_rows_for_the_next_call.cu", kAnywhere, ""},
          {"cheats/pins_its_input_in_the_cache.cu", {}, ""}});

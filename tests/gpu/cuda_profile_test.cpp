@@ -1,5 +1,6 @@
-// Profiles of the attention seeds on a real GPU, through the device worker as the engine asks for them:
-// counters, stall reasons by source line, and what is made of them. runs alone
+// runs alone
+// Profiles of the attention seeds on a real GPU, through the device worker as the engine requests them:
+// counters, stall reasons by source line, and the report.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -7,8 +8,8 @@
 #include <map>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/targets/cuda/driver.hpp"
-#include "evaluators/worker/process.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 
 ServiceOptions service_options() {
   ServiceOptions options;
-  options.target = TargetKind::cuda;
+  options.target = target_named("cuda");
   options.programs = testing::programs_folder();
   options.cache = testing::tests_cache();
   options.task_folder = testing::source_folder() / "configs/tasks/attention_forward";
@@ -63,7 +64,7 @@ const Profiled& profiled(const std::string& seed) {
   request.full = true;
   const auto start = Clock::now();
   const auto partial = device.profile(request);
-  BOOST_REQUIRE_MESSAGE(partial, (partial ? "" : partial.error().stage + ": " + partial.error().message));
+  BOOST_REQUIRE_MESSAGE(partial, (partial ? "" : partial.error().text()));
   BOOST_REQUIRE_MESSAGE(
       !partial->rejection,
       (partial->rejection ? partial->rejection->reason + "\n" + partial->rejection->diagnostics : ""));
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(occupancy_by_the_rules_is_what_the_driver_says) {
     s[blockDim.x - 1 - threadIdx.x] = 2.0f; })";
   Variant variant;
   variant.source = source;
-  variant.manifest.target = TargetKind::cuda;
+  variant.manifest.target = target_named("cuda");
   variant.manifest.launch.emplace_back().kernel = "k";
   const auto binary = compiler().compile(variant, {}, 60.0);
   BOOST_REQUIRE_MESSAGE(binary, (binary ? "" : binary.error().reason));

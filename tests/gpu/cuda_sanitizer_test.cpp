@@ -1,5 +1,6 @@
-// What compute-sanitizer adds to a confirmation, on a real GPU: two kernels whose outputs are right, and
-// which must not become the best. Skipped where there is no compute-sanitizer. runs alone
+// runs alone
+// What compute-sanitizer adds to a confirmation, on a real GPU: two kernels with correct outputs that must
+// not become the best. Skipped if compute-sanitizer is not installed.
 #include "evaluators/worker/sanitizing.hpp"
 
 #include <memory>
@@ -15,7 +16,7 @@ namespace {
 
 struct Judge {
   Judge() {
-    options.target = TargetKind::cuda;
+    options.target = target_named("cuda");
     options.programs = testing::programs_folder();
     options.cache = testing::tests_cache();
     options.task_folder = testing::source_folder() / "configs/tasks/softmax";

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/process.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;
@@ -29,7 +29,7 @@ Plan copying(std::size_t words, std::size_t blocks = 264) {
 
 BOOST_AUTO_TEST_SUITE(cuda_session, *needs_a_gpu())
 
-BOOST_AUTO_TEST_CASE(the_device_tells_what_it_is_and_what_it_can) {
+BOOST_AUTO_TEST_CASE(the_device_reports_its_name_and_features) {
   for (const char* fact :
        {"num_sms", "smem_max", "l2_bytes", "registers_max", "threads_max", "compute_capability"})
     BOOST_TEST(device().facts().at(fact) > 0.0, fact);
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_zeroed_workspace_is_zero_in_every_run_and_kernels_run_in_
   Plan plan;
   plan.buffers = {{"out", 4096 * 4, Use::output, false, 4}, {"ticket", 4, Use::workspace, true}};
   plan.kernels = {kernel("count", 64, 64, {buffer(1)}), kernel("tell", 16, 256, {buffer(0), buffer(1)})};
-  plan.kernels[1].programmatic_dependent = true;
+  plan.kernels[1].launch.set("programmatic_dependent", {1});
   auto one = session(R"(extern "C" __global__ void count(unsigned* ticket) { atomicAdd(ticket, 1u); }
                         extern "C" __global__ void tell(unsigned* out, const unsigned* ticket) {
                           asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(addresses_change_and_all_of_a_plans_shared_memory_can_be_ha
   Plan plan;
   plan.buffers = {{"out", 16, Use::output, false, 8}};
   plan.kernels = {kernel("k", 1, 32, {buffer(0)})};
-  plan.kernels[0].shared_bytes = static_cast<std::size_t>(device().facts().at("smem_max"));
+  plan.kernels[0].launch.set("shared", {static_cast<std::int64_t>(device().facts().at("smem_max"))});
   auto one = session(R"(extern "C" __global__ void k(unsigned long long* out) {
                           extern __shared__ unsigned last[];
                           unsigned size;
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(clusters_and_cooperative_grids_are_launched_as_such) {
   plan.buffers = {{"out", 64 * 4, Use::output, false, 4}};
   plan.kernels = {kernel("k", 64, 32, {buffer(0)})};
   for (const unsigned blocks : {2U, 8U, 16U}) {
-    plan.kernels[0].cluster = {blocks, 1, 1};
+    plan.kernels[0].launch.set("cluster", {blocks, 1, 1});
     auto one = session(R"(extern "C" __global__ void k(unsigned* out) {
                             unsigned count;
                             asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(clusters_and_cooperative_grids_are_launched_as_such) {
   Plan grid;
   grid.buffers = {{"out", sms * 4, Use::output, false, 4}, {"arrived", 4, Use::workspace, true}};
   grid.kernels = {kernel("k", sms, 32, {buffer(0), buffer(1)})};
-  grid.kernels[0].cooperative = true;
+  grid.kernels[0].launch.set("cooperative", {1});
   auto all = session(R"(extern "C" __global__ void k(unsigned* out, volatile unsigned* arrived) {
                           if (threadIdx.x != 0) return;
                           atomicAdd((unsigned*)arrived, 1u);
@@ -202,18 +202,18 @@ BOOST_AUTO_TEST_CASE(clusters_and_cooperative_grids_are_launched_as_such) {
   BOOST_REQUIRE_MESSAGE(ran, words(ran));
   for (const std::uint32_t value : values<std::uint32_t>(outputs[0])) BOOST_TEST_REQUIRE(value == sms);
 
-  grid.kernels[0].grid = {sms * 64 * 32, 1, 1};
+  grid.kernels[0].launch.set("grid", {sms * 64 * 32, 1, 1});
   auto too_many = open(R"(extern "C" __global__ void k(unsigned* out, volatile unsigned* arrived) {
                             out[blockIdx.x % 8] = *arrived; })",
                        grid);
   BOOST_REQUIRE(!too_many);
-  BOOST_TEST(too_many.error().detail.find("a cooperative grid has") != std::string::npos,
+  BOOST_TEST(too_many.error().detail.find("the cooperative grid has") != std::string::npos,
              too_many.error().detail);
   BOOST_TEST(name_of(too_many.error().kind) == "launch_failed");
   BOOST_TEST(device().usable());
 }
 
-BOOST_AUTO_TEST_CASE(what_the_driver_would_refuse_by_a_code_alone_is_refused_in_words_when_it_is_opened) {
+BOOST_AUTO_TEST_CASE(what_the_driver_would_reject_with_only_a_code_is_rejected_with_a_message_on_open) {
   const auto refusal = [](const std::string& source, const Plan& plan) {
     const auto made = open(source, plan);
     BOOST_REQUIRE(!made);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_the_driver_would_refuse_by_a_code_alone_is_refused_in_
     BOOST_TEST(text.find(part) != std::string::npos, text);
   };
   Plan plan = copying(1000);
-  plan.kernels[0].block = {512, 1, 1};
+  plan.kernels[0].launch.set("block", {512, 1, 1});
   const std::string bounded = R"(
 extern "C" __global__ void __launch_bounds__(128) copy(const unsigned* in, unsigned* out, long long count) {
   if (threadIdx.x < count) out[threadIdx.x] = in[threadIdx.x];
@@ -231,9 +231,9 @@ extern "C" __global__ void __launch_bounds__(128) copy(const unsigned* in, unsig
   says(refusal(bounded, plan), "launch_failed: kernel 'copy': a block of 512 threads, but __launch_bounds__");
   plan = copying(1000);
   plan.kernels[0].args.pop_back();
-  says(refusal(kCopy, plan), "it takes 3 parameters, but the manifest gives it 2 arguments");
+  says(refusal(kCopy, plan), "the kernel has 3 parameters, but the manifest gives 2 arguments");
   plan = copying(1000);
-  plan.kernels[0].shared_bytes = static_cast<std::size_t>(device().facts().at("smem_max")) + 16;
+  plan.kernels[0].launch.set("shared", {static_cast<std::int64_t>(device().facts().at("smem_max")) + 16});
   says(refusal(kCopy, plan), "bytes of shared memory");
   plan = copying(1000);
   plan.kernels[0].kernel = "kopy";
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_map_brings_tiles_and_fills_what_is_outside) {
   tile.out_of_bounds = "zero";
   plan.tensor_maps = {tile};
   plan.kernels = {kernel("k", 1, 128, {map(0), buffer(1)})};
-  plan.kernels[0].shared_bytes = 128 * 32 * 4;
+  plan.kernels[0].launch.set("shared", {128 * 32 * 4});
   auto one = session(R"(struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
     extern "C" __global__ void k(const __grid_constant__ CUtensorMap tile, float* out) {
       extern __shared__ __align__(128) float box[];
@@ -298,8 +298,8 @@ BOOST_AUTO_TEST_CASE(writes_outside_and_into_inputs_are_found_and_placed) {
     const char* words;
   };
   for (const Case& c :
-       {Case{"out[1000] = 0;", Fault::Kind::guard_overwritten, "0 bytes behind the end of 'out'"},
-        Case{"out[1019] = 0;", Fault::Kind::guard_overwritten, "76 bytes behind the end of 'out'"},
+       {Case{"out[1000] = 0;", Fault::Kind::guard_overwritten, "0 bytes past the end of 'out'"},
+        Case{"out[1019] = 0;", Fault::Kind::guard_overwritten, "76 bytes past the end of 'out'"},
         Case{"out[-2] = 0;", Fault::Kind::guard_overwritten, "bytes before the start of 'out'"},
         Case{"((unsigned*)in)[3] += 1;", Fault::Kind::input_changed, "'in'"}}) {
     auto one = session(
@@ -347,11 +347,11 @@ BOOST_AUTO_TEST_CASE(a_copy_is_timed_as_fast_as_memory_is_and_never_out_of_the_c
     BOOST_TEST(rate < 1.1 * bandwidth);
     if (megabytes == 256) BOOST_TEST(rate > 0.6 * bandwidth);
   }
-  // By now CUPTI has seen runs, or said why not.
+  // By now CUPTI has recorded runs or reported why it cannot.
   BOOST_TEST(device().isolation().find("CUPTI") == std::string::npos, device().isolation());
 }
 
-BOOST_AUTO_TEST_CASE(what_a_timed_run_costs_besides_its_kernels_is_told) {
+BOOST_AUTO_TEST_CASE(the_overhead_of_a_timed_run_is_reported) {
   const std::size_t count = (std::size_t{134} << 20) / 4;
   auto one = session(kCopy, copying(count, 2112));
   const std::vector<std::byte> whole = bytes(counting(count + 64));

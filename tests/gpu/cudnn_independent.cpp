@@ -1,7 +1,7 @@
-// Is the judge's clock right? cuDNN timed by the judge, as a contender, against cuDNN timed by a plain loop
-// of events that shares nothing with the judge but the library: own stream, buffers, inputs and flush. Both
-// take turns in random order, so that each sees the same card at the same heat. Says for each workload both
-// medians and the ratio of paired samples, and last whether they agree within 1 %.
+// Checks the judge's clock: cuDNN timed by the judge, as a contender, and by a plain loop of events that
+// shares only the library with the judge: it has its own stream, buffers, inputs and flush. Both alternate in
+// random order, so that each sees the card at the same temperature. Prints for each workload both medians and
+// the ratio of paired samples, and finally whether they agree within 1 %.
 //
 //   bench-cudnn-independent TASK_FOLDER WORKLOADS SECONDS [CONTENDER]
 //
@@ -14,15 +14,15 @@
 #include <cstring>
 #include <random>
 
-#include "evaluators/check/secret.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
+#include "evaluators/judge/sampler.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/targets/cuda/device.hpp"
 #include "evaluators/targets/cuda/driver.hpp"
 #include "evaluators/targets/cuda/sensors.hpp"
-#include "evaluators/timing/sampler.hpp"
 #include "support/places.hpp"
 
 using namespace cultivar;
@@ -36,7 +36,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Flush, event, launch, event, wait; as anybody would write it.
+// Flush, event, launch, event, wait: the usual way to time a launch.
 class PlainLoop {
  public:
   PlainLoop(const cuda::Driver& driver, const ContenderLibrary& library, const Task& task,
@@ -99,7 +99,7 @@ class PlainLoop {
  private:
   void must(cuda::Result result) const { driver_.must(result, "the plain loop"); }
 
-  // A stretch of random values, over and over; no cache and no multiplier knows that it comes again.
+  // A repeated block of random values; neither caches nor multipliers benefit from the repetition.
   static std::vector<std::byte> normals(Dtype dtype, std::size_t bytes, std::mt19937_64& random) {
     std::vector<double> values((std::size_t{1} << 20) + 77);
     std::normal_distribution<double> normal;
@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
       return 77;
     }
     const auto driver = cuda::load_driver();
-    const auto library = ContenderLibrary::load(file, task, TargetKind::cuda);
+    const auto library = ContenderLibrary::load(file, task, target_named("cuda"));
     auto oracle = OracleLibrary::build(task, testing::tests_cache());
     if (!library) throw MissingError(library.error().message);
     if (!oracle) throw MissingError(oracle.error().message);

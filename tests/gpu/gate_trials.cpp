@@ -1,12 +1,12 @@
-// The gate's errors on this GPU, as a search asks it: a kernel against itself, which must not be promoted,
-// and against itself with extra work planted in it, which is a gain of 1 % and must be found.
+// Measures the gate's errors on this GPU, under the conditions of a search: a kernel against itself, which
+// must not be promoted, and against itself with extra work added, which is a gain of 1 % and must be found.
 //
 //   bench-gpu-gate TASK_FOLDER VARIANT[@TUNABLE=VALUE...] SELF WORKLOADS PLANTED WORKLOADS OUT_FILE [SECONDS]
 //
-// WORKLOADS is a set of the task, or the first N of it: SET:N. Every decision becomes a line of OUT_FILE. The
-// extra work is a second kernel in the plan that turns in a loop for 1 % of what the first took, less the gap
-// between two kernels; what the gap and a turn cost is measured first. SECONDS bounds all; what is left out
-// is said.
+// WORKLOADS is a set of the task, or its first N workloads: SET:N. Every decision is a line of OUT_FILE. The
+// extra work is a second kernel in the plan that loops for 1 % of the time of the first, minus the gap
+// between two kernels; the gap and the time of one iteration are measured first. SECONDS limits the total
+// time; omitted trials are reported.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -40,7 +40,7 @@ std::vector<Workload> workloads_of(const Task& task, const std::string& text) {
   return all;
 }
 
-// The plan's last kernel takes so many turns for each workload.
+// The number of loop iterations of the plan's last kernel for each workload.
 std::string with_extra(const std::string& source, const std::vector<Workload>& workloads,
                        const std::vector<double>& turns) {
   std::string cost = "0";
@@ -62,7 +62,7 @@ std::string with_extra(const std::string& source, const std::vector<Workload>& w
 extern "C" __global__ void planted_extra(void* o, int turns) {
   unsigned x = threadIdx.x;
   for (int i = 0; i < turns; ++i) x = x * x + 12345u;
-  if (x == 0x9e3779b9u) {  // so that the loop is not left out; it changes nothing
+  if (x == 0x9e3779b9u) {  // keeps the compiler from removing the loop; has no effect
     volatile unsigned* const word = static_cast<unsigned*>(o);
     *word = *word;
   }
@@ -73,7 +73,7 @@ extern "C" __global__ void planted_extra(void* o, int turns) {
 class Trials {
  public:
   Trials(const std::string& folder, const std::string& out) : task_(load_task(folder)), out_(out) {
-    options_.target = TargetKind::cuda;
+    options_.target = target_named("cuda");
     options_.programs = testing::programs_folder();
     options_.cache = testing::tests_cache();
     options_.task_folder = folder;

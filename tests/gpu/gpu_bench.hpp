@@ -1,5 +1,5 @@
-// What the tests on a real GPU share. A suite that says `needs_a_gpu()` is skipped, with the reason, where
-// there is none.
+// Shared by the tests on a real GPU. A suite with `needs_a_gpu()` is skipped, with the reason, if there is no
+// GPU.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -53,7 +53,7 @@ inline CudaCompiler& compiler() {
     options.cache = testing::tests_cache();
     options.program = testing::programs_folder() / "cultivar-nvrtc";
     options.architecture = architecture_of(static_cast<int>(device().facts().at("compute_capability")));
-    options.trusted = true;  // plans are written by hand here, without a manifest's arguments
+    options.trusted = true;  // plans are handwritten here, without the arguments of a manifest
     return options;
   }());
   return instance;
@@ -83,17 +83,17 @@ inline PlannedKernel kernel(std::string name, unsigned blocks, unsigned threads,
                             std::vector<PlannedArgument> args) {
   PlannedKernel result;
   result.kernel = std::move(name);
-  result.grid = {blocks, 1, 1};
-  result.block = {threads, 1, 1};
+  result.launch.set("grid", {blocks, 1, 1});
+  result.launch.set("block", {threads, 1, 1});
   result.args = std::move(args);
   return result;
 }
 
-// Compiles `source`, which holds a kernel `nothing` without arguments besides those of the plan.
+// Compiles `source`, which contains a kernel `nothing` without arguments in addition to those of the plan.
 inline tl::expected<std::unique_ptr<Session>, Fault> open(const std::string& source, const Plan& plan) {
   Variant variant;
   variant.source = source + "\nextern \"C\" __global__ void nothing() {}\n";
-  variant.manifest.target = TargetKind::cuda;
+  variant.manifest.target = target_named("cuda");
   variant.manifest.launch.emplace_back().kernel = "nothing";
   const auto binary = compiler().compile(variant, {}, 60.0);
   BOOST_REQUIRE_MESSAGE(binary, (binary ? "" : binary.error().reason + "\n" + binary.error().diagnostics));

@@ -1,11 +1,10 @@
-// How many candidates a GPU judges in an hour, and where the time goes: variants of a task go through the
-// whole cascade one after the other until the time is up.
+// Measures how many candidates a GPU evaluates per hour, and where the time goes: variants of a task go
+// through all stages one after the other until the time limit.
 //
 //   bench-gpu-judgements TASK_FOLDER WORKLOADS SECONDS WORKERS compiled|fresh VARIANT[@TUNABLE=VALUE]...
 //
-// WORKERS share the card, as in a search. `compiled`: each variant is compiled once, beforehand; `fresh`:
-// every candidate is a source that no cache has seen and goes through NVRTC first, sixteen at once at the
-// most.
+// WORKERS share the card, as in a search. `compiled`: each variant is compiled once in advance; `fresh`:
+// every candidate is a source that is in no cache and goes through NVRTC first, at most sixteen at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +38,7 @@ Configuration configuration_of(const Variant& plain, const std::string& text) {
   return wanted;
 }
 
-// Compiled candidates, made while others are judged.
+// Compiled candidates, prepared while others are evaluated.
 class Supply {
  public:
   Supply(CompileService& compiler, const Task& task, std::vector<Variant> plain,
@@ -125,7 +124,7 @@ int main(int argc, char** argv) {
   }
   try {
     ServiceOptions options;
-    options.target = TargetKind::cuda;
+    options.target = target_named("cuda");
     options.programs = testing::programs_folder();
     options.cache = testing::tests_cache();
     options.task_folder = argv[1];
@@ -155,7 +154,7 @@ int main(int argc, char** argv) {
     }
     Supply supply(compiler, task, variants, set->workloads, std::string(argv[5]) == "fresh");
 
-    // The first evaluation of a worker takes what is taken once: it counts only for the rest.
+    // The first evaluation of a worker includes one-time work, so it counts only for the rest.
     std::mutex mutex;
     Totals totals;
     const double limit = std::atof(argv[3]), start = now();
@@ -192,7 +191,7 @@ int main(int argc, char** argv) {
     for (const auto& device : devices)
       judges.push_back(std::async(std::launch::async, [&judge, &device] { judge(*device); }));
     for (auto& one : judges) one.get();
-    const double all = now() - start;  // what had begun when the time was over has ended
+    const double all = now() - start;  // evaluations in progress at the time limit have finished
     const double workers = static_cast<double>(devices.size());
     fmt::print(
         "judged {} in {:.1f} s by {} workers: {:.0f} an hour; of their time checks {:.0f} %, measuring "

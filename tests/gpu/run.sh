@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs every test and figure that needs a GPU in under 8 minutes; a short table comes last.
+# Runs every test and benchmark that needs a GPU in under 8 minutes, and finally prints a short table.
 #   run.sh OUT_DIR [STEP...]
-# Without steps: all, in the order of `every`. It works in a folder made by bundle.sh, or from a build with
-# CULTIVAR_BUILD=build/release. OUT_DIR gets four files: table.txt, logs.txt, and the search's record and export. The steps
-# `views`, `export`, `verify` and `pytorch` are about the run that `search` made, in this call or in one before (its record in
-# OUT_DIR). `pytorch` asks for a Python that has PyTorch: $PYTHON, or else python3.
+# Without steps: all, in the order of `every`. Works in a folder made by bundle.sh, or with a build:
+# CULTIVAR_BUILD=build/release. Writes four files to OUT_DIR: table.txt, logs.txt, and the search's record and export. The steps
+# `views`, `export`, `verify` and `pytorch` use the run of `search`, from this call or an earlier one (its record is in
+# OUT_DIR). `pytorch` needs a Python with PyTorch: $PYTHON, otherwise python3.
 every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify pytorch contenders
   cudnn_independent profile"
-# By name only; the first two take longer than eight minutes allow.
+# Only by name; the first two do not fit into eight minutes.
 by_name="gate_trials every_shape judgements_alone"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
@@ -15,7 +15,7 @@ if [ $# -gt 0 ]; then shift; fi
 named=$* steps=${*:-$every}
 for step in $steps; do
   for known in $every $by_name; do [ "$step" != "$known" ] || continue 2; done
-  echo "run.sh: no step is called $step; there are:" $every $by_name >&2
+  echo "run.sh: unknown step $step; known steps:" $every $by_name >&2
   exit 2
 done
 if [ -n "${CULTIVAR_BUILD:-}" ]; then
@@ -24,7 +24,7 @@ else
   bin=$here/bin source=$here/source
 fi
 if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] && [ ! -d /usr/local/nvidia ]; then
-  echo "run.sh: this machine has no GPU; nothing was tried" >&2
+  echo "run.sh: this machine has no GPU; nothing was run" >&2
   exit 77
 fi
 mkdir -p "$out" || exit 2
@@ -42,11 +42,11 @@ echo "$(date -u), $(nproc) cores, g++ $(g++ -dumpversion 2>/dev/null || echo abs
 
 tell() { printf '%-16s %6s %8s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table.txt"; }
 failed=0
-cannot() {  # step, why: one that was asked for by name has failed
+cannot() {  # step, reason: a step requested by name has failed
   tell "$1" - - "$2"
   [ -z "$named" ] || failed=1
 }
-# How busy the card is meanwhile: the share of time in which a kernel ran, as the driver counts it.
+# Measures how busy the card is: the share of time in which a kernel ran, as counted by the driver.
 watch_card() {
   watcher=
   command -v nvidia-smi >/dev/null || return 0
@@ -74,15 +74,15 @@ timed() {  # name, limit in seconds, command...: output to the log
   watch_card "$work/$name.card"
   timeout -k 10 "$limit" "$@" >"$work/$name.log" 2>&1
   code=$?
-  # A suite that found nothing to run on ends well all the same, and says so.
+  # A suite that was skipped also exits with 0 and says so.
   if [ $code -eq 0 ] && grep -aq 'Test suite .* is skipped because precondition failed' "$work/$name.log"; then code=77; fi
-  words=$(last "$name" $code)  # of the step alone: what the card did meanwhile comes below it
+  words=$(last "$name" $code)  # only of the step; the card's activity is appended below
   unwatch_card "$work/$name.card" >>"$work/$name.log"
   cat "$work/$name.log" >>"$out/logs.txt"
   if [ $code -ne 0 ] && { [ $code -ne 77 ] || [ -n "$named" ]; }; then failed=1; fi
   tell "$name" $code $(($(date +%s) - begin)) "$words"
 }
-# What the table says of a step: a figure when it went well, else what went wrong.
+# The table's text for a step: a figure if it succeeded, otherwise the error.
 last() {
   if [ "$2" -eq 124 ]; then echo "stopped after $limit s"; return; fi
   pattern='^.'
@@ -105,17 +105,17 @@ last() {
   echo "${found:-$(tail -n 1 "$work/$1.log")}" | sed 's/.*precondition failed: /skipped: /' | tr -s ' \t' ' ' | cut -c1-150
 }
 
-# Contenders find their vendors' libraries by name; where those lie elsewhere than toolkits usually do, they are found so.
+# Contenders load their vendors' libraries by name; this finds libraries outside the usual toolkit folders.
 vendors=
 find_vendors() {
-  [ -z "$vendors" ] || return 0  # found before
+  [ -z "$vendors" ] || return 0  # already found
   for library in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9; do
     found=$(find /usr/local /opt /usr/lib -name "$library" -not -path "*/stubs/*" 2>/dev/null | head -n 1)
     echo "$library: ${found:-not found}"
     if [ -n "$found" ]; then vendors=$vendors$(dirname "$found"):; fi
   done
 }
-suite() {  # step, limit, the suite of tests-gpu: where this build has it
+suite() {  # step, limit, suite of tests-gpu; skipped if this build lacks it
   if [ ! -x "$bin/tests-gpu" ]; then
     tell "$1" - - "there is no $bin/tests-gpu"
     failed=1
@@ -129,7 +129,7 @@ suite() {  # step, limit, the suite of tests-gpu: where this build has it
     --color_output=no
 }
 
-built() {  # the export's project, once
+built() {  # builds the exported project once
   [ -d "$best" ] || timed export 60 "$bin/cultivar" export "$run" --out "$best"
   [ ! -x "$best/build/verify" ] || return 0
   command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
@@ -220,6 +220,6 @@ for name in doctor session misbehaviour sanitizer judgements judgements_alone sm
     *) tail -n 25 "$work/$name.log" ;;
   esac | cut -c1-220
 done
-echo "--- step, exit code, seconds, what it says"
+echo "--- step, exit code, seconds, result"
 cat "$out/table.txt"
 exit $failed

@@ -2,7 +2,7 @@
 name: honest_softmax
 task: softmax
 target: cpu
-about: "A plain, right softmax, to show that the judge lets honest work pass."
+about: "A plain, correct softmax, to show that the judge accepts honest work."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: slow_softmax
 task: softmax
 target: cpu
-about: "Right, and slow for its size: one thread, each exponential twice, in double."
+about: "Correct, and slow for its size: one thread, each exponential computed twice in double precision."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

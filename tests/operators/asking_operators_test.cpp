@@ -1,4 +1,4 @@
-// What the operators that ask a model decide: whom, about whom, in which direction.
+// The decisions of the operators that ask a model: which model, which kernel, which direction.
 #include <boost/test/unit_test.hpp>
 #include <set>
 
@@ -24,7 +24,7 @@ struct Farm {
     Individual individual;
     individual.id = archive.size() + 1;
     individual.source_id = source;
-    individual.descent.op = op;
+    set_origin(individual.descent, op);
     individual.descent.parents = std::move(parents);
     archive.add(individual);
     return individual.id;
@@ -42,17 +42,51 @@ BOOST_AUTO_TEST_CASE(mutation_tries_every_direction_of_the_target_before_any_twi
   const IndividualId parent = add("a", "seed");
   Mutate mutate;
   std::set<std::string> seen;
-  std::size_t fit = 0;
-  for (const Direction& d : directions()) fit += d.target.empty() || d.target == "cpu";
+  const std::size_t fit = directions(target_named("cpu")).size();
   for (std::size_t i = 0; i < fit; ++i) {
     const auto brief = mutate.plan(around({parent}), stream);
     BOOST_REQUIRE(brief);
     BOOST_TEST(seen.insert(brief->direction).second, brief->direction);
     mutate.asked(*brief, archive);
   }
-  for (const Direction& d : directions())
-    if (d.target == "cuda") BOOST_TEST(!seen.contains(std::string(d.words)));
+  for (const Direction& d : target_named("cuda")->directions)
+    BOOST_TEST(!seen.contains(std::string(d.words)));
   BOOST_TEST(seen.contains(mutate.plan(around({parent}), stream)->direction));
+}
+
+BOOST_AUTO_TEST_CASE(directions_that_a_model_gave_are_followed_once_each_about_their_subject) {
+  const IndividualId subject = add("a", "seed"), tuned = add("a", "tune", {subject}),
+                     other = add("b", "seed");
+  for (const IndividualId id : {subject, tuned, other})
+    archive.judge(id, true, 1.0 + 0.1 * static_cast<double>(id));
+  for (const char* name : {"mutate", "agent"}) {
+    const auto made = make_operator(name, {});
+    AskingOperator& op = *made->asking();
+    const auto usual = op.plan(around({other}), stream);
+    op.directed(subject, {{"of an older answer"}});
+    op.directed(subject, {{"fuse the passes", "pack the operands"}});
+    for (const char* words : {"fuse the passes", "pack the operands"}) {
+      const auto brief = op.plan(around({other}), stream);
+      BOOST_REQUIRE(brief);
+      BOOST_TEST(brief->direction == words);
+      BOOST_TEST((brief->parents == std::vector<IndividualId>{tuned}));  // the subject's best setting
+      op.asked(*brief, archive);
+    }
+    const auto after = op.plan(around({other}), stream);
+    BOOST_REQUIRE(after);
+    BOOST_TEST((after->parents == usual->parents));
+    BOOST_TEST(after->direction != "fuse the passes");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(directions_about_a_kernel_that_turned_out_wrong_wait_and_nothing_is_asked_about_it) {
+  const IndividualId wrong = add("a", "seed"), other = add("b", "seed");
+  archive.judge(wrong, true, 2.0);
+  archive.judge(other, true, 1.0);
+  Mutate mutate;
+  mutate.directed(wrong, {{"fuse the passes"}});
+  archive.expel(wrong);
+  BOOST_TEST((mutate.plan(around({other}), stream)->parents == std::vector<IndividualId>{other}));
 }
 
 BOOST_AUTO_TEST_CASE(crossover_takes_two_sources_and_each_pair_once) {
@@ -100,7 +134,7 @@ BOOST_AUTO_TEST_CASE(failures_are_repaired_newest_first_for_as_many_rounds_as_al
   brief = repair.plan(around({seed}), stream);
   BOOST_TEST(brief->parents.front() == first);
   repair.asked(*brief, archive);
-  // Nothing failed any more: the slow one, once.
+  // No failures are left: choose the slow kernel once.
   brief = repair.plan(around({seed}), stream);
   BOOST_TEST(brief->parents.front() == seed);
   BOOST_TEST(brief->direction.find("slow") != std::string::npos);

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(without_gains_the_shares_are_the_priors) {
   BOOST_TEST(b.shares().at(1) == 0.25);
 }
 
-BOOST_AUTO_TEST_CASE(who_gains_more_for_its_cost_gets_more_and_nobody_less_than_the_floor) {
+BOOST_AUTO_TEST_CASE(an_operator_with_more_gain_per_cost_gets_more_and_none_less_than_the_floor) {
   Bandit b({1.0, 1.0}, {.learn = true, .floor = 0.2, .memory = 100.0});
   for (int i = 0; i < 60; ++i) {
     b.tried(0, 0.01, 2.0);

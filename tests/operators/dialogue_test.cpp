@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
+#include "operators/critique_repair.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;
@@ -84,14 +85,14 @@ BOOST_AUTO_TEST_CASE(a_refusal_goes_back_with_the_answer_and_the_reason_as_often
   BOOST_TEST(contains(said(), "its SEARCH lines are not in the source"), said());
   const Move end = after("still nothing");
   BOOST_TEST(contains(std::get<GivenUp>(end).reason,
-                      "3 answers could not be used; the last: The answer has no edit"),
+                      "3 answers could not be used; the last one: The answer has no edit"),
              std::get<GivenUp>(end).reason);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_manifest_goes_back_and_is_proposed_in_the_end_to_be_recorded) {
   const std::string wrong = block("task: softmax", "task: softmacks");
   BOOST_TEST(std::holds_alternative<ChatRequest>(after(wrong)));
-  BOOST_TEST(contains(said(), "wrong manifest"), said());
+  BOOST_TEST(contains(said(), "invalid manifest"), said());
   BOOST_TEST(contains(said(), "softmacks"), said());
   BOOST_TEST(std::holds_alternative<ChatRequest>(after(wrong)));
   const Move end = after(wrong);
@@ -100,18 +101,18 @@ BOOST_AUTO_TEST_CASE(a_wrong_manifest_goes_back_and_is_proposed_in_the_end_to_be
 
 BOOST_AUTO_TEST_CASE(a_source_with_a_wrong_manifest_is_mended_by_blocks_against_it) {
   (void)after(block("name: plain", "name: better") + block("task: softmax", "task: softmacks"));
-  BOOST_TEST(contains(said(), "mend it by SEARCH/REPLACE blocks against it"), said());
+  BOOST_TEST(contains(said(), "correct it with SEARCH/REPLACE blocks against it"), said());
   const Move move = after(block("task: softmacks", "task: softmax"));
   BOOST_TEST(contains(std::get<Proposal>(move).source, "name: better\ntask: softmax\n"));
-  // What gave no source is not gone on from.
+  // The dialogue does not continue from an answer without a source.
   Talk other;
   (void)other.after(block("name: plane", "name: better"));
   BOOST_TEST(contains(other.said(), "Nothing of the answer was applied"), other.said());
 }
 
-BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_refused_in_words) {
+BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_rejected_with_a_message) {
   (void)after(block("target: cpu", "target: cuda"));
-  BOOST_TEST((contains(said(), "must keep `target: cpu`") || contains(said(), "wrong manifest")), said());
+  BOOST_TEST((contains(said(), "must keep `target: cpu`") || contains(said(), "invalid manifest")), said());
   (void)after("```cpp\n" + kSource + "```\n");
   BOOST_TEST(contains(said(), "the one that you were given"), said());
   Talk cut;
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_space_beyond_all_measure_is_never_proposed) {
 BOOST_AUTO_TEST_CASE(a_repair_follows_only_a_critique_that_quotes_the_evidence) {
   brief.op = "critique_repair";
   (void)after("It is broken. EVIDENCE: trust me on this");
-  BOOST_TEST(contains(said(), "does not stand in the evidence"), said());
+  BOOST_TEST(contains(said(), "do not occur in the evidence"), said());
   BOOST_TEST(contains(said(), "\n- trust me on this\n"), said());
   (void)after("EVIDENCE: \"stage `compile`: error C2\"\nCAUSE: a missing semicolon");
   BOOST_TEST(contains(said(), "Now make the repair"), said());
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(one_quotation_that_stands_does_not_carry_others_that_do_not
   BOOST_TEST(!contains(refusal, "B1_S64"), refusal);
 }
 
-// As models quote that mean well.
+// Quotes in the style of well-behaved models.
 BOOST_AUTO_TEST_CASE(dots_within_a_quotation_and_words_around_one_are_fine) {
   const std::string request =
       "<evidence>\nRefused at stage `compile`\n| B1_S64 | 12 us | 40 % |\nline 7: wait\n</evidence>";
@@ -192,7 +193,7 @@ BOOST_AUTO_TEST_CASE(what_goes_back_is_bounded_however_long_the_answer_was) {
   BOOST_TEST(back.text.size() < 40'000U);
   BOOST_TEST(back.text.starts_with("IDEA: first line\n\xE2\x82\xAC filler"));
   BOOST_TEST(back.text.ends_with("filler\nno edit"));
-  BOOST_TEST(contains(back.text, "bytes are left out here"));
+  BOOST_TEST(contains(back.text, "bytes omitted"));
   BOOST_TEST(back.carried.is_null());
   BOOST_TEST(said().size() < 6'000U);
 }

@@ -1,11 +1,11 @@
-// Constraints asked by combination of tunables say what they say when they are asked in full.
+// Constraints evaluated per combination of tunables give the same result as full evaluation.
 #include "operators/feasibility.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <iterator>
 
-#include "evaluators/check/stages.hpp"
+#include "evaluators/judge/stages.hpp"
 
 using namespace cultivar;
 
@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(an_answer_by_value_indices_is_the_answer_of_the_constraints
   BOOST_TEST(no > 100);
 }
 
-// The search is about heads of 128; what fits those and not the heads of 256 in `holdout` could never be
-// promoted.
+// The search uses heads of 128; a setting that fits those but not the heads of 256 in `holdout` could never
+// be promoted.
 BOOST_AUTO_TEST_CASE(shapes_that_a_search_does_not_time_constrain_it_too) {
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
   const Variant seed = load_variant(task.folder / "seeds" / "cuda_wgmma.cu", task);

@@ -44,7 +44,7 @@ struct Scene {
     individual.variant_id = variant.id;
     individual.source_id = variant.source_id;
     individual.configuration = variant.configuration;
-    individual.descent.op = "seed";
+    individual.descent.origin = Origin::seed;
     archive.add(individual);
     return individual.id;
   }
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(tuning_never_proposes_what_is_in_flight) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(tuning_goes_on_with_another_source_when_the_parent_has_no_knobs) {
+BOOST_AUTO_TEST_CASE(tuning_continues_with_another_source_when_the_parent_has_no_knobs) {
   Scene scene;
   TuneOperator tune(1);
   std::string plain = source("plain", "  A: {values: [1], default: 1}\n  B: {values: [1], default: 1}\n");

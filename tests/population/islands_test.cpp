@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "population/random.hpp"
+#include "evaluators/system/random.hpp"
 
 using namespace cultivar;
 

@@ -1,4 +1,4 @@
-// Chat models against the local server, and a log in memory.
+// Chat models connected to the local server, and an in-memory log.
 #pragma once
 
 #include <map>
@@ -70,7 +70,7 @@ inline std::string words_of(const ChatResult& result) {
                 : std::string(name_of(result.error().kind)) + ": " + result.error().message;
 }
 
-// What a run's database would keep.
+// What the database of a run would store.
 class MemoryLog : public ExchangeLog {
  public:
   struct Row {
@@ -125,7 +125,7 @@ class MemoryLog : public ExchangeLog {
     return {};
   }
   Expected<std::map<std::pair<std::string, std::string>, Spent>> spent() override {
-    std::map<std::pair<std::string, std::string>, Spent> sums;  // of those that have no end
+    std::map<std::pair<std::string, std::string>, Spent> sums;  // of exchanges without an end
     for (const Row& row : rows)
       if (!row.answer && !row.error) sums[{row.sent.op, row.sent.model}] += counted(row.sent);
     return sums;

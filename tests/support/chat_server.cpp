@@ -220,7 +220,7 @@ std::string named(const json& value) {
   return "event: " + value.at("type").get<std::string>() + "\n" + data(value);
 }
 
-// About a word at a time, and never in the middle of a character: the JSON must be valid.
+// Splits into about one word at a time, never in the middle of a character, because the JSON must be valid.
 std::vector<std::string> words(const std::string& text) {
   std::vector<std::string> pieces;
   std::string piece;

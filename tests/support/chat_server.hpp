@@ -1,5 +1,5 @@
-// A real HTTP server on this machine that speaks what language models speak, and does what they do on bad
-// days. Its script decides each reply from the request that came.
+// A real HTTP server on this machine that speaks the protocols of language models and shows their faults. Its
+// script chooses each reply from the request.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 namespace cultivar::testing {
 
 struct SeenRequest {
-  int number = 0;  // from 1 on, in the order of arrival
+  int number = 0;  // counted from 1, in order of arrival
   std::string path;
   std::map<std::string, std::string> headers;  // names in lower case
   std::string text;
-  nlohmann::json body;  // discarded when it is no JSON
+  nlohmann::json body;  // discarded if it is not JSON
 };
 
-// Bytes, as they go over the wire; pauses between them; and how it ends.
+// The bytes of a reply, the pauses between them, and how the reply ends.
 struct Reply {
   struct Part {
     std::string bytes;
@@ -32,14 +32,14 @@ struct Reply {
   Reply& then(std::string bytes, double pause_s = 0.0);
   Reply& stall();
   Reply& reset();
-  Reply& cut_after(std::size_t bytes);                       // of everything so far
-  Reply& in_pieces(std::size_t size, double pause_s = 0.0);  // the same bytes, torn anywhere
+  Reply& cut_after(std::size_t bytes);                       // counted over everything so far
+  Reply& in_pieces(std::size_t size, double pause_s = 0.0);  // the same bytes, split at arbitrary places
 };
 
 class ChatServer {
  public:
   using Script = std::function<Reply(const SeenRequest&)>;
-  explicit ChatServer(Script);  // a thread for each connection; the script is called by one at a time
+  explicit ChatServer(Script);  // one thread per connection; the script is called by one thread at a time
   ~ChatServer();
   ChatServer(const ChatServer&) = delete;
   ChatServer& operator=(const ChatServer&) = delete;
@@ -56,8 +56,8 @@ class ChatServer {
 Reply status_reply(int status, const std::string& body, const std::vector<std::string>& headers = {});
 Reply event_stream(const std::string& events);  // 200, text/event-stream, until the connection closes
 
-// Whole event streams. Tokens are as each protocol counts them: input with the cached ones at OpenAI's,
-// without them at Anthropic's.
+// Whole event streams. Token counts follow each protocol: OpenAI's input includes cached tokens, Anthropic's
+// does not.
 struct SaidUsage {
   int input = 0, cached = 0, cache_written = 0, output = 0, reasoning = 0;
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "operators/llm/chat_service.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 
 namespace cultivar::testing {
@@ -55,7 +56,7 @@ struct Service {
   }
   ServedResult ask(const std::string& text = "hello", const std::string& model = "a",
                    std::stop_token stop = {}) {
-    return service->ask_and_wait({"mutate", model, question(text, "mutate/" + text)}, std::move(stop));
+    return ask_and_wait(*service, {"mutate", model, question(text, "mutate/" + text)}, std::move(stop));
   }
   bool told(const std::string& part) {
     const std::lock_guard lock(mutex);

@@ -1,5 +1,5 @@
-// A search in a process of its own, to be killed at will; what its work returns is told through a file.
-// For tests with Boost.Test.
+// A search in a separate process that a test can kill at any time; its result is reported through a file. For
+// tests with Boost.Test.
 #pragma once
 
 #include <sys/types.h>
@@ -7,18 +7,18 @@
 #include <functional>
 #include <string>
 
-#include "engine/search.hpp"
+#include "engine/search/search.hpp"
 
 namespace cultivar::testing {
 
-// Runs `work` in a fresh process, which has never had threads; what it returns, or its exception's words, are
-// written to `told`.
+// Runs `work` in a new process that has never had threads; writes its result, or the message of its
+// exception, to `told`.
 pid_t in_child(const std::filesystem::path& told, const std::function<std::string()>& work);
 
-// The status it ended with; killed, and an error of the test, when that takes over a minute.
+// The exit status. If the process takes over a minute, it is killed and the test fails.
 int wait_for(pid_t);
 
-// kill -9; false if it had ended before.
+// kill -9; false if the process had already ended.
 bool killed(pid_t);
 
 // Why the search ended, or "error: ..."; "agrees" or the first difference.

@@ -1,11 +1,12 @@
-// A record in memory, for prompts.
+// An in-memory record, for prompts.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "operators/prompts/opening.hpp"
+#include "evaluators/system/hash.hpp"
+#include "operators/prompts/scene.hpp"
 #include "population/archive.hpp"
 
 namespace cultivar::testing {
@@ -14,7 +15,7 @@ class MemoryChronicle : public Chronicle {
  public:
   explicit MemoryChronicle(const Task& task) : task_(task) {}
 
-  // Adds it to the archive, judged; a rejection needs no fitness.
+  // Adds an evaluated individual to the archive; a rejection needs no fitness.
   IndividualId add(const std::string& source, const std::string& op, std::vector<IndividualId> parents,
                    Evaluation evaluation, const std::string& note = "") {
     Individual individual;
@@ -23,7 +24,7 @@ class MemoryChronicle : public Chronicle {
     individual.variant_id = variant ? variant->id : sha256_hex(source);
     individual.source_id = variant ? variant->source_id : sha256_hex(source);
     if (variant) individual.configuration = variant->configuration;
-    individual.descent.op = op;
+    set_origin(individual.descent, op);
     individual.descent.parents = parents;
     archive.add(individual);
     archive.judge(individual.id, evaluation.measured(), evaluation.fitness);
@@ -45,14 +46,16 @@ class MemoryChronicle : public Chronicle {
     const auto found = children_.find(id);
     return found == children_.end() ? std::vector<IndividualId>() : found->second;
   }
+  std::vector<IndividualId> promoted() const override { return promotions; }
   std::map<std::string, std::map<std::string, double>> contenders() const override { return ratios; }
 
   Archive archive;
+  std::vector<IndividualId> promotions;
   std::map<IndividualId, Profile> profiles;
   std::map<std::string, std::map<std::string, double>> ratios;
 
  private:
-  const Task& task_;  // outlives it
+  const Task& task_;  // must outlive this object
   std::map<IndividualId, std::string> sources_;
   std::map<IndividualId, Life> lives_;
   std::map<IndividualId, Evaluation> evaluations_;

@@ -1,4 +1,4 @@
-// Runs a program as a user would: arguments, folder, environment; and takes what it prints and how it ends.
+// Runs a program as a user would (arguments, folder, environment), and collects its output and exit status.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 namespace cultivar::testing {
 
 struct CommandResult {
-  int exit = -1;  // 128 + signal when it was killed, -1 when it had to be given up
+  int exit = -1;  // 128 + signal if killed, -1 if given up
   std::string out, err;
   double seconds = 0.0;
 };
@@ -19,7 +19,7 @@ struct CommandResult {
 struct CommandOptions {
   std::filesystem::path folder = {};
   std::map<std::string, std::string> environment = {};  // set in addition
-  double deadline_s = 60.0;                             // then the whole process group is killed
+  double deadline_s = 60.0;                             // after this the whole process group is killed
 };
 
 // Its own process group, stdin from /dev/null, output through files so that it can never block.
@@ -33,7 +33,7 @@ class RunningCommand {
   pid_t pid() const { return pid_; }
   std::string out() const, err() const;  // so far
   bool running();
-  void signal(int number);        // to the program alone
+  void signal(int number);        // only to the program
   void signal_group(int number);  // as a terminal's Ctrl-C does
   CommandResult wait();
 

@@ -1,4 +1,4 @@
-// Whether a text has another in it, as tests ask of what programs and messages say.
+// Whether a text contains another, for tests of output and messages.
 #pragma once
 
 #include <string_view>

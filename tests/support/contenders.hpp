@@ -1,5 +1,5 @@
-// Real contender libraries, built for a test from tests/kernels/contenders by the C compiler, with nothing
-// but the public header.
+// Real contender libraries, built for a test from tests/kernels/contenders by the C compiler with only the
+// public header.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,8 @@
 
 namespace cultivar::testing {
 
-// folder/libNAME.so of softmax.c with this macro ("": as it should be); otherwise named after the macro.
+// Builds folder/libNAME.so from softmax.c with this macro ("": the correct version); otherwise named after
+// the macro.
 inline std::filesystem::path contender_library(const std::filesystem::path& folder, const std::string& macro,
                                                std::string name = "") {
   const std::string source = CULTIVAR_SOURCE_DIR;

@@ -1,5 +1,5 @@
-// What the tests of the cpu target share: a compiler with a cache that outlives them, plans of the softmax
-// task for real kernels under tests/kernels, and plans written by hand for kernels written in the test.
+// Shared by the tests of the cpu target: a compiler whose cache outlives them, plans of the softmax task for
+// real kernels under tests/kernels, and handwritten plans for kernels in the tests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ inline const Task& softmax() {
   return task;
 }
 
-// A source without a manifest, whose plan the test writes itself.
+// A source without a manifest; the test writes its plan.
 inline Variant by_hand(std::string source, std::vector<std::string> kernels) {
   Variant variant;
   variant.source = std::move(source);
@@ -62,7 +62,7 @@ inline PlannedArgument special(PlannedArgument::Kind kind) {
 inline PlannedKernel kernel(std::string name, int threads, std::vector<PlannedArgument> args) {
   PlannedKernel result;
   result.kernel = std::move(name);
-  result.threads = threads;
+  result.launch.set("threads", {threads});
   result.args = std::move(args);
   return result;
 }
@@ -111,7 +111,7 @@ class SoftmaxRun {
     return session_->run(input_, output_, options);
   }
 
-  // The largest relative error of the last run's output, in double precision.
+  // The largest relative error of the last run's output, computed in double precision.
   double error() const {
     const auto x = values<float>(input_[0]), y = values<float>(output_[0]);
     double worst = 0.0;

@@ -1,6 +1,6 @@
-// What the tests of the cuda target's host half share: one compiler with a cache that outlives them, and the
-// real kernels under tests/kernels/cuda. Needs NVRTC and no GPU; a suite that says `needs_nvrtc()` is skipped
-// without.
+// Shared by the tests of the cuda target's host half: one compiler whose cache outlives them, and the real
+// kernels under tests/kernels/cuda. Needs NVRTC but no GPU; a suite with `needs_nvrtc()` is skipped without
+// NVRTC.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -82,12 +82,12 @@ inline Variant kernel(const std::string& name, const Configuration& configuratio
   return variant_of(text_of(kernel_folder / name), configuration);
 }
 
-// A source without a manifest whose launches have no arguments but these.
+// A source without a manifest whose launches have only these arguments.
 inline Variant by_hand(std::string source, std::vector<std::string> kernels,
                        std::vector<ArgumentSpec> args = {}) {
   Variant variant;
   variant.source = std::move(source);
-  variant.manifest.target = TargetKind::cuda;
+  variant.manifest.target = target_named("cuda");
   for (std::string& name : kernels) {
     variant.manifest.launch.emplace_back().kernel = std::move(name);
     variant.manifest.launch.back().args = args;
@@ -95,7 +95,7 @@ inline Variant by_hand(std::string source, std::vector<std::string> kernels,
   return variant;
 }
 
-// A workload that the variant claims, of the sweep of its task or else made by hand.
+// A workload that the variant claims, from the sweep of its task or otherwise constructed.
 inline std::vector<std::string> macros_for(const Variant& variant, Dtype dtype = Dtype::bf16) {
   if (variant.manifest.task.empty()) return {};
   Workload workload;

@@ -1,4 +1,4 @@
-// For benchmarks of what calls cost this side alone: a language model's server in another process.
+// For benchmarks of the cost of calls on this side only: the server of a language model in another process.
 #pragma once
 
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 namespace cultivar::testing {
 
-// Of this process so far, seconds.
+// CPU time of this process so far, in seconds.
 inline double cpu_s() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -26,7 +26,7 @@ inline double cpu_s() {
 
 class DistantServer {
  public:
-  // To be called before there is any thread.
+  // Call this before any thread is started.
   explicit DistantServer(ChatServer::Script script) {
     int ends[2];
     if (::pipe(ends) != 0 || (process_ = ::fork()) < 0) throw std::runtime_error("no process for the server");

@@ -19,21 +19,21 @@ class McpClient {
 
   pid_t pid() const { return pid_; }
   void send(const nlohmann::json& message);
-  int start(const std::string& method, const nlohmann::json& params);  // the id of the request
+  int start(const std::string& method, const nlohmann::json& params);  // returns the ID of the request
   void notify(const std::string& method, const nlohmann::json& params);
-  // The answer to it; throws when none comes in time. What else comes is kept in `others`.
+  // Returns the reply; throws if none arrives in time. Other messages are kept in `others`.
   nlohmann::json answer(int id, double deadline_s = 120.0);
   nlohmann::json request(const std::string& method, const nlohmann::json& params) {
     return answer(start(method, params));
   }
   nlohmann::json begin(const std::string& version = "2025-11-25");  // initialize, and its result
-  // A tool's text; throws when the protocol itself fails. `failed` is isError.
+  // Returns a tool's text; throws if the protocol itself fails. `failed` is isError.
   std::string call(const std::string& tool, const nlohmann::json& arguments);
   bool failed = false;
   std::vector<nlohmann::json> others;  // notifications
 
   void close_input();
-  int wait(double deadline_s);  // the exit code; -1: it does not end
+  int wait(double deadline_s);  // returns the exit code; -1 if the program does not end
 
  private:
   nlohmann::json next_line(double deadline);
@@ -42,7 +42,7 @@ class McpClient {
   std::string buffer_;
 };
 
-// Processes whose parent is this one, and theirs.
+// The children of this process and their children.
 std::vector<pid_t> descendants(pid_t);
 
 }  // namespace cultivar::testing

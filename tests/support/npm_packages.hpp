@@ -1,4 +1,4 @@
-// Programs that others wrote, from npm, for tests that try ours against them. Nothing of them is committed.
+// Third-party programs from npm, for interoperability tests. None of them is committed.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -7,11 +7,11 @@
 
 namespace cultivar::testing {
 
-// The folder of the build for packages of this purpose ("mcp"); packages lie in its node_modules.
+// The build's folder for packages of this purpose ("mcp"); packages are in its node_modules.
 std::filesystem::path npm_folder(const std::string& purpose);
 
-// True when node is here and the package is installed or can be, once for each build folder; false says why.
-// No script of a package is run. For preconditions.
+// True if node is available and the package is installed or can be installed, once per build folder;
+// otherwise says why. No script of a package is run. For preconditions.
 boost::test_tools::assertion_result npm_has(const std::string& purpose, const std::string& package,
                                             const std::string& version);
 

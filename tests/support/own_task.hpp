@@ -1,8 +1,8 @@
-// A user's own task, written as a user would write it: rms_norm, with a plain seed and one with knobs, small
-// enough to be searched in seconds; and tasks of ours with other workloads. And the built program, called as
-// a user calls it. Kernels are given enough to do for machines whose handshakes are slow: what takes fewer
-// than shortest_in_handshakes is not timed. It is much to compute, by std::hypot, of little data, since most
-// of a test's time goes into the making of inputs.
+// A task of a user's own, as a user would write it: rms_norm, with a plain seed and one with tunables, small
+// enough to be searched in seconds; copies of shipped tasks with other workloads; and the built program,
+// called as a user calls it. The kernels have enough work for machines with slow handshakes, because runs
+// shorter than shortest_in_handshakes are not timed. They compute much (std::hypot) on little data, because
+// generating inputs takes most of a test's time.
 #pragma once
 
 #include <filesystem>
@@ -19,10 +19,11 @@ namespace cultivar::testing {
 // wall: 2m}".
 void write_own_task(const std::filesystem::path& folder, const std::string& budget);
 
-// Makes its workloads these, one a line as in "      - {R: 2048, C: 1024}\n".
+// Replaces its workloads by these, one per line, as in "      - {R: 2048, C: 1024}\n".
 void set_own_workloads(const std::filesystem::path& folder, const std::string& lines);
 
-// A seed for it that makes the norm anew for every 128 columns: so slow that no noise hides what is better.
+// A seed for it that recomputes the norm for every 128 columns: so slow that noise cannot hide an
+// improvement.
 extern const char* const slow_rms_norm;
 
 // Copies the task of this name from configs/tasks to `folder`, with these as the workloads of cpu_quick.
@@ -33,7 +34,7 @@ CommandResult cultivar_in(const std::filesystem::path& folder, std::vector<std::
                           double deadline_s = 300.0);
 std::vector<std::string> cultivar_command(std::vector<std::string> arguments);
 
-// What stands on stdout must be JSON and nothing else; throws with the text when it is not.
+// stdout must contain only JSON; throws with the text otherwise.
 nlohmann::json facts(const CommandResult&);
 
 }  // namespace cultivar::testing

@@ -1,5 +1,5 @@
-// Where programs and sources are: beside the running test in a bundle (bin/, source/), or where they were
-// built.
+// The locations of programs and sources: beside the running test in a bundle (bin/, source/), or where they
+// were built.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// A run in a folder of its own whose language model is a local server: begun, resumed, replayed, and asked
-// what its record has. For tests with Boost.Test.
+// A run in a separate folder whose language model is a local server: start, resume, replay, and queries of
+// its record. For tests with Boost.Test.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,7 @@ namespace cultivar::testing {
 inline const std::atomic<bool> kNever{false};
 inline const SaidUsage kUsage{1000, 0, 0, 100, 0};
 
-// An answer of the openai protocol that cost kUsage.
+// An answer of the openai protocol that costs kUsage.
 inline Reply say(const std::string& text) {
   return event_stream(openai_events(text, kUsage));
 }
@@ -37,7 +37,8 @@ struct ScriptedRun : ScratchFolder {
   }
   std::map<std::string, int> by_operator() const {
     std::map<std::string, int> counts;
-    record().each_individual([&](const IndividualRow& row) { ++counts[row.individual.descent.op]; });
+    record().each_individual(
+        [&](const IndividualRow& row) { ++counts[origin_name(row.individual.descent)]; });
     return counts;
   }
   int events(const std::string& kind, const std::string& part = "") const {

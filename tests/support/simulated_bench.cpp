@@ -102,7 +102,7 @@ Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, co
   most_seconds = request.sampling.max_seconds;
   const std::string& source = request.variant.variant.source;
   work(source, watch);
-  if (watch.over()) return failure("interrupted", "interrupted");
+  if (watch.over()) return failure(ErrorKind::interrupted, "", "interrupted");
   if (says(source, "is wrong"))
     return rejection(Stage::sweep, "wrong output", "y[3, 17] is 0.5 and should be 0.25");
   Evaluation evaluation;
@@ -133,7 +133,7 @@ Expected<ProfilePartial> SimulatedBench::profile(const ProfileRequest& request, 
   work(request.variant.variant.source, watch);
   ProfilePartial found;
   found.profile.target = "cpu";
-  found.profile.kernel_name = request.variant.variant.manifest.name;
+  found.profile.name = request.variant.variant.manifest.name;
   found.profile.workload = request.workload.name;
   found.profile.median_us = 1000.0 / speed_of(request.variant.variant.source);
   return found;

@@ -1,8 +1,8 @@
-// A bench that measures nothing: kernels of the softmax task whose source says how they behave.
-//   "does not compile"   is refused by the compiler, with words
-//   "is wrong"           is refused at the stage `sweep`
-//   "sleeps"             works until it is told to stop, or for sleep_s
-//   "SPEED 12.5"         is its fitness (otherwise 10)
+// A bench that measures nothing: kernels of the softmax task whose source text determines their behavior.
+//   "does not compile"   the compiler rejects it with a message
+//   "is wrong"           rejected at the stage `sweep`
+//   "sleeps"             runs until stopped, or for sleep_s
+//   "SPEED 12.5"         its fitness (default 10)
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace cultivar::testing {
 
-// A whole source for that task; `words` go into a comment of it.
+// A whole source for that task; `words` go into one of its comments.
 std::string softmax_kernel(const std::string& words);
 
 class SimulatedBench : public Bench {
@@ -23,7 +23,7 @@ class SimulatedBench : public Bench {
 
   const Task& task() const override { return task_; }
   const std::vector<Workload>& workloads() const override { return workloads_; }
-  TargetKind target() const override { return TargetKind::cpu; }
+  Target target() const override { return usual_target(); }
   std::string unit() const override { return "GB/s"; }
   std::string architecture() const override { return ""; }
   std::optional<Facts> facts() const override { return std::nullopt; }
@@ -51,8 +51,8 @@ class SimulatedBench : public Bench {
   };
   std::vector<Submitted> submitted;
   std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
-  std::atomic<int> most_samples{0};        // that the last evaluation could take
-  std::atomic<double> most_seconds = 0.0;  // of timing, in the last request
+  std::atomic<int> most_samples{0};        // maximum of the last evaluation
+  std::atomic<double> most_seconds = 0.0;  // limit of timing in the last request
 
  private:
   void work(const std::string& source, const Watch&);

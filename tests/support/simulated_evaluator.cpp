@@ -7,8 +7,9 @@
 #include <fstream>
 #include <thread>
 
-#include "engine/search.hpp"
-#include "population/random.hpp"
+#include "engine/search/search.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar::testing {
 
@@ -88,7 +89,7 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   }
   note("measuring");
   sleep(simulation_.evaluate_s);
-  if (interrupted_) return failure("interrupted", "interrupted");
+  if (interrupted_) return failure(ErrorKind::interrupted, "", "interrupted");
   if (number(variant, "BLOCK") == 96) {
     Evaluation crash = rejection(Stage::smoke, "crashed: segmentation fault", "signal 11");
     crash.worker_lost = true;
@@ -128,7 +129,7 @@ Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& req
     return failure("worker measure", "the device does not answer");
   note("comparing");
   sleep(simulation_.gate_s);
-  if (interrupted_) return failure("interrupted", "interrupted");
+  if (interrupted_) return failure(ErrorKind::interrupted, "", "interrupted");
   std::vector<std::string> names;
   for (const Workload& workload : request.workloads) names.push_back(workload.name);
   Gate gate(names, request.options, request.seed);
@@ -177,7 +178,7 @@ Expected<ProfilePartial> SimulatedEvaluator::profile(int, const ProfileRequest& 
   Profile& p = made.profile;
   p.target = "cpu";
   p.variant = request.variant.variant.id;
-  p.kernel_name = request.variant.variant.manifest.name;
+  p.name = request.variant.variant.manifest.name;
   p.workload = request.workload.name;
   p.set = request.full ? "full" : "quick";
   p.median_us = 1e3 / true_fitness(request.variant.variant);

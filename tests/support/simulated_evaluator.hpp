@@ -1,6 +1,6 @@
-// An evaluator that measures nothing: a variant's speed is a fixed function of its knobs, with noise drawn
-// from its identity, so that equal variants always get equal results. Compile failures, crashes, duplicates
-// and lost workers are asked for by knob values. The duels run through the real gate.
+// An evaluator that measures nothing: a variant's speed is a fixed function of its tunables, with noise
+// derived from its identity, so that equal variants always get equal results. Tunable values trigger compile
+// failures, crashes, duplicates and lost workers. The duels run through the real gate.
 #pragma once
 
 #include <atomic>
@@ -10,35 +10,34 @@
 #include <string>
 #include <vector>
 
-#include "engine/evaluator.hpp"
+#include "engine/search/evaluator.hpp"
 
 namespace cultivar::testing {
 
 struct Simulation {
   double noise = 0.01;  // relative, of fitness
-  double pace = 1.0;    // of evaluations, not of duels: a hot card's is less
-  int cool = 0;         // so many evaluations come before it is hot
-  int hot = 1 << 30;    // and so many are
-  double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleeping
-  double confirm_s = 0.0;                                  // besides evaluate_s
-  int samples = 3;                                         // raw samples of a workload
+  double pace = 1.0;    // factor of evaluations, not of duels: lower for a hot card
+  int cool = 0;         // number of evaluations before it is hot
+  int hot = 1 << 30;    // number of evaluations while it is hot
+  double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleep times
+  double confirm_s = 0.0;                                  // in addition to evaluate_s
+  int samples = 3;                                         // raw samples per workload
   bool quiet = false;                                      // timing_needs_quiet
   int compile_workers = 2;
   // Called at the start of each evaluation; may throw, count or ask for a stop.
   std::function<void(const Variant&)> on_evaluate;
-  std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // when it is set
-  std::function<bool(const Variant&, Stage stop_after)> is_late;         // past its deadline, when it is set
+  std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // if set
+  std::function<bool(const Variant&, Stage stop_after)> is_late;         // timed out, if set
   bool refuse_confirmation = false;
-  bool narrow =
-      false;  // UNROLL=4, the best, does not compile for all that is checked, as a confirmation does
-  std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // when it is set
-  std::function<bool(int device)> has_no_worker;                            // when it is set
+  bool narrow = false;  // UNROLL=4, the best, does not compile for all shapes that a confirmation checks
+  std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // if set
+  std::function<bool(int device)> has_no_worker;                            // if set
   int device_workers = 1;
   Facts facts = {
       {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
 };
 
-// The true speed of softmax_source()'s knobs.
+// The true speed of softmax_source() by its tunables.
 double true_fitness(const Variant&);
 
 class SimulatedEvaluator : public Evaluator {
@@ -68,7 +67,7 @@ class SimulatedEvaluator : public Evaluator {
   std::atomic<int> evaluations_{0};
 };
 
-// A variant source of the softmax task with knobs. `name` makes different sources; one with "fast" in it is
+// A variant source of the softmax task with tunables. `name` distinguishes sources; one with "fast" in it is
 // 1.5 times as fast, one with "fastest" 1.6 times.
 //   UNROLL 16 does not compile; BLOCK 96 crashes; UNUSED changes the source's knobs but not its machine code.
 std::string softmax_source(const std::string& name);
@@ -86,7 +85,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-// A configuration for the softmax task with the sources as seeds, which are written below `folder`.
+// A configuration for the softmax task with these sources as seeds, which are written below `folder`.
 Config softmax_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides = {});
 
 }  // namespace cultivar::testing

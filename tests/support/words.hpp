@@ -1,16 +1,16 @@
-// What went wrong, for a test's message: Boost evaluates messages even of checks that hold.
+// The error message for a test's output: Boost evaluates messages even of checks that pass.
 #pragma once
 
 #include <string>
 
-#include "evaluators/error.hpp"
-#include "evaluators/evaluation.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar::testing {
 
 template <class T>
 std::string words(const tl::expected<T, Error>& e) {
-  return e ? "nothing" : e.error().stage + ": " + e.error().message;
+  return e ? "nothing" : e.error().text();
 }
 template <class T>
 std::string words(const tl::expected<T, Evaluation>& e) {

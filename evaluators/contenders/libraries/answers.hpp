@@ -1,5 +1,5 @@
-// What the contenders of this folder share: a workload's names looked up, and exceptions as the ABI's
-// answers.
+// Shared by the contenders of this folder: lookup of a workload's names, and conversion of exceptions to the
+// ABI's return values.
 #pragma once
 
 #include <cstring>
@@ -26,7 +26,7 @@ inline std::int64_t integer(const cultivar_contender_workload& w, const char* na
   return static_cast<std::int64_t>(number(w, name));
 }
 
-// The place of a tensor in launch's `data`.
+// The index of a tensor in launch's `data`.
 inline std::size_t place(const cultivar_contender_workload& w, const char* name) {
   for (std::uint32_t i = 0; i < w.tensor_count; ++i)
     if (std::strcmp(w.tensors[i].name, name) == 0) return i;
@@ -54,8 +54,8 @@ std::int32_t answer(const Work& work) {
 
 }  // namespace cultivar::contender
 
-// All of the ABI but cultivar_contender_describe, for a class that is made from a workload and has
-// launch(data, stream).
+// Defines all functions of the ABI except cultivar_contender_describe, for a class that is constructed from a
+// workload and has launch(data, stream).
 #define CULTIVAR_CONTENDER_CALLS(Prepared)                                                                  \
   extern "C" std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* workload,           \
                                                      void** handle) {                                       \

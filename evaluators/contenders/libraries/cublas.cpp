@@ -1,5 +1,5 @@
-// matmul by cuBLASLt: row-major C = A B as the column-major product C' = B' A', sums in f32. Of the
-// algorithms that its heuristics offer, prepare times each and keeps the fastest, as a user who cares would.
+// matmul by cuBLASLt: row-major C = A B as the column-major product C' = B' A', sums in f32. prepare times
+// each algorithm that cuBLASLt's heuristics offer and keeps the fastest, as a careful user would.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Library {
   decltype(&cublasLtMatmulPreferenceSetAttribute) PreferenceSetAttribute = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) AlgoGetHeuristic = nullptr;
   decltype(&cublasLtGetStatusString) GetStatusString = nullptr;
-  cublasLtHandle_t handle = nullptr;  // made by the first prepare, kept until the process ends
+  cublasLtHandle_t handle = nullptr;  // created by the first prepare, kept until the process ends
 
   void must(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -69,7 +69,7 @@ cudaDataType_t type_of(const std::string& dtype) {
   if (dtype == "bf16") return CUDA_R_16BF;
   if (dtype == "f16") return CUDA_R_16F;
   if (dtype == "f32") return CUDA_R_32F;
-  throw contender::Unsupported("cublas takes bf16, f16 and f32, and this is " + dtype);
+  throw contender::Unsupported("cublas supports bf16, f16 and f32, but this is " + dtype);
 }
 
 class Product {
@@ -115,8 +115,8 @@ class Product {
   void choose(const cultivar_contender_workload& w) {
     const Library& lt = library();
     cublasLtMatmulPreference_t wishes = nullptr;
-    lt.must(lt.PreferenceCreate(&wishes), "asking for an algorithm");
-    // Parts of a sum may meet in f32 alone.
+    lt.must(lt.PreferenceCreate(&wishes), "requesting an algorithm");
+    // Partial sums may be combined only in f32.
     const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     lt.PreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
                               sizeof kWorkspaceBytes);
@@ -127,7 +127,7 @@ class Product {
         lt.AlgoGetHeuristic(lt.handle, product_, b_layout_, a_layout_, c_layout_, c_layout_, wishes,
                             kMostAlgorithms, found.data(), &count);
     lt.PreferenceDestroy(wishes);
-    lt.must(asked, "asking for an algorithm");
+    lt.must(asked, "requesting an algorithm");
     if (count == 0) throw contender::Unsupported("cublas has no algorithm for this product");
 
     std::vector<void*> data;
@@ -140,7 +140,7 @@ class Product {
       }
   }
 
-  // The fastest of some trials.
+  // The fastest of several trials.
   float milliseconds(const cublasLtMatmulAlgo_t& algorithm, void* const* data) const {
     const vendor::Driver& driver = vendor::Driver::instance();
     void *begin = nullptr, *end = nullptr;

@@ -1,6 +1,6 @@
 // attention_forward by cuDNN's fused graph, built with NVIDIA's header-only cudnn-frontend: heads share keys
-// as the task says, causal masks are aligned bottom-right, the log-sum-exp comes out too. The plan is the
-// first of cuDNN's own heuristics that is supported, as in its samples.
+// as the task says, causal masks are aligned bottom-right, and the log-sum-exp is an output. The plan is the
+// first supported one from cuDNN's heuristics, as in cuDNN's samples.
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #include <cudnn_frontend.h>
 
@@ -23,11 +23,11 @@ using contender::place;
 
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kLse };
 
-// One handle until the process ends, made by the first prepare.
+// One handle for the life of the process, created by the first prepare.
 cudnnHandle_t handle() {
   static const cudnnHandle_t made = [] {
     const std::string runtime = std::to_string(CUDART_VERSION / 1000);
-    // cudnn-frontend opens this one by its name alone, and then finds it loaded.
+    // cudnn-frontend opens this library by name only; loading it here makes that succeed.
     vendor::open("libcudart.so." + runtime, "install CUDA's runtime, version " + runtime);
     fe::cudnn_dlhandle = vendor::open("libcudnn.so." + std::to_string(CUDNN_MAJOR),
                                       "install cuDNN " + std::to_string(CUDNN_MAJOR));
@@ -54,7 +54,7 @@ class Attention {
       : places_{place(w, "q"), place(w, "k"), place(w, "v"), place(w, "o"), place(w, "lse")} {
     const std::string dtype = w.dtype;
     if (dtype != "bf16" && dtype != "f16")
-      throw contender::Unsupported("cudnn's fused attention takes bf16 and f16, and this is " + dtype);
+      throw contender::Unsupported("cudnn's fused attention supports bf16 and f16, but this is " + dtype);
     const std::int64_t b = integer(w, "B"), h = integer(w, "H"), h_kv = integer(w, "H_kv"),
                        s_q = integer(w, "S_q"), s_kv = integer(w, "S_kv"), d = integer(w, "D");
     const bool causal = integer(w, "causal") != 0;
@@ -64,7 +64,7 @@ class Attention {
     graph_.set_io_data_type(dtype == "bf16" ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    // The task's [B, S, heads, D], as cuDNN's [B, heads, S, D].
+    // Describes the task's [B, S, heads, D] as cuDNN's [B, heads, S, D].
     const auto input = [&](const char* name, Tensor uid, std::int64_t heads, std::int64_t s) {
       return graph_.tensor(fe::graph::Tensor_attributes()
                                .set_name(name)
@@ -87,12 +87,12 @@ class Attention {
 
     must(graph_.validate(), "the graph");
     must(graph_.build_operation_graph(handle()), "the operation graph");
-    must(graph_.create_execution_plans({fe::HeurMode_t::A}), "asking for a plan");
+    must(graph_.create_execution_plans({fe::HeurMode_t::A}), "requesting a plan");
     if (auto supported = graph_.check_support(); supported.is_bad())
       throw contender::Unsupported("cudnn has no plan for this: " + supported.get_message());
-    must(graph_.build_plans(), "building its plan");
+    must(graph_.build_plans(), "building the plan");
     std::int64_t bytes = 0;
-    must(graph_.get_workspace_size(bytes), "asking for its workspace");
+    must(graph_.get_workspace_size(bytes), "requesting the workspace size");
     workspace_.allocate(static_cast<std::size_t>(bytes));
   }
 
@@ -101,7 +101,7 @@ class Attention {
         status != CUDNN_STATUS_SUCCESS)
       throw std::runtime_error(std::string("cudnnSetStream: ") + fe::detail::get_error_string(status));
     for (std::int64_t uid = kQ; uid <= kLse; ++uid) pack_[uid] = data[places_[uid - kQ]];
-    must(graph_.execute(handle(), pack_, workspace_.data()), "executing its plan");
+    must(graph_.execute(handle(), pack_, workspace_.data()), "executing the plan");
   }
 
  private:

@@ -1,10 +1,10 @@
-// attention_forward by Dao-AILab's FlashAttention-3 for Hopper, from its own headers. What
-// hopper/flash_api.cpp decides for a dense call without options (mha_fwd, of tensors [B, S, heads, D]) is
-// decided here as there: the kernel, whether query heads that share keys are packed, the tile counter of
-// causal calls, the SMs.
+// attention_forward by Dao-AILab's FlashAttention-3 for Hopper, from its own headers. This file makes the
+// same decisions as hopper/flash_api.cpp for a dense call without options (mha_fwd, on tensors [B, S, heads,
+// D]): the kernel, whether query heads that share keys are packed, the tile counter of causal calls, and the
+// number of SMs.
 #include <cuda_runtime_api.h>
 
-// FlashAttention's headers want these before them.
+// FlashAttention's headers require these to be included first.
 #include <cutlass/numeric_types.h>
 #include <cutlass/version.h>
 
@@ -36,7 +36,7 @@ Kernel kernel_of(bool packed) {
                 : &run_mha_fwd_<90, Element, kDimension, kDimension, kSplit, kPaged, kSoftcap, false>;
 }
 
-// Null: this build has not that part.
+// Null if this build does not include that part.
 Kernel kernel_of(bool is_bf16, int dimension, bool packed) {
 #define CULTIVAR_PART(Element, kDimension)                                                         \
   if (is_bf16 == std::is_same_v<cutlass::Element, cutlass::bfloat16_t> && dimension == kDimension) \
@@ -52,8 +52,8 @@ void must(cudaError_t status, const char* what) {
 
 int of_this_device(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
-  must(cudaGetDevice(&device), "asking for the device");
-  must(cudaDeviceGetAttribute(&value, attribute, device), "asking about the device");
+  must(cudaGetDevice(&device), "reading the current device");
+  must(cudaDeviceGetAttribute(&value, attribute, device), "reading a device attribute");
   return value;
 }
 
@@ -63,7 +63,7 @@ class Attention {
       : q_(place(w, "q")), k_(place(w, "k")), v_(place(w, "v")), o_(place(w, "o")), lse_(place(w, "lse")) {
     const std::string dtype = w.dtype;
     if (dtype != "bf16" && dtype != "f16")
-      throw contender::Unsupported("flash_attention_3 takes bf16 and f16, and this is " + dtype);
+      throw contender::Unsupported("flash_attention_3 supports bf16 and f16, but this is " + dtype);
     const auto d = integer(w, "D");
     if (kernel_of(dtype == "bf16", static_cast<int>(d), false) == nullptr)
       throw contender::Unsupported("flash_attention_3 is not built for " + dtype + " with D = " +
@@ -71,29 +71,30 @@ class Attention {
     const int arch = 10 * of_this_device(cudaDevAttrComputeCapabilityMajor) +
                      of_this_device(cudaDevAttrComputeCapabilityMinor);
     if (arch != 90)
-      throw contender::Unsupported("flash_attention_3 is for Hopper (sm_90), and this GPU is sm_" +
+      throw contender::Unsupported("flash_attention_3 needs Hopper (sm_90), but this GPU is sm_" +
                                    std::to_string(arch));
     describe(w, dtype == "bf16");
     const auto [block_m, block_n, in_registers, overlap] =
         tile_size_fwd_sm90(params_.d, params_.dv, params_.is_causal, /*is_local=*/false);
     if (splits(block_m, block_n) > 1)
       throw contender::Unsupported(
-          "flash_attention_3 would split the keys of so few queries among blocks, which is not built here");
+          "flash_attention_3 would split the keys among blocks for so few queries; split kernels are not "
+          "built here");
     params_.num_splits = 1;
     params_.pack_gqa = params_.h != params_.h_k && should_pack_gqa(/*varlen_q=*/false, params_.seqlen_q,
                                                                    params_.h / params_.h_k, block_m);
     kernel_ = kernel_of(params_.is_bf16, params_.d, params_.pack_gqa);
-    if (params_.is_causal) {  // its scheduler hands out tiles by a counter, which starts at 0
+    if (params_.is_causal) {  // its scheduler assigns tiles through a counter that starts at 0
       counter_.allocate(sizeof(int));
       params_.tile_count_semaphore = static_cast<int*>(counter_.data());
     }
 
-    // A kernel is loaded by its first launch, which may wait for the device: now, then, and not in a timed
-    // one.
+    // The first launch loads the kernel and may wait for the device, so launch once here and not in a timed
+    // run.
     std::vector<void*> data;
     for (std::uint32_t i = 0; i < w.tensor_count; ++i) data.push_back(w.tensors[i].data);
     launch(data.data(), nullptr);
-    must(cudaStreamSynchronize(nullptr), "its first launch");
+    must(cudaStreamSynchronize(nullptr), "the first launch");
   }
 
   void launch(void* const* data, void* stream) {
@@ -104,12 +105,12 @@ class Attention {
     params_.o_ptr = data[o_];
     params_.softmax_lse_ptr = data[lse_];
     if (params_.tile_count_semaphore != nullptr)
-      must(cudaMemsetAsync(params_.tile_count_semaphore, 0, sizeof(int), queue), "zeroing its counter");
+      must(cudaMemsetAsync(params_.tile_count_semaphore, 0, sizeof(int), queue), "zeroing the tile counter");
     kernel_(params_, queue);
   }
 
  private:
-  // What mha_fwd and set_params_fprop set; the rest stays zero, as there.
+  // Sets what mha_fwd and set_params_fprop set; all other fields stay zero, as there.
   void describe(const cultivar_contender_workload& w, bool is_bf16) {
     Flash_fwd_params& p = params_;
     p.is_bf16 = is_bf16;
@@ -136,7 +137,7 @@ class Attention {
     strides(v_, p.v_batch_stride, p.v_row_stride, p.v_head_stride);
     strides(o_, p.o_batch_stride, p.o_row_stride, p.o_head_stride);
     p.v_dim_stride = 1;
-    // One query sees every key, masked or not.
+    // A single query sees every key, with or without a mask.
     p.is_causal = integer(w, "causal") != 0 && p.seqlen_q > 1;
     p.window_size_left = p.seqlen_k - 1;
     p.window_size_right = p.is_causal ? 0 : p.seqlen_q - 1;
@@ -146,7 +147,7 @@ class Attention {
     p.num_sm = of_this_device(cudaDevAttrMultiProcessorCount);
   }
 
-  // get_num_splits of flash_api.cpp, for 16-bit elements.
+  // Same as get_num_splits of flash_api.cpp, for 16-bit elements.
   int splits(int block_m, int block_n) const {
     const Flash_fwd_params& p = params_;
     const int n_blocks = (p.seqlen_k + block_n - 1) / block_n;

@@ -1,11 +1,11 @@
-// FlashAttention-3's forward kernels for one element type and head dimension, instantiated from its own
-// headers as its build does, without the variants that attention_forward never asks for. nvcc compiles this.
+// FlashAttention-3's forward kernels for one element type and head dimension, instantiated from its headers
+// as its own build does, without the variants that attention_forward never uses. Compiled by nvcc.
 #include <stdexcept>
 #include <string>
 
 #include "cuda_check.h"
 
-// Its own checks end the process, which a contender must not do.
+// FlashAttention's own checks end the process, which a contender must not do.
 #undef CHECK_CUDA
 #undef CHECK_CUTLASS
 #define CHECK_CUDA(call)                                                                        \
@@ -22,7 +22,7 @@
 
 #include "flash_fwd_launch_template.h"
 
-// Neither split, nor paged, nor with a softcap; and the query heads that share keys apart, or packed.
+// No split, no paging, no softcap; with query heads that share keys either separate or packed.
 #define CULTIVAR_KERNELS(packed)                                                                           \
   template void run_mha_fwd_<90, cutlass::CULTIVAR_ELEMENT, CULTIVAR_DIMENSION, CULTIVAR_DIMENSION, false, \
                              false, false, packed>(Flash_fwd_params&, cudaStream_t)

@@ -1,6 +1,6 @@
-// Opening a vendor's library at run time: by its own name, as the system finds it, or in the places where
-// toolkits are put. What includes this links to none of them, so that it loads, and can say what is missing,
-// where they are not.
+// Opens a vendor's library at run time: by name, as the system finds it, or in the usual toolkit locations.
+// Code that includes this header does not link to vendor libraries, so it loads without them and can report
+// what is missing.
 #pragma once
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ inline std::string own_folder() {
   return slash == std::string::npos ? "." : file.substr(0, slash);
 }
 
-// Throws std::runtime_error, which says `remedy`.
+// Throws std::runtime_error with `remedy` in the message.
 inline void* open(const std::string& name, const std::string& remedy) {
   std::vector<std::string> folders{""};
   for (const char* relative : {"/", "/../cuda/lib/", "/../cuda/lib64/"})
@@ -43,10 +43,11 @@ inline void* open(const std::string& name, const std::string& remedy) {
 template <class Function>
 void find(void* library, Function*& function, const char* name) {
   function = reinterpret_cast<Function*>(::dlsym(library, name));
-  if (function == nullptr) throw std::runtime_error(std::string("its library has no ") + name);
+  if (function == nullptr) throw std::runtime_error(std::string("the library does not export ") + name);
 }
 
-// What is used of libcuda.so.1, without CUDA's headers; a worker has loaded it and made a context current.
+// The functions of libcuda.so.1 in use, declared without CUDA's headers; the worker has loaded it and made a
+// context current.
 struct Driver {
   int (*MemAlloc)(unsigned long long*, std::size_t) = nullptr;
   int (*MemFree)(unsigned long long) = nullptr;
@@ -73,7 +74,7 @@ struct Driver {
   }
 };
 
-// Scratch memory on the device, from prepare to release.
+// Scratch memory on the device, allocated in prepare and freed in release.
 class Workspace {
  public:
   Workspace() = default;
@@ -83,7 +84,8 @@ class Workspace {
   }
   void allocate(std::size_t bytes) {
     if (bytes > 0 && Driver::instance().MemAlloc(&address_, bytes) != 0)
-      throw std::runtime_error("the GPU has no " + std::to_string(bytes) + " bytes for its workspace");
+      throw std::runtime_error("the GPU has too little free memory for the workspace of " +
+                               std::to_string(bytes) + " bytes");
   }
   void* data() const { return reinterpret_cast<void*>(address_); }
 

@@ -26,7 +26,8 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// In each 16-bit word the top exponent bit is off: finite in every floating type, and below 2 in magnitude.
+// Clears the top exponent bit of each 16-bit word: every element is finite in every floating type, and below
+// 2 in magnitude.
 constexpr std::uint64_t finite_mask = 0xbfffbfffbfffbfffU;
 std::uint64_t poison_word(std::uint64_t seed, std::size_t index) {
   return mixed(seed + index) & finite_mask;
@@ -39,12 +40,12 @@ Expected<SharedMemory> SharedMemory::create(const char* name, std::size_t bytes)
   memory.bytes_ = std::max(rounded(bytes, page()), page());
   memory.descriptor_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   const auto trouble = [&] {
-    return failure("share memory with a cell",
+    return failure("share memory with the sandbox process",
                    fmt::format("{} bytes: {}", memory.bytes_, std::strerror(errno)));
   };
   if (memory.descriptor_ < 0 || ::ftruncate(memory.descriptor_, static_cast<off_t>(memory.bytes_)) != 0)
     return trouble();
-  // A file that shrank under this process would end it.
+  // Sealed: if another process shrank the file, an access by this process would raise SIGBUS.
   if (::fcntl(memory.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return trouble();
   void* data = ::mmap(nullptr, memory.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor_, 0);
@@ -76,16 +77,16 @@ int SharedMemory::open_read_only() const {
 
 Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
   if (plan.buffers.size() > cell::max_buffers)
-    return failure("open session", fmt::format("a plan of {} buffers; {} are possible", plan.buffers.size(),
-                                               cell::max_buffers));
-  // A workspace is as large as the candidate says.
+    return failure("open session", fmt::format("the plan has {} buffers; the limit is {}",
+                                               plan.buffers.size(), cell::max_buffers));
+  // The candidate chooses the size of a workspace, so it needs a bound.
   const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page();
   std::size_t left = memory / 2;
   for (const auto& buffer : plan.buffers) {
     if (buffer.bytes > left)
       return failure(
           "open session",
-          fmt::format("its buffers take more than half of this machine's {:.1f} GiB of memory: '{}' "
+          fmt::format("the kernel's buffers need more than half of this machine's {:.1f} GiB of memory; '{}' "
                       "alone takes {} bytes",
                       static_cast<double>(memory) / (1 << 30), buffer.name, buffer.bytes));
     left -= buffer.bytes;
@@ -95,7 +96,7 @@ Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
   arena.seed_ = seed;
   arena.offsets_.assign(plan.buffers.size(), 0);
   std::size_t input_bytes = 0, other_bytes = 0;
-  // Far from where programs and libraries are put, and different every time.
+  // Far from the addresses where programs and libraries are loaded, and different every time.
   std::uint64_t address = 0x1000000000U + (mixed(seed) & 0x1fffff) * page();
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     const PlannedBuffer& buffer = plan.buffers[i];
@@ -167,7 +168,7 @@ std::size_t Arena::still_poisoned(std::span<const std::byte> contents, std::uint
     const std::uint64_t word = poison_word(seed, i / 8);
     if (std::memcmp(contents.data() + i, &word, 8) == 0) ++count;
   }
-  // A rest of two bytes would match by chance once in 32,768 runs.
+  // A remainder of only two bytes would match by chance once in 32,768 runs.
   const std::uint64_t last = poison_word(seed, i / 8);
   if (contents.size() - i >= 4 && std::memcmp(contents.data() + i, &last, contents.size() - i) == 0) ++count;
   return count;
@@ -194,7 +195,7 @@ std::optional<std::string> Arena::broken_canary() const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::byte* const region = region_data(i);
     const std::size_t begin = offsets_[i], end = begin + buffers_[i].bytes;
-    // The nearest first: it tells most about the mistake.
+    // Report the overwritten byte nearest to the buffer: it is the best clue to the mistake.
     for (std::size_t p = begin; p-- > 0;)
       if (region[p] != canary(seed_, i, p))
         return fmt::format("wrote {} before the start of '{}' ({} bytes)",
@@ -202,7 +203,7 @@ std::optional<std::string> Arena::broken_canary() const {
                            buffers_[i].bytes);
     for (std::size_t p = end; p < regions_[i].bytes; ++p)
       if (region[p] != canary(seed_, i, p))
-        return fmt::format("wrote {} behind the end of '{}' ({} bytes)",
+        return fmt::format("wrote {} past the end of '{}' ({} bytes)",
                            p == end ? "right" : fmt::format("{} bytes", p - end), buffers_[i].name,
                            buffers_[i].bytes);
   }
@@ -238,10 +239,9 @@ std::string Arena::describe_address(std::uint64_t address) const {
       return fmt::format("{} bytes before the start of '{}' ({} bytes)", begin - address, name,
                          buffers_[i].bytes);
     if (address >= end)
-      return fmt::format("{} bytes behind the end of '{}' ({} bytes)", address - end, name,
-                         buffers_[i].bytes);
+      return fmt::format("{} bytes past the end of '{}' ({} bytes)", address - end, name, buffers_[i].bytes);
     if (region.input)
-      return fmt::format("byte {} of '{}', an input, which may not be written", address - begin, name);
+      return fmt::format("byte {} of the input '{}'; inputs are read-only", address - begin, name);
     return fmt::format("byte {} of '{}'", address - begin, name);
   }
   return {};

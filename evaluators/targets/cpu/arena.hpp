@@ -1,6 +1,6 @@
-// The memory that a worker shares with one cell: a place for every buffer of a plan, with a margin of canary
-// bytes around the data up to the page boundary. Where the data starts changes from run to run, so that a
-// remembered pointer is wrong.
+// The memory that a worker shares with one cell (the sandbox process of a candidate): one region per buffer
+// of the plan, with canary bytes between the data and the page boundary. The start of the data changes from
+// run to run, so a pointer saved from an earlier run is wrong.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace cultivar {
 
-// Where the data of every buffer starts within its region.
+// Where the data of each buffer starts within its region.
 enum class Placement {
-  start,       // at the first byte of the first page: what writes before it faults
+  start,       // at the first byte of the first page: a write before it faults
   shifted,     // one page later
-  against_end  // ends at the last page's end, to the 64 bytes of alignment: what writes behind it faults
+  against_end  // ends at the end of the last page, up to 64-byte alignment: a write past it faults
 };
 
 // A memfd mapped into this process. Its size is sealed.
@@ -32,7 +32,7 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
   int descriptor() const { return descriptor_; }
-  // A second descriptor through which the memory cannot be mapped for writing; -1 where /proc is missing.
+  // Another descriptor of the same memory that cannot be mapped for writing; -1 if /proc is missing.
   int open_read_only() const;
 
  private:
@@ -43,28 +43,28 @@ class SharedMemory {
 
 class Arena {  // not thread-safe
  public:
-  // `seed` decides addresses and canaries.
+  // `seed` determines addresses and canaries.
   static Expected<Arena> create(const Plan&, std::uint64_t seed);
 
   const std::vector<cell::Region>& regions() const { return regions_; }
   const SharedMemory& inputs() const { return inputs_; }
   const SharedMemory& others() const { return others_; }
-  std::size_t mapped_bytes() const;  // addresses that the cell needs, guards included
+  std::size_t mapped_bytes() const;  // address space that the cell needs, including guards
 
   void place(Placement);
   std::uint64_t cell_address(std::size_t buffer) const { return regions_[buffer].address + offsets_[buffer]; }
   std::span<std::byte> data(std::size_t buffer) const;
 
-  // The random pattern of one run: as f64, f32, f16 or bf16 every element is finite.
+  // Fills a buffer with the random pattern of one run. Every element is finite as f64, f32, f16 and bf16.
   void poison(std::size_t buffer, std::uint64_t seed) const;
-  // Groups of eight bytes (and a shorter rest) that still hold it.
+  // The number of 8-byte groups (counting a shorter remainder) that still hold the pattern.
   std::size_t still_poisoned(std::span<const std::byte> contents, std::uint64_t seed) const;
   void write_canaries() const;
-  // In words, which buffer was written outside of its bounds; nothing: none.
+  // Describes the first out-of-bounds write found; nullopt if there is none.
   std::optional<std::string> broken_canary() const;
-  // Pushes every line of the buffers out of all caches, of this and every other core.
+  // Evicts every cache line of the buffers from the caches of all cores.
   void flush_caches() const;
-  // "16 bytes behind the end of 'y'"; empty when the address is in no buffer's neighbourhood.
+  // For example "16 bytes past the end of 'y'"; empty if the address is not near any buffer.
   std::string describe_address(std::uint64_t cell_address) const;
 
  private:
@@ -76,7 +76,7 @@ class Arena {  // not thread-safe
   std::uint64_t seed_ = 0;
 };
 
-// splitmix64: a good mix of a counter.
+// splitmix64: mixes the bits of a counter.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
 #include "evaluators/targets/cpu/compiler.hpp"
 #include "evaluators/targets/cpu/session.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Register-resident multiply-adds in f32, and in bf16 where the processor has them: the faster one is the
+// Multiply-adds on registers in f32, and in bf16 if the processor supports it; the faster result is the
 // ceiling. Sixteen accumulators hide the latency of two units.
 constexpr const char* kernels_source = R"(
 #include <cstdint>
@@ -55,7 +56,7 @@ extern "C" void dot_bf16(float* out, std::int64_t iterations, std::int32_t threa
 #endif
 }
 
-// Each thread its own slice. memcpy streams past the caches when that is faster.
+// Each thread copies its own slice. memcpy uses streaming stores when that is faster.
 extern "C" void copy(char* to, const char* from, std::int64_t bytes, std::int64_t passes, std::int32_t thread,
                      std::int32_t threads) {
   const std::int64_t slice = bytes / threads / 4096 * 4096;
@@ -112,19 +113,19 @@ class Meter {
     CpuCompiler compiler({.cache = cache});
     auto binary = compiler.compile(variant, {fmt::format("VECTOR_BYTES={}", vector_bytes_)}, 60.0);
     if (!binary)
-      throw MissingError("the ceilings' kernels do not compile: " + binary.error().reason + "\n" +
-                         binary.error().diagnostics);
+      throw MissingError("the kernels that measure this device's peak rates do not compile: " +
+                         binary.error().reason + "\n" + binary.error().diagnostics);
     binary_ = *binary;
   }
 
-  // The shortest of many short runs, in seconds: on a busy machine a long one is always interrupted.
+  // The shortest of many short runs, in seconds: on a busy machine a long run is always interrupted.
   double seconds(const char* kernel, int threads, int runs, std::size_t bytes, std::int64_t amount,
                  std::int64_t passes) {
     Plan plan;
     plan.buffers = {{"out", std::max<std::size_t>(bytes, 4096), PlannedBuffer::Use::workspace, false}};
     PlannedKernel launch;
     launch.kernel = kernel;
-    launch.threads = threads;
+    launch.launch.set("threads", {threads});
     launch.args = {buffer(0)};
     if (bytes > 0) {
       plan.buffers.push_back({"from", bytes, PlannedBuffer::Use::workspace, false});
@@ -136,26 +137,27 @@ class Meter {
     if (bytes > 0) launch.args.push_back(special(PlannedArgument::Kind::threads));
     plan.kernels = {launch};
     auto session = device_.open(binary_, plan, 20.0);
-    if (!session) throw MissingError("the ceilings cannot be measured: " + session.error().detail);
+    if (!session) throw MissingError("cannot measure this device's peak rates: " + session.error().detail);
     handshake_ = static_cast<CpuSession&>(**session).handshake_s();
     double best = 1e9;
     for (int i = 0; i <= runs; ++i) {
       auto sample = (*session)->run({}, {}, RunOptions{});
-      if (!sample) throw MissingError("the ceilings cannot be measured: " + sample.error().detail);
+      if (!sample) throw MissingError("cannot measure this device's peak rates: " + sample.error().detail);
       if (i > 0 && sample->seconds > 0) best = std::min(best, sample->seconds);
     }
     return best;
   }
 
-  // Arithmetic and first-level caches belong to a core: one is measured, when nothing disturbs it, and
-  // counted for all. Memory is shared: there all cores work at once.
+  // Arithmetic units and first-level caches belong to one core: one core is measured undisturbed, and the
+  // result is multiplied by the number of cores. Memory bandwidth is shared, so it is measured with all cores
+  // at once.
   Ceilings measure() {
     const double cores = threads_, lanes = static_cast<double>(vector_bytes_) / 4.0;
     constexpr std::int64_t iterations = 100'000;
     constexpr double calls = 16.0 * iterations;
     Ceilings result;
     result.flops = cores * calls * lanes * 2.0 / seconds("multiply_add", 1, 100, 0, iterations, 1);
-    // Where the processor has no such instruction the kernel is empty, faster than anything could be.
+    // Without this instruction the kernel is empty and appears faster than any real kernel.
     const double bf16 = seconds("dot_bf16", 1, 100, 0, iterations, 1);
     if (calls * 1e-11 < bf16) result.flops = std::max(result.flops, cores * calls * lanes * 4.0 / bf16);
 
@@ -166,7 +168,7 @@ class Meter {
         std::max(2.0 * beyond / seconds("copy", threads_, 10, far, static_cast<std::int64_t>(far), 1),
                  beyond / seconds("read", threads_, 10, far, static_cast<std::int64_t>(far), 1));
     result.handshake_s = handshake_;
-    constexpr std::int64_t inside = 8192, passes = 10'000;  // both buffers in a first-level cache
+    constexpr std::int64_t inside = 8192, passes = 10'000;  // both buffers fit in a first-level cache
     constexpr double near = static_cast<double>(inside * passes);
     result.cached_bytes_per_second =
         std::max({cores * 2.0 * near / seconds("copy", 1, 100, inside, inside, passes),
@@ -198,7 +200,7 @@ Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesy
       known.handshake_s = facts.at("handshake_s");
       if (facts.at("machine") != name) known = {};
     } catch (const json::exception&) {
-      known = {};  // damaged: measured again
+      known = {};  // the file is damaged: measure again
     }
     if (known.flops > 0 && !again) return known;
   }
@@ -211,8 +213,8 @@ Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesy
                       {"bytes_per_second", result.bytes_per_second},
                       {"cached_bytes_per_second", result.cached_bytes_per_second},
                       {"handshake_s", result.handshake_s}};
-  // A cache that cannot be written costs the next start two seconds and nothing else.
-  (void)write_file_durably(path, facts.dump(1) + "\n");
+  // If the cache cannot be written, the next start takes two seconds longer; nothing else is lost.
+  (void)write_atomically(path, facts.dump(1) + "\n");
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The most this machine was seen to do, measured with kernels of our own in cells like any candidate's.
+// Peak rates of this machine, measured with Cultivar's own kernels in cells, as candidates are.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace cultivar {
 
-// `name` tells machines apart (model and core count); a file in `cache` made for it is believed. Otherwise
-// measures with all cores of the device, about two seconds, and writes the file. Throws MissingError when a
-// kernel fails.
+// `name` identifies the machine (processor model and core count). If `cache` holds a file for it, returns
+// that file's values. Otherwise measures with all cores of the device, which takes about two seconds, and
+// writes the file. Throws MissingError when a kernel fails.
 Ceilings cpu_ceilings(Device&, const std::string& name, const std::filesystem::path& cache,
                       bool again = false);
 

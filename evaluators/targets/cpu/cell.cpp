@@ -1,6 +1,7 @@
-// The inside of a cell. Everything here shares its address space with the candidate, so nothing here is
-// relied upon for honesty: time, checks and verdicts are the worker's. What holds against a hostile candidate
-// is what the kernel enforces: the filter, the limits, the namespaces, the read-only inputs.
+// The program that runs inside a cell. It shares its address space with the candidate, so no verdict relies
+// on it: the worker does the timing, the checks and the verdicts. Protection against a hostile candidate
+// comes from what the operating system enforces: the seccomp filter, the limits, the namespaces and the
+// read-only inputs.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ffi.h>
@@ -42,7 +43,8 @@ void pause_core() {
 #endif
 }
 
-// Between kernels of a plan. Spins briefly, as neighbours finish together, then sleeps.
+// Synchronizes threads between the kernels of a plan. Spins briefly, because threads finish close together,
+// then sleeps.
 class Barrier {
  public:
   void wait(std::uint32_t threads) {
@@ -68,7 +70,7 @@ struct LoadedKernel {
   ffi_type* types[max_arguments] = {};
 };
 
-// One process, one cell: the signal handler needs to find these.
+// Each process is one cell, so globals are enough; the signal handler needs them.
 Control* control = nullptr;
 Job job;
 LoadedKernel kernels[max_kernels];
@@ -90,8 +92,8 @@ std::uint64_t stack_pointer([[maybe_unused]] const void* context) {
 #endif
 }
 
-// Tells the worker what happened, for its diagnostics, and ends the process. Of several threads that fault
-// the first tells.
+// Tells the worker the cause, for its diagnostics, and ends the process. If several threads fault, the first
+// one reports.
 void on_signal(int number, siginfo_t* info, [[maybe_unused]] void* context) {
   static std::atomic_flag told = ATOMIC_FLAG_INIT;
   while (told.test_and_set()) pause_core();
@@ -102,7 +104,8 @@ void on_signal(int number, siginfo_t* info, [[maybe_unused]] void* context) {
   } else {
     hint.address = reinterpret_cast<std::uint64_t>(info->si_addr);
     hint.near_stack = hint.address - stack_pointer(context) + (64 << 10) < (128 << 10);
-    // A null pointer from malloc and one of the kernel's own look alike; is there memory left?
+    // malloc returning null and a null pointer of the kernel's own look alike, so record whether memory is
+    // left.
     hint.memory_exhausted =
         ::mmap(nullptr, std::size_t{64} << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
   }
@@ -118,7 +121,7 @@ void handle_signals() {
     ::sigaction(number, &action, nullptr);
 }
 
-// A kernel that overflows its stack must still get its signal reported.
+// A separate signal stack: a stack overflow in the kernel must still be reported.
 void own_signal_stack() {
   const std::size_t bytes = 64 << 10;
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -133,7 +136,7 @@ void map_region(const Region& region) {
   char* const start = reinterpret_cast<char*>(region.address);
   void* reserved = ::mmap(start - guard_bytes, region.bytes + 2 * guard_bytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (reserved != start - guard_bytes) give_up(exit_bad_start, "a buffer's place in memory is taken");
+  if (reserved != start - guard_bytes) give_up(exit_bad_start, "the address of a buffer is already in use");
   void* mapped =
       ::mmap(start, region.bytes, region.input ? PROT_READ : PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED | MAP_POPULATE, region.input ? input_descriptor : arena_descriptor,
@@ -142,33 +145,13 @@ void map_region(const Region& region) {
 }
 
 ffi_type* type_of(Value kind) {
-  switch (kind) {
-    case Value::pointer:
-      return &ffi_type_pointer;
-    case Value::f64:
-      return &ffi_type_double;
-    case Value::f32:
-      return &ffi_type_float;
-    case Value::u64:
-      return &ffi_type_uint64;
-    case Value::i64:
-      return &ffi_type_sint64;
-    case Value::u32:
-      return &ffi_type_uint32;
-    case Value::thread:
-    case Value::threads:
-    case Value::i32:
-      return &ffi_type_sint32;
-    case Value::u16:
-      return &ffi_type_uint16;
-    case Value::i16:
-      return &ffi_type_sint16;
-    case Value::u8:
-      return &ffi_type_uint8;
-    case Value::i8:
-      return &ffi_type_sint8;
-  }
-  give_up(exit_bad_start, "an argument of unknown type");
+  ffi_type* const types[] = {&ffi_type_pointer, &ffi_type_sint32, &ffi_type_sint32, &ffi_type_double,
+                             &ffi_type_float,   &ffi_type_uint64, &ffi_type_sint64, &ffi_type_uint32,
+                             &ffi_type_sint32,  &ffi_type_uint16, &ffi_type_sint16, &ffi_type_uint8,
+                             &ffi_type_sint8};  // in the order of Value
+  if (static_cast<std::size_t>(kind) >= std::size(types))
+    give_up(exit_bad_start, "an argument has an unknown type");
+  return types[static_cast<std::size_t>(kind)];
 }
 
 void load_kernels(const char* object) {
@@ -177,13 +160,13 @@ void load_kernels(const char* object) {
   for (std::uint32_t k = 0; k < job.kernel_count; ++k) {
     const Kernel& kernel = job.kernels[k];
     void* symbol = ::dlsym(library, kernel.name);
-    if (!symbol) give_up(exit_load_failed, "no such kernel", kernel.name);
+    if (!symbol) give_up(exit_load_failed, "the kernel is missing", kernel.name);
     std::memcpy(&kernels[k].function, &symbol, sizeof symbol);
     for (std::uint32_t a = 0; a < kernel.argument_count; ++a)
       kernels[k].types[a] = type_of(kernel.arguments[a].kind);
     if (::ffi_prep_cif(&kernels[k].frame, FFI_DEFAULT_ABI, kernel.argument_count, &ffi_type_void,
                        kernels[k].types) != FFI_OK)
-      give_up(exit_bad_start, "its call cannot be prepared", kernel.name);
+      give_up(exit_bad_start, "cannot prepare the call of the kernel", kernel.name);
   }
 }
 
@@ -193,20 +176,10 @@ void call(std::uint32_t k, std::uint32_t thread) {
   void* pointers[max_arguments];
   for (std::uint32_t a = 0; a < kernel.argument_count; ++a) {
     const Argument& argument = kernel.arguments[a];
-    switch (argument.kind) {
-      case Value::pointer:
-        values[a] = control->addresses[argument.buffer];
-        break;
-      case Value::thread:
-        values[a] = thread;
-        break;
-      case Value::threads:
-        values[a] = kernel.threads;
-        break;
-      default:
-        values[a] = argument.bits;
-        break;
-    }
+    values[a] = argument.kind == Value::pointer   ? control->addresses[argument.buffer]
+                : argument.kind == Value::thread  ? thread
+                : argument.kind == Value::threads ? kernel.threads
+                                                  : argument.bits;
     pointers[a] = &values[a];
   }
   ::ffi_call(&kernels[k].frame, kernels[k].function, nullptr, pointers);
@@ -264,12 +237,14 @@ void* serve(void* argument) {
 int run(const char* object) {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-    give_up(exit_no_seccomp, "no_new_privs", std::strerror(errno));
+    give_up(exit_no_seccomp, "cannot set no_new_privs", std::strerror(errno));
 #if defined(__x86_64__)
-  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);  // no clock for candidates; threads inherit it
+  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0,
+          0);  // rdtsc faults, so candidates cannot read the clock; threads inherit this
 #endif
   void* page = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_descriptor, 0);
-  if (page == MAP_FAILED) give_up(exit_bad_start, "started without its control page");
+  if (page == MAP_FAILED)
+    give_up(exit_bad_start, "cannot map the control page: cultivar-cell is started by a worker, not by hand");
   control = static_cast<Control*>(page);
   std::memcpy(&job, &control->job, sizeof job);
   for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
@@ -283,7 +258,7 @@ int run(const char* object) {
     pthread_t thread;
     const int error =
         ::pthread_create(&thread, &attributes, serve, reinterpret_cast<void*>(std::uintptr_t{i}));
-    if (error != 0) give_up(exit_bad_start, "a thread cannot be started", std::strerror(error));
+    if (error != 0) give_up(exit_bad_start, "cannot start a thread", std::strerror(error));
   }
 
   while (control->load.load() == 0) futex_wait(control->load, 0);

@@ -13,7 +13,7 @@ namespace cultivar::cell {
 namespace {
 
 bool forbid(scmp_filter_ctx context, int number, std::uint32_t action) {
-  // A call that this architecture does not have is forbidden already.
+  // A system call that this architecture lacks is already forbidden.
   return number < 0 || seccomp_rule_add(context, action, number, 0) == 0;
 }
 
@@ -26,7 +26,7 @@ bool allow(scmp_filter_ctx context, int number) {
 bool lock_for_loading() {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   if (!context) return false;
-  // Calls by another architecture's numbers (32-bit) are nobody's.
+  // Kill the process on system calls with another architecture's numbers (32-bit).
   bool good = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
   for (const int number : {SCMP_SYS(socket),
                            SCMP_SYS(socketpair),

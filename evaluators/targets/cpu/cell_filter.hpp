@@ -1,16 +1,17 @@
-// The system calls that a cell gives up. Both filters hold for ever, for all threads that exist or the
-// caller's alone.
+// The seccomp filters of a cell. Neither can be removed. One applies to all existing threads, the other to
+// the calling thread only.
 #pragma once
 
 namespace cultivar::cell {
 
-// Before dlopen, for the calling thread: reading files and mapping them, but no network, no new process, no
-// signal.
+// Called before dlopen; applies to the calling thread. Allows reading and mapping files; forbids network, new
+// processes and signals.
 bool lock_for_loading();
-// Before the first kernel, for all threads: waiting, ending and anonymous memory. Anything else raises
-// SIGSYS, and the handler ends the process with `fatal_call`, which the kernel itself answers with death.
+// Called before the first kernel; applies to all threads. Allows waiting, exiting and anonymous memory. Any
+// other call raises SIGSYS, and the signal handler ends the process with `fatal_call`, for which the
+// operating system kills it.
 bool lock_for_running();
-// Dies of SIGSYS.
+// Kills the process with SIGSYS.
 [[noreturn]] void fatal_call();
 
 }  // namespace cultivar::cell

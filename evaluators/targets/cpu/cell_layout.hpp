@@ -1,6 +1,7 @@
-// The page that a worker and its cell share: what to run, where it lies, and the words they ring each other
-// with. The cell trusts what the worker wrote before the cell loaded any candidate code. The worker trusts
-// nothing here: it compares `done` with the number it rang, and shows `hint` to people.
+// The page that a worker and its cell share: what to run, where it lies, and the futex words through which
+// they signal each other. The cell trusts only what the worker wrote before the cell loaded candidate code.
+// The worker trusts nothing in it: it compares `done` with the number that it wrote to `ring`, and only shows
+// `hint` to people.
 #pragma once
 
 #include <atomic>
@@ -14,11 +15,11 @@ inline constexpr std::size_t max_buffers = 64, max_kernels = 16, max_arguments =
 inline constexpr std::size_t guard_bytes = std::size_t{1}
                                            << 20;  // of unmapped addresses on each side of a buffer
 
-// Descriptors that the cell is started with.
+// File descriptors that the cell inherits at start.
 inline constexpr int control_descriptor = 3, input_descriptor = 4, arena_descriptor = 5;
 
 struct Region {
-  std::uint64_t address = 0;  // in the cell; page-aligned, guards lie before and after
+  std::uint64_t address = 0;  // in the cell; page-aligned, with guards before and after
   std::uint64_t bytes = 0;    // whole pages
   std::uint64_t offset = 0;   // in its file
   std::uint32_t input = 0;    // 1: of the input file, mapped read-only
@@ -29,7 +30,7 @@ enum class Value : std::uint32_t { pointer, thread, threads, f64, f32, u64, i64,
 struct Argument {
   Value kind = Value::pointer;
   std::uint32_t buffer = 0;
-  std::uint64_t bits = 0;  // a scalar, in its low bytes
+  std::uint64_t bits = 0;  // a scalar, in the low bytes
 };
 
 struct Kernel {
@@ -54,7 +55,7 @@ struct Job {
 
 enum class Command : std::uint32_t { nothing, run };
 
-struct Hint {  // written by the cell's signal handler; may be a lie
+struct Hint {  // written by the cell's signal handler; the candidate may have forged it
   std::uint32_t signal = 0, system_call = 0, memory_exhausted = 0, near_stack = 0;
   std::int32_t code = 0;  // si_code
   std::uint64_t address = 0;
@@ -62,23 +63,26 @@ struct Hint {  // written by the cell's signal handler; may be a lie
 
 struct Control {
   Job job;
-  // The worker writes these before it rings.
+  // The worker writes these before it signals the cell.
   alignas(64) Command command = Command::nothing;
   std::uint64_t addresses[max_buffers] = {};       // where each buffer's data starts in this run
-  alignas(64) std::atomic<std::uint32_t> ring{0};  // futex of the cell's threads
-  alignas(64) std::atomic<std::uint32_t> load{0};  // futex of the cell's main thread: load the kernels now
-  alignas(64) std::atomic<std::uint32_t> done{0};  // futex of the worker: the ring that was answered
+  alignas(64) std::atomic<std::uint32_t> ring{0};  // futex on which the cell's threads wait
+  alignas(64) std::atomic<std::uint32_t> load{
+      0};  // futex on which the cell's main thread waits: load the kernels
+  alignas(64) std::atomic<std::uint32_t> done{
+      0};  // futex on which the worker waits: the number of the last request answered
   alignas(64) Hint hint;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// `done` during the start, before the first ring.
+// Values of `done` during startup, before the first request.
 inline constexpr std::uint32_t threads_ready = 0xfffffff1U, kernels_loaded = 0xfffffff2U;
 
-// Exit codes of a cell that could not start; its stderr then says why.
+// Exit codes of a cell that failed to start; its stderr holds the reason.
 inline constexpr int exit_bad_start = 120, exit_load_failed = 121, exit_no_seccomp = 122;
 
-// The program: `object` is the kernels' shared object. Does not return in normal use: the worker kills it.
+// The program. `object` is the shared object with the kernels. Normally does not return: the worker kills the
+// process.
 int run(const char* object);
 
 }  // namespace cultivar::cell

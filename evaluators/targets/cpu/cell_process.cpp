@@ -33,7 +33,7 @@ Fault fault(Fault::Kind kind, std::string detail) {
   return Fault{kind, std::move(detail)};
 }
 
-// bwrap writes {"child-pid": n} once its namespaces are made: the cell's number as this process sees it.
+// bwrap writes {"child-pid": n} once its namespaces exist: the cell's process ID as this process sees it.
 int announced_pid(int descriptor, Clock::time_point deadline) {
   std::string text;
   for (;;) {
@@ -55,24 +55,25 @@ std::string call_name(std::uint32_t number) {
   std::free(name);
   if (result == "rt_sigprocmask") result += " (abort, raise, or a failed assertion)";
   if (result == "clock_gettime" || result == "gettimeofday" || result == "time")
-    result += " (candidates see no clock)";
+    result += " (candidates may not read clocks)";
   if (result == "clone" || result == "clone3")
-    result += " (a thread or a process of its own; the plan names the threads)";
+    result += " (starts a thread or process; declare threads in the manifest's launch instead)";
   return result;
 }
 
 std::string place_of(const cell::Hint& hint) {
   if (hint.signal == SIGSEGV && hint.code == SI_KERNEL)
-    return "no address: an instruction that reads the clock (rdtsc), an unaligned vector access, or a wild "
-           "pointer";
+    return "an unknown address: the cause is an instruction that reads the clock (rdtsc), an unaligned "
+           "vector access, or a wild pointer";
   if (hint.signal == SIGSEGV && hint.address < 4096)
     return fmt::format("address {:#x}: a null pointer", hint.address);
   if (hint.signal == SIGSEGV && hint.near_stack)
-    return "the end of its stack (16 MiB): too large an array or too deep a recursion";
+    return "the end of the stack (16 MiB): an array is too large or a recursion too deep";
   return fmt::format("address {:#x}", hint.address);
 }
 
-// At most this long for threads to go to sleep; one that is still running then works for itself.
+// The time allowed for threads to go to sleep; a thread that still runs after it is doing work that nobody
+// requested.
 constexpr double settle_s = 0.05;
 
 }  // namespace
@@ -101,7 +102,7 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
   process.descriptors = {page->descriptor(), read_only >= 0 ? read_only : arena.inputs().descriptor(),
                          arena.others().descriptor()};
   if (sandbox.usable()) {
-    if (::pipe2(info, O_CLOEXEC) != 0) return failed("no more descriptors");
+    if (::pipe2(info, O_CLOEXEC) != 0) return failed("cannot create a pipe: no file descriptors are left");
     process.descriptors.push_back(info[1]);
     process.command =
         sandbox.command({{options.program, "/cell"}, {options.object, "/kernels.so"}},
@@ -132,7 +133,7 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
       return tl::make_unexpected(ready.error());
   if (pid <= 0 || ::clock_getcpuclockid(pid, &cell.cpu_clock_) != 0) {
     cell.process_.wait_or_kill(deadline_in(0.2));
-    return failed("the cell did not start: " + cell.process_.captured());
+    return failed("the sandbox process did not start: " + cell.process_.captured());
   }
   cell.threads_ = CellThreads(pid);
   cell.settle(deadline_in(settle_s));
@@ -186,7 +187,7 @@ tl::expected<void, Fault> CellProcess::await(std::uint32_t number, Clock::time_p
     if (seen == number) return {};
     if (process_.poll()) return tl::make_unexpected(died());
     if (Clock::now() >= deadline) return tl::make_unexpected(timed_out());
-    // The cell cannot wake us when it dies, so look up now and then.
+    // The cell cannot wake this thread when it dies, so check at intervals.
     const timespec slice{0, slice_ms * 1000000L};
     ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &slice, nullptr, 0);
   }
@@ -195,40 +196,43 @@ tl::expected<void, Fault> CellProcess::await(std::uint32_t number, Clock::time_p
 Fault CellProcess::timed_out() {
   process_.kill();
   process_.wait(deadline_in(5.0));
-  if (!loaded_) return fault(Fault::Kind::timed_out, "the cell did not start in time");
-  return fault(Fault::Kind::timed_out, "it did not finish before the deadline and was killed");
+  if (!loaded_) return fault(Fault::Kind::timed_out, "the sandbox process did not start before the deadline");
+  return fault(Fault::Kind::timed_out, "the kernel did not finish before the deadline and was killed");
 }
 
 Fault CellProcess::died() {
   const ExitStatus status = *process_.poll();
-  // bwrap ends with 128 + n when signal n ended its child.
+  // bwrap exits with 128 + n when signal n ended its child.
   const int signal = status.signal != 0 ? status.signal : status.code > 128 ? status.code - 128 : 0;
   const cell::Hint hint = control().hint;
   if (!loaded_) {
     if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, process_.captured());
     const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
-    return fault(
-        kind, fmt::format("the cell {} before its kernels ran: {}", status.describe(), process_.captured()));
+    return fault(kind, fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(),
+                                   process_.captured()));
   }
-  // The handler in the cell ends it with a forbidden call, whatever the signal was that it tells of.
+  // The signal handler in the cell reports any signal, then ends the process with a forbidden system call
+  // (SIGSYS).
   const bool told = signal == SIGSYS && hint.signal != 0;
   const int first = told ? static_cast<int>(hint.signal) : signal;
   if (first == SIGSYS)
     return fault(Fault::Kind::forbidden_call,
-                 told ? fmt::format("it made the system call {}", call_name(hint.system_call))
-                      : std::string("it made a system call that kernels may not make"));
+                 told ? fmt::format("the kernel made the system call {}", call_name(hint.system_call))
+                      : std::string("the kernel made a forbidden system call"));
   if (first == SIGKILL)
-    return fault(Fault::Kind::out_of_memory, "the system killed it, most likely for lack of memory");
+    return fault(Fault::Kind::out_of_memory,
+                 "the system killed the kernel's process, most likely for lack of memory");
   if (first != 0) {
     if (told && hint.memory_exhausted)
       return fault(Fault::Kind::out_of_memory,
-                   fmt::format("{} after it had used up its memory", signal_name(first)));
+                   fmt::format("{} after the kernel exhausted its memory", signal_name(first)));
     std::string where = told && explain_ ? explain_(hint.address) : std::string();
     if (told && where.empty()) where = place_of(hint);
     return fault(Fault::Kind::crashed,
                  fmt::format("{}{}{}", signal_name(first), where.empty() ? "" : " at ", where));
   }
-  return fault(Fault::Kind::crashed, fmt::format("it ended its own process (exit code {})", status.code));
+  return fault(Fault::Kind::crashed,
+               fmt::format("the kernel ended its own process (exit code {})", status.code));
 }
 
 }  // namespace cultivar

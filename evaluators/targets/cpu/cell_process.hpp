@@ -1,4 +1,5 @@
-// The worker's side of a cell: starts it, rings it, times it from outside, and says in words how it died.
+// The worker's side of a cell: starts it, sends it requests, times it from outside, and describes how it
+// died.
 #pragma once
 
 #include <ctime>
@@ -6,50 +7,50 @@
 #include <functional>
 #include <vector>
 
+#include "evaluators/system/process.hpp"
 #include "evaluators/targets/cpu/arena.hpp"
 #include "evaluators/targets/cpu/cell_threads.hpp"
 #include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/target.hpp"
-#include "evaluators/worker/process.hpp"
 
 namespace cultivar {
 
 struct CellOptions {
   std::filesystem::path program;                    // cultivar-cell
-  std::filesystem::path object;                     // the kernels
-  std::size_t memory_bytes = std::size_t{2} << 30;  // that a candidate may have besides its buffers
+  std::filesystem::path object;                     // the shared object with the kernels
+  std::size_t memory_bytes = std::size_t{2} << 30;  // the candidate's limit, not counting its buffers
 };
 
-// One answered ring.
+// The times of one completed request.
 struct Ring {
-  double wall_s = 0.0;    // until it said that it had finished
-  double before_s = 0.0;  // CPU time used since it last slept: nobody had asked for it
-  double after_s = 0.0;   // what it may have worked on after it said so: see CellProcess::ring
+  double wall_s = 0.0;    // until the cell reported completion
+  double before_s = 0.0;  // CPU time used since the cell last slept, before this request: unrequested work
+  double after_s = 0.0;   // upper bound on work done after it reported completion; see CellProcess::ring
 };
 
 class CellProcess {  // not thread-safe
  public:
   using Explain = std::function<std::string(std::uint64_t address)>;
 
-  // The cell's threads run, but no candidate code is loaded.
+  // Returns when the cell's threads run but no candidate code is loaded.
   static tl::expected<CellProcess, Fault> start(const CellOptions&, const Sandbox&, const cell::Job&,
                                                 const Arena&, Clock::time_point deadline);
-  // Puts addresses of the cell into words, for diagnostics.
+  // Sets the function that describes the cell's addresses in diagnostics.
   void set_explain(Explain explain) { explain_ = std::move(explain); }
-  // dlopen, then the final filter.
+  // Loads the shared object (dlopen), then installs the final filter.
   tl::expected<void, Fault> load(Clock::time_point deadline);
-  // Where the buffers are in the next runs.
+  // Sets the addresses of the buffers for the following runs.
   void set_addresses(const Arena&);
-  // Rings, waits for the answer, and then until all threads sleep again. `after_s` is the least that is
-  // certain to be no less than the truth: the CPU time booked since the answer (which counts too much, since
-  // the scheduler books a running thread's time late), or the wall time until all slept (too much on a busy
-  // machine).
+  // Sends a request, waits for the reply, and then waits until all threads sleep. `after_s` is the smaller of
+  // two upper bounds on the work done after the reply: the CPU time booked since the reply (too high, because
+  // the scheduler books a running thread's time late) and the wall time until all threads slept (too high on
+  // a busy machine).
   tl::expected<Ring, Fault> ring(cell::Command, Clock::time_point deadline);
 
  private:
   CellProcess(ChildProcess, SharedMemory);
   cell::Control& control() const { return *reinterpret_cast<cell::Control*>(page_.data()); }
-  double cpu_seconds() const;  // 0 when it is gone
+  double cpu_seconds() const;  // 0 if the process has ended
   void settle(Clock::time_point deadline);
   tl::expected<void, Fault> await(std::uint32_t number, Clock::time_point deadline);
   Fault timed_out();
@@ -65,7 +66,7 @@ class CellProcess {  // not thread-safe
   bool loaded_ = false;
 };
 
-// CLOCK_MONOTONIC_RAW, which nobody slews.
+// CLOCK_MONOTONIC_RAW, which NTP does not slew.
 double raw_seconds();
 
 }  // namespace cultivar

@@ -19,11 +19,12 @@ class CellThreads::Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
-  // The letter after "pid (name) "; the name is the cell's own and may hold anything but is at most 15 bytes.
+  // The letter after "pid (name) ". The cell sets its own name, which may hold any character but at most 15
+  // bytes.
   char state() const {
     char text[128];
     const auto length = ::pread(number_, text, sizeof text, 0);
-    if (length <= 0) return 'X';  // gone: it does nothing any more
+    if (length <= 0) return 'X';  // the thread has ended
     const std::string_view line(text, static_cast<std::size_t>(length));
     const auto end_of_name = line.rfind(") ");
     return end_of_name == std::string_view::npos || end_of_name + 2 >= line.size() ? 'R'

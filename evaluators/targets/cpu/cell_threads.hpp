@@ -1,5 +1,5 @@
-// The threads of a cell, watched from outside through /proc. A cell's threads are all started before
-// candidate code is loaded and can never become more, so they are listed once.
+// The threads of a cell, observed from outside through /proc. All threads start before candidate code is
+// loaded and no more can be created, so they are listed once.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ class CellThreads {  // not thread-safe
  public:
   CellThreads() = default;
   explicit CellThreads(int pid);
-  // No thread runs or waits for a core. What the scheduler has booked on the cell's CPU clock is then
-  // complete; while a thread runs, it lags by up to a tick.
+  // True when no thread runs or waits for a core. Only then is the cell's CPU clock complete; while a thread
+  // runs, the scheduler's bookkeeping lags by up to a tick.
   bool asleep() const;
 
  private:

@@ -8,12 +8,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/lines.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/targets/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
-#include "evaluators/worker/process.hpp"
 
 namespace cultivar {
 namespace {
@@ -45,7 +48,7 @@ const std::vector<std::string>& fixed_flags() {
   return flags;
 }
 
-// Runs a program to its end and gives what it printed; empty when that failed.
+// Runs a program to completion and returns its output; empty on failure.
 std::string printed_by(std::vector<std::string> command) {
   ProcessOptions options;
   options.command = std::move(command);
@@ -59,15 +62,16 @@ std::string printed_by(std::vector<std::string> command) {
 std::string find_compiler(const std::string& wanted) {
   if (!wanted.empty()) {
     const auto found = find_program(wanted);
-    if (found.empty()) throw MissingError(fmt::format("the compiler {} was not found", wanted));
+    if (found.empty())
+      throw MissingError(fmt::format("cannot find the compiler {}; install it or name another one", wanted));
     return found.string();
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (const auto found = find_program(name); !found.empty()) return found.string();
-  throw MissingError("no C++ compiler (c++, g++ or clang++) was found in PATH: install g++");
+  throw MissingError("no C++ compiler (c++, g++ or clang++) is in PATH; install g++");
 }
 
-// The largest frame of any function, from gcc's .su file: "place:function<TAB>bytes<TAB>static".
+// The largest stack frame of any function, from gcc's .su file: "place:function<TAB>bytes<TAB>static".
 double stack_bytes(const fs::path& folder) {
   double largest = 0.0;
   std::error_code error;
@@ -92,17 +96,17 @@ tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string
 }
 
 std::string cannot_write(const fs::path& cache, const Error& why) {
-  return fmt::format("the cache {} cannot be written ({}): free some space, or correct its owner; then go on",
-                     cache.string(), why.message);
+  return fmt::format(
+      "cannot write the cache {} ({}); free disk space or correct the folder's owner, then resume",
+      cache.string(), why.message);
 }
 
-// "variant.cpp:3:5: error: ..." -> that line, without the place's folder: the reason in one line.
+// "variant.cpp:3:5: error: ..." becomes that line without the folder: the reason in one line.
 std::string first_error(const std::string& messages) {
-  std::istringstream lines(messages);
   std::string first;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("error:") != std::string::npos || line.find("undefined reference") != std::string::npos)
-      return line;
+  for (const std::string_view line : lines_of(messages)) {
+    if (line.find("error:") != line.npos || line.find("undefined reference") != line.npos)
+      return std::string(line);
     if (first.empty()) first = line;
   }
   return first;
@@ -117,25 +121,27 @@ struct CpuCompiler::State {
   BinaryCache cache;
   Sandbox sandbox;
   std::string program, identity;
-  std::vector<std::string> flags;
   std::atomic<std::size_t> compilations{0};
 
-  static Expected<FileWalls> no_walls() { return failure("landlock", "bubblewrap does it"); }
-  // The variant's files, in a folder where nothing else is.
+  static Expected<FileWalls> no_walls() {
+    return failure("landlock", "not used: bubblewrap isolates the compiler");
+  }
+  // Writes the variant's files into a folder that holds nothing else.
   void write_source(const fs::path& folder, std::string_view source) const {
     const SourceFiles files = split_source(source);
     const auto write = [&](std::string_view name, std::string_view text) {
-      if (auto written = write_file_durably(folder / name, text); !written)
+      if (auto written = write_atomically(folder / name, text); !written)
         throw MissingError(cannot_write(options.cache, written.error()));
     };
     std::error_code error;
     fs::create_directories(folder, error);
     write("variant.cpp", files.main);
     for (const HeaderFile& header : files.headers)
-      if (header_name_trouble(header.name).empty()) write(header.name, header.text);  // lint has seen to it
+      if (header_name_trouble(header.name).empty())
+        write(header.name, header.text);  // lint has already checked the name
   }
 
-  // The compiler, its headers and libraries, and the variant's own folder.
+  // Allows reading the compiler, its headers and libraries, and the variant's own folder.
   Expected<FileWalls> walls_around(const fs::path& folder) const {
     return FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", folder,
                             fs::canonical(program).parent_path().parent_path()},
@@ -147,11 +153,11 @@ struct CpuCompiler::State {
                                                   std::string& log) {
     ProcessOptions process;
     const fs::path out = folder / "out";
-    const auto walls = sandbox.usable() || options.trusted ? no_walls() : walls_around(folder);
+    const auto walls = sandbox.usable() ? no_walls() : walls_around(folder);
     const fs::path out_inside = sandbox.usable() ? fs::path("/out") : out;
     if (sandbox.usable()) {
       std::vector<SandboxMount> mounts{{folder / "src", "/src"}, {out, "/out", true}};
-      // A compiler outside /usr (an environment of its own) is brought in with its tree.
+      // A compiler outside /usr (such as a conda environment) needs its whole tree mounted.
       if (const auto real = fs::canonical(program); !real.string().starts_with("/usr/"))
         mounts.push_back({real.parent_path().parent_path(), real.parent_path().parent_path()});
       process.command =
@@ -164,7 +170,7 @@ struct CpuCompiler::State {
                                                      "TMPDIR=" + out.string()};
     }
     process.command.push_back(program);
-    process.command.insert(process.command.end(), flags.begin(), flags.end());
+    process.command.insert(process.command.end(), fixed_flags().begin(), fixed_flags().end());
     for (const auto& macro : macros) process.command.push_back("-D" + macro);
     process.command.insert(process.command.end(),
                            {"variant.cpp", "-o", (out_inside / "variant.so").string(), "-lm"});
@@ -175,21 +181,21 @@ struct CpuCompiler::State {
                       {RLIMIT_FSIZE, std::size_t{256} << 20},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
     auto child = ChildProcess::spawn(process);
-    if (!child) throw MissingError("the compiler could not be started: " + child.error().message);
+    if (!child) throw MissingError("cannot start the compiler: " + child.error().message);
     ++compilations;
     const bool in_time = child->wait_or_kill(deadline_in(deadline_s));
     log = child->captured();
     if (!in_time)
       return fail(
           Stage::compile, fmt::format("the compiler did not finish within {:g} s", deadline_s),
-          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.\n" +
+          "The compiler was killed. Reduce template instantiations, loop unrolling or included headers.\n" +
               log,
           true);
     const ExitStatus status = *child->poll();
     if (status.success()) return {};
     if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||
         log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
-      return fail(Stage::compile, "the compiler ran into its limits",
+      return fail(Stage::compile, "the compiler exceeded its limits",
                   fmt::format("The compiler {} ({} of memory, 256 MiB of output allowed).\n{}",
                               status.describe(), bytes_in_words(options.memory_bytes), log));
     return fail(Stage::compile, first_error(log), log);
@@ -202,16 +208,14 @@ CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<S
   s.cache = BinaryCache(s.options.cache / "cpu", ".so");
   remove_leftovers(s.options.cache / "tmp");
   s.program = find_compiler(s.options.program);
-  s.flags = fixed_flags();
-  s.flags.insert(s.flags.end(), s.options.flags.begin(), s.options.flags.end());
   const std::string version = printed_by({s.program, "--version"});
   if (version.empty()) throw MissingError(fmt::format("{} --version failed", s.program));
-  // What -march=native means here: the same cache may be seen by machines of several kinds.
+  // Records what -march=native means here: machines of several kinds may share one cache.
   const std::string machine =
       printed_by({s.program, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"}) +
       printed_by({s.program, "-march=native", "-###", "-E", "-x", "c++", "/dev/null"});
-  s.identity = fmt::format("{} {} machine={}", version.substr(0, version.find('\n')), fmt::join(s.flags, " "),
-                           sha256_hex(machine).substr(0, 16));
+  s.identity = fmt::format("{} {} machine={}", version.substr(0, version.find('\n')),
+                           fmt::join(fixed_flags(), " "), sha256_hex(machine).substr(0, 16));
 }
 
 CpuCompiler::~CpuCompiler() = default;
@@ -233,14 +237,14 @@ std::string CpuCompiler::isolation() const {
         state_->sandbox.obstacle());
   else
     return fmt::format(
-        "compilers run with bounded memory, output and time, but can read this user's files: {}; {}",
+        "compilers run with bounded memory, output and time, but can read this user's files ({}; {})",
         state_->sandbox.obstacle(), walls.error().message);
 }
 
 std::string CpuCompiler::weakness() const {
   if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
-  return "a kernel's source may include any file of this user, and what it holds gets into messages: install "
-         "bubblewrap, and allow user namespaces to this process";
+  return "a kernel's source can include any file that this user can read, and messages can reveal its "
+         "contents; install bubblewrap and allow user namespaces for this process";
 }
 
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,
@@ -249,9 +253,8 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   State& s = *state_;
   std::vector<std::string> kernels;
   for (const auto& launch : variant.manifest.launch) kernels.push_back(launch.kernel);
-  const std::string key =
-      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}", s.identity, s.options.trusted, fmt::join(macros, "\n"),
-                             fmt::join(kernels, " "), variant.source));
+  const std::string key = sha256_hex(fmt::format("{}\n{}\n{}\n{}", s.identity, fmt::join(macros, "\n"),
+                                                 fmt::join(kernels, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
@@ -263,11 +266,11 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
 
   const fs::path object = folder.path() / "out" / "variant.so";
   const auto bytes = read_file(object);
-  if (!bytes) return fail(Stage::compile, "the compiler left no shared object", binary.log);
+  if (!bytes) return fail(Stage::compile, "the compiler wrote no shared object", binary.log);
   const auto image = read_elf(std::as_bytes(std::span(*bytes)));
   if (!image)
     return fail(Stage::screen, "the shared object is malformed: " + image.error().message, binary.log);
-  if (const auto verdict = screen(*image, kernels, s.options.trusted); !verdict.passed())
+  if (const auto verdict = screen(*image, kernels); !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
   binary.machine_code = machine_code_hash(*image);
   double text = 0.0, constants = 0.0;

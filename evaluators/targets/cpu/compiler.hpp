@@ -1,4 +1,4 @@
-// Compiles variants with the host compiler, inside a sandbox, into a content-addressed cache.
+// Compiles variants with the host compiler, in a sandbox, into a content-addressed cache.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,25 @@
 namespace cultivar {
 
 struct CpuCompilerOptions {
-  std::filesystem::path cache;          // shared by processes: every file in it appears whole or not at all
-  std::string program = {};             // empty: the first of c++, g++, clang++ in PATH
-  std::vector<std::string> flags = {};  // besides the fixed ones: "-isystem/usr/include/eigen3"
-  bool trusted = false;  // contenders: may have statics and call what they like, in the same cell
-  std::size_t memory_bytes = std::size_t{4} << 30;  // of one compiler process
+  std::filesystem::path cache;  // may be shared by processes: every file in it is written atomically
+  std::string program = {};     // empty: the first of c++, g++, clang++ found in PATH
+  std::size_t memory_bytes = std::size_t{4} << 30;  // limit for one compiler process
 };
 
 class CpuCompiler : public Compiler {  // thread-safe
  public:
-  // Throws MissingError when there is no compiler.
+  // Throws MissingError if no compiler is found.
   explicit CpuCompiler(CpuCompilerOptions);
   ~CpuCompiler() override;
 
   std::string identity() const override;
-  // Stage compile: the compiler's words, or that it took too long or too much. Stage screen: see screen.hpp.
+  // Failures of stage compile: the compiler's messages, a timeout, or an exceeded limit. Of stage screen: see
+  // screen.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
   std::string isolation() const override;
   std::string weakness() const override;
-  // Of the last calls: true when the binary came from the cache (for tests and reports).
+  // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.
   std::size_t compilations() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "evaluators/targets/cpu/contender_session.hpp"
 
 #include "evaluators/targets/cpu/cell_process.hpp"
+#include "evaluators/targets/cpu/traits.hpp"
 
 namespace cultivar {
 
@@ -9,7 +10,7 @@ tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::o
   const auto failed = [](Fault::Kind kind, const Error& why) {
     return tl::make_unexpected(Fault{kind, why.message});
   };
-  const auto library = ContenderLibrary::load(file, task, TargetKind::cpu);
+  const auto library = ContenderLibrary::load(file, task, cpu_target());
   if (!library) return failed(Fault::Kind::load_failed, library.error());
   auto buffers = JudgedBuffers::create(contender_plan(task, workload));
   if (!buffers) return failed(Fault::Kind::launch_failed, buffers.error());
@@ -17,9 +18,9 @@ tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::o
   const std::vector<void*> tensors = session->addresses();
   auto prepared = PreparedContender::prepare(*library, {task, workload, tensors, threads});
   if (!prepared)
-    return failed(
-        prepared.error().stage == "unsupported" ? Fault::Kind::unsupported : Fault::Kind::contender_failed,
-        prepared.error());
+    return failed(prepared.error().kind == ErrorKind::unsupported ? Fault::Kind::unsupported
+                                                                  : Fault::Kind::contender_failed,
+                  prepared.error());
   session->contender_ = std::move(*prepared);
   return session;
 }

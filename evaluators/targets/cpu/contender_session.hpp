@@ -1,4 +1,4 @@
-// A contender's library on one workload, called in this process: judged as a variant is, but trusted.
+// A contender's library on one workload, called in this process: checked as a variant is, but trusted.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ class CpuContenderSession : public Session {
   static tl::expected<std::unique_ptr<CpuContenderSession>, Fault> open(const std::filesystem::path& library,
                                                                         const Task&, const Workload&,
                                                                         int threads);
-  // Timed by the clock around the call, with cold buffers as a variant has them.
+  // Timed by the clock around the call, with cold buffers, as for a variant.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;
   std::size_t unwritten_elements() const override { return buffers_.unwritten_elements(); }

@@ -4,11 +4,13 @@
 
 #include <optional>
 
+#include "evaluators/profile/disassembly.hpp"
+#include "evaluators/profile/profile.hpp"
+#include "evaluators/system/cores.hpp"
 #include "evaluators/targets/cpu/ceilings.hpp"
 #include "evaluators/targets/cpu/contender_session.hpp"
 #include "evaluators/targets/cpu/device_facts.hpp"
 #include "evaluators/targets/cpu/session.hpp"
-#include "evaluators/worker/cores.hpp"
 
 namespace cultivar {
 
@@ -27,7 +29,7 @@ CpuDevice::CpuDevice(CpuDeviceOptions options) : state_(std::make_unique<State>(
   if (cell.empty()) cell = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "cultivar-cell";
   cell = std::filesystem::absolute(cell);
   if (find_program(cell.string()).empty())
-    throw MissingError(fmt::format("{} is missing: build the target cultivar-cell", cell.string()));
+    throw MissingError(fmt::format("{} is missing; build the target cultivar-cell", cell.string()));
   state_->options = std::move(options);
 }
 
@@ -42,21 +44,29 @@ std::string CpuDevice::description() const {
                      state_->facts.at("l3_bytes") / (1 << 20));
 }
 
+void CpuDevice::describe(const Binary& binary, const Plan&, Profile& profile) const {
+  if (const auto use = vector_use_of(binary.path))
+    profile.resources.insert(use->begin(), use->end());
+  else
+    profile.missing.push_back(fmt::format("vector widths: {}", use.error().message));
+  profile.missing.push_back(
+      "counters and stall reasons: the cpu target reads none; what its code and its time tell is told");
+}
+
 std::string CpuDevice::isolation() const {
   const std::string always =
-      "each candidate runs in a process of its own with a seccomp filter (waiting and anonymous memory "
-      "only), no "
-      "descriptors, no clock, read-only inputs and bounded memory";
+      "each candidate runs in a separate process with a seccomp filter (only waiting and anonymous memory "
+      "allowed), no file descriptors, no clock, read-only inputs and limited memory";
   if (state_->sandbox.usable())
-    return always + ", in bubblewrap without network, files, or other processes in sight";
-  return fmt::format("{}; without bubblewrap around it: {}", always, state_->sandbox.obstacle());
+    return always + ", inside bubblewrap without network, files or view of other processes";
+  return fmt::format("{}; not inside bubblewrap: {}", always, state_->sandbox.obstacle());
 }
 
 std::string CpuDevice::weakness() const {
   if (state_->sandbox.usable()) return {};
   return fmt::format(
-      "kernels run without bubblewrap around them, kept in by a filter of system calls alone ({}). Run only "
-      "kernels that you trust, or allow user namespaces to this process",
+      "kernels run outside bubblewrap, isolated only by a system call filter ({}). Run only "
+      "kernels that you trust, or allow user namespaces for this process",
       state_->sandbox.obstacle());
 }
 

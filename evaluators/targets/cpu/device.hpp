@@ -1,4 +1,4 @@
-// This machine's cores as a device.
+// The cores of this machine as a device.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 namespace cultivar {
 
 struct CpuDeviceOptions {
-  std::filesystem::path cache;      // where measured ceilings and the kernels that measure them are kept
-  std::filesystem::path cell = {};  // cultivar-cell; empty: beside the running program
-  std::size_t memory_bytes = std::size_t{2} << 30;  // that a candidate may have besides its buffers
+  std::filesystem::path cache;      // holds measured peak rates and the compiled kernels that measure them
+  std::filesystem::path cell = {};  // the path of cultivar-cell; empty: in the folder of the running program
+  std::size_t memory_bytes = std::size_t{2} << 30;  // a candidate's limit, not counting its buffers
 };
 
 class CpuDevice : public Device {
@@ -23,13 +23,16 @@ class CpuDevice : public Device {
   // num_cores, l1_bytes, l2_bytes, l3_bytes, vector_bits, page_bytes.
   const Facts& facts() const override;
   std::string description() const override;
-  // Measured with kernels of our own in a cell, with all cores; kept in the cache for this model and core
-  // count. Throws MissingError when they cannot be measured.
+  // Measured by Cultivar's own kernels in a cell, with all cores; cached per processor model and core count.
+  // Throws MissingError when they cannot be measured.
   const Ceilings& ceilings() override;
   const Ceilings& raise_ceilings() override;
+  // How wide the vectors are that its code uses.
+  void describe(const Binary&, const Plan&, Profile&) const override;
   std::string isolation() const override;
   std::string weakness() const override;
-  // Faults: launch_failed (the plan asks for what is not there), load_failed (the object does not load).
+  // Faults: launch_failed (the plan needs a resource that this device lacks), load_failed (the object does
+  // not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;
   tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path&, const Task&,
                                                                const Workload&, double deadline_s) override;

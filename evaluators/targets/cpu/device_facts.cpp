@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "evaluators/worker/cores.hpp"
+#include "evaluators/system/cores.hpp"
 
 namespace cultivar {
 namespace {
@@ -17,7 +17,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// The data or unified cache of a level, as one core sees it; 0: unknown.
+// The size of the data or unified cache of a level, as one core sees it; 0 if unknown.
 double cache_bytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);

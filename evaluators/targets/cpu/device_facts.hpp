@@ -1,4 +1,4 @@
-// What this machine is, from /proc, /sys and the processor itself.
+// Facts about this machine, from /proc, /sys and the processor itself.
 #pragma once
 
 #include <string>

@@ -12,9 +12,9 @@ ElfImage read(std::span<const std::byte> file) {
   const auto header = bytes.at<Elf64_Ehdr>(0);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_DYN)
-    throw Malformed{"not a 64-bit shared object"};
+    throw Malformed{"the file is not a 64-bit shared object"};
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_phentsize != sizeof(Elf64_Phdr))
-    throw Malformed{"unknown table sizes"};
+    throw Malformed{"the section or program header size is unknown"};
 
   ElfImage image;
   for (const auto& p :
@@ -23,9 +23,9 @@ ElfImage read(std::span<const std::byte> file) {
 
   const auto sections =
       ElfBytes::table<Elf64_Shdr>(bytes.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
-  if (header.e_shstrndx >= sections.size()) throw Malformed{"no section names"};
+  if (header.e_shstrndx >= sections.size()) throw Malformed{"the section name table is missing"};
   const auto linked = [&](const Elf64_Shdr& s) {
-    if (s.sh_link >= sections.size()) throw Malformed{"a link to no section"};
+    if (s.sh_link >= sections.size()) throw Malformed{"a section links to a section that does not exist"};
     return bytes.contents(sections[s.sh_link]);
   };
   const auto names = bytes.contents(sections[header.e_shstrndx]);

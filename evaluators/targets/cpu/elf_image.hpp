@@ -1,4 +1,4 @@
-// What the screen needs to know of a shared object. Reads 64-bit little-endian ELF with every offset checked.
+// What the screen needs from a shared object. Reads 64-bit little-endian ELF and checks every offset.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -32,8 +32,8 @@ struct ElfImage {
   std::vector<ElfSegment> segments;
   std::vector<ElfSymbol> symbols;     // dynamic ones
   std::vector<std::string> needed;    // DT_NEEDED
-  std::vector<std::uint64_t> tags;    // every other dynamic tag with a non-zero value
-  bool indirect_relocations = false;  // IRELATIVE: resolvers that run while the object is loaded
+  std::vector<std::uint64_t> tags;    // all other dynamic tags with a nonzero value
+  bool indirect_relocations = false;  // IRELATIVE: resolvers that run while the object loads
 };
 
 Expected<ElfImage> read_elf(std::span<const std::byte> file);

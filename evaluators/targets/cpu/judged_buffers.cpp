@@ -11,7 +11,7 @@ namespace {
 std::uint64_t secret() {
   std::uint64_t seed = 0;
   if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    throw MissingError("getrandom gives no random bytes");
+    throw MissingError("getrandom returned no random bytes");
   return seed;
 }
 
@@ -24,8 +24,8 @@ Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan) {
 }
 
 void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) {
-  // Checks look for writes beyond both ends; timed runs keep the offset within a page, which changes speed,
-  // and move by whole pages.
+  // Checked runs alternate placements to catch writes past both ends. Timed runs keep the offset within a
+  // page, because it affects speed, and move by whole pages.
   static constexpr Placement checked[] = {Placement::against_end, Placement::start};
   static constexpr Placement timed[] = {Placement::start, Placement::shifted};
   arena_.place((options.timed ? timed : checked)[runs_++ % 2]);
@@ -34,8 +34,7 @@ void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) 
     const auto& buffer = plan_.buffers[i];
     if (buffer.use == PlannedBuffer::Use::input) {
       const auto contents = inputs[next_input++].bytes;
-      if (contents.size() != buffer.bytes)
-        throw std::logic_error("an input of the wrong size: " + buffer.name);
+      if (contents.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
       std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
     } else if (!buffer.zero) {
       arena_.poison(i, mixed(options.poison_seed + i));
@@ -60,7 +59,7 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
     if (std::memcmp(arena_.data(i).data(), inputs[next_input++].bytes.data(), plan_.buffers[i].bytes) != 0)
       return Fault{Fault::Kind::input_changed,
-                   fmt::format("it changed the input '{}'", plan_.buffers[i].name)};
+                   fmt::format("the kernel changed the input '{}'", plan_.buffers[i].name)};
   }
   if (auto broken = arena_.broken_canary()) return Fault{Fault::Kind::guard_overwritten, "it " + *broken};
   return std::nullopt;

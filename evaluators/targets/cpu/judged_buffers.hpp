@@ -1,5 +1,4 @@
-// The buffers of one plan as the judge sees them: filled, poisoned and guarded before a run, looked through
-// after it.
+// The buffers of one plan on the judge's side: filled, poisoned and guarded before a run, inspected after it.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,12 @@ class JudgedBuffers {  // not thread-safe
 
   const Arena& arena() const { return arena_; }
   std::size_t size() const { return plan_.buffers.size(); }
-  // Places every buffer anew, copies the inputs in, poisons the rest, writes the canaries.
+  // Moves every buffer, copies the inputs in, poisons all other buffers, writes the canaries.
   void prepare(const RunInputs&, const RunOptions&);
-  // Copies the outputs out. A Fault: an input was changed, or something was written outside of a buffer.
+  // Copies the outputs out. Returns a Fault if an input changed or something outside a buffer was written.
   std::optional<Fault> inspect(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                const RunOptions&);
-  std::size_t unwritten_elements() const { return unwritten_; }  // of the outputs last inspected
+  std::size_t unwritten_elements() const { return unwritten_; }  // in the outputs last inspected
 
  private:
   JudgedBuffers(const Plan& plan, Arena arena) : plan_(plan), arena_(std::move(arena)) {}

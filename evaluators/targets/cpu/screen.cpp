@@ -9,12 +9,14 @@
 #include <set>
 #include <string_view>
 
+#include "evaluators/system/hash.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 namespace {
 
-// Functions of libm by their double name; the float (f) and long double (l) forms follow.
+// Functions of libm by the name of the double version; the float (f) and long double (l) versions are added
+// below.
 const std::set<std::string_view>& mathematics() {
   static const std::set<std::string_view> names{
       "acos",     "acosh", "asin",      "asinh",   "atan",      "atan2",     "atanh",  "cbrt",      "ceil",
@@ -36,7 +38,7 @@ const std::set<std::string_view>& memory_and_support() {
       "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZnwmSt11align_val_t",
       "_ZnamSt11align_val_t", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "_ZdlPvmSt11align_val_t",
       "_ZdaPvmSt11align_val_t", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZSt7nothrow",
-      // what the compiler and the linker put in by themselves
+      // inserted by the compiler and the linker
       "__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize",
       "__gxx_personality_v0", "_Unwind_Resume", "__cxa_pure_virtual", "_GLOBAL_OFFSET_TABLE_"};
   return names;
@@ -46,7 +48,7 @@ bool may_call(std::string_view name) {
   if (memory_and_support().contains(name) || mathematics().contains(name)) return true;
   if (name.starts_with("_ZGV")) return true;  // libmvec
   if (name.starts_with("_ZSt") && name.find("__throw_") != name.npos)
-    return true;  // a container's range check
+    return true;  // range checks of containers
   if (name.starts_with("__") && name.ends_with("_finite")) return true;
   if (name.size() > 1 && (name.back() == 'f' || name.back() == 'l'))
     return mathematics().contains(name.substr(0, name.size() - 1));
@@ -60,7 +62,7 @@ bool library_allowed(std::string_view name) {
   return false;
 }
 
-// Code that the loader itself would run.
+// Code that the loader would run.
 std::string_view load_time_code(std::uint64_t tag) {
   switch (tag) {
     case DT_INIT:
@@ -110,9 +112,9 @@ ScreenVerdict screen_writable(const ElfImage& image) {
   }
   if (!writable) return {};
   return refuse(
-      "it has writable static or thread-local variables",
+      "the kernel has writable static or thread-local variables",
       fmt::format(
-          "Sections: {}. A kernel may keep nothing between runs: make the variables const or locals, or "
+          "Sections: {}. A kernel may not keep state between runs: make the variables const or local, or "
           "declare a workspace in the manifest.",
           fmt::join(names, ", ")));
 }
@@ -124,7 +126,7 @@ ScreenVerdict screen_kernels(const ElfImage& image, const std::vector<std::strin
   for (const auto& kernel : kernels)
     if (std::find(exported.begin(), exported.end(), kernel) == exported.end())
       return refuse(
-          fmt::format("kernel '{}' of the manifest is not in the source", kernel),
+          fmt::format("the source does not define kernel '{}' of the manifest", kernel),
           fmt::format(
               "Exported functions: {}. Define it as extern \"C\" void {}(...), not static and not in a "
               "namespace.",
@@ -134,39 +136,37 @@ ScreenVerdict screen_kernels(const ElfImage& image, const std::vector<std::strin
 
 }  // namespace
 
-ScreenVerdict screen(const ElfImage& image, const std::vector<std::string>& kernels, bool trusted) {
+ScreenVerdict screen(const ElfImage& image, const std::vector<std::string>& kernels) {
   for (const auto& segment : image.segments) {
     const bool executable = segment.flags & PF_X;
     if (executable && (segment.type == PT_GNU_STACK || (segment.type == PT_LOAD && (segment.flags & PF_W))))
-      return refuse("it asks for memory that is both writable and executable",
-                    "Remove the section flags that ask for it.");
+      return refuse("the object asks for memory that is both writable and executable",
+                    "Remove the section flags that request it.");
   }
-  if (!trusted) {
-    for (const auto tag : image.tags)
-      if (const auto what = load_time_code(tag); !what.empty())
-        return refuse(fmt::format("it has {}", what),
-                      "Nothing of a kernel may run or be looked up while it is loaded: use plain constants "
-                      "and locals.");
-    bool indirect = image.indirect_relocations;
-    for (const auto& symbol : image.symbols) indirect = indirect || (symbol.defined && symbol.indirect);
-    if (indirect)
-      return refuse("it has indirect functions (ifunc, target_clones)",
-                    "Their resolvers run while the kernel is loaded. Code is compiled for this machine "
-                    "already: drop them.");
-    for (const auto& library : image.needed)
-      if (!library_allowed(library))
-        return refuse(fmt::format("it needs the library {}", library),
-                      "Only libc, libm, libgcc and libstdc++ are there.");
-    std::vector<std::string> forbidden;
-    for (const auto& symbol : image.symbols)
-      if (!symbol.defined && !may_call(symbol.name)) forbidden.push_back(symbol.name);
-    if (!forbidden.empty())
-      return refuse(fmt::format("it calls {}", fmt::join(forbidden, ", ")),
-                    "A kernel may call mathematical functions, memcpy and its like, malloc and free: no "
-                    "threads (the plan "
-                    "starts them), no files, no clocks, no system calls.");
-    if (auto verdict = screen_writable(image); !verdict.passed()) return verdict;
-  }
+  for (const auto tag : image.tags)
+    if (const auto what = load_time_code(tag); !what.empty())
+      return refuse(
+          fmt::format("the object has {}", what),
+          "No code may run and nothing may be searched for while a kernel loads: use plain constants "
+          "and locals.");
+  bool indirect = image.indirect_relocations;
+  for (const auto& symbol : image.symbols) indirect = indirect || (symbol.defined && symbol.indirect);
+  if (indirect)
+    return refuse("the object has indirect functions (ifunc, target_clones)",
+                  "Their resolvers run while the kernel loads. Remove them: the code is already compiled for "
+                  "this machine.");
+  for (const auto& library : image.needed)
+    if (!library_allowed(library))
+      return refuse(fmt::format("the object needs the library {}", library),
+                    "Only libc, libm, libgcc and libstdc++ are available.");
+  std::vector<std::string> forbidden;
+  for (const auto& symbol : image.symbols)
+    if (!symbol.defined && !may_call(symbol.name)) forbidden.push_back(symbol.name);
+  if (!forbidden.empty())
+    return refuse(fmt::format("the kernel calls {}", fmt::join(forbidden, ", ")),
+                  "A kernel may call mathematical functions, memcpy and similar functions, malloc and "
+                  "free. It may use no threads (the plan starts them), files, clocks or system calls.");
+  if (auto verdict = screen_writable(image); !verdict.passed()) return verdict;
   return screen_kernels(image, kernels);
 }
 

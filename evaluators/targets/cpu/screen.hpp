@@ -1,4 +1,4 @@
-// Stage 2 on the cpu: what a kernel's shared object may not contain, before anything of it runs.
+// Stage 2 on the cpu: what the shared object of a kernel may not contain. Runs before any of its code.
 #pragma once
 
 #include <span>
@@ -10,14 +10,13 @@
 
 namespace cultivar {
 
-// Refuses code that runs while it is loaded, writable statics (state kept between runs is how results are
-// replayed), calls of anything but mathematics and memory, and a missing kernel. `trusted` (contenders)
-// relaxes all but the last: they still run in the cell. System calls made by hand cannot be seen here; the
-// cell's seccomp filter stops them.
-ScreenVerdict screen(const ElfImage&, const std::vector<std::string>& kernels, bool trusted);
+// Rejects code that runs while the object loads, writable statics (a kernel could replay results kept between
+// runs), calls other than mathematics and memory, and a missing kernel. This screen cannot see system calls
+// made by inline assembly; the cell's seccomp filter stops them.
+ScreenVerdict screen(const ElfImage&, const std::vector<std::string>& kernels);
 
-// Equal for equal kernels: code, constants and the names of what is called; not comments, paths or symbol
-// addresses.
+// Equal for equal kernels: covers code, constants and the names of called functions, but not comments, paths
+// or symbol addresses.
 std::string machine_code_hash(const ElfImage&);
 
 }  // namespace cultivar

@@ -11,64 +11,32 @@
 namespace cultivar {
 namespace {
 
-// What a cell may compute while nobody asked it to: its threads going back to sleep.
+// CPU time that a cell may use while it has no request: its threads need it to go back to sleep.
 constexpr double idle_noise_s = 200e-6;
-// What a handshake takes at most on a machine that does nothing else, a virtual one with its slow wake-ups
-// too.
+// The longest handshake on an otherwise idle machine, including virtual machines with slow wake-ups.
 constexpr double usual_handshake_s = 60e-6;
 
-Fault fault(Fault::Kind kind, std::string detail) {
+Fault fault_of(Fault::Kind kind, std::string detail) {
   return Fault{kind, std::move(detail)};
 }
 auto failed(std::string detail) {
-  return tl::make_unexpected(fault(Fault::Kind::launch_failed, std::move(detail)));
-}
-
-template <class T>
-std::uint64_t bits_of(double value) {
-  const T converted = static_cast<T>(value);
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &converted, sizeof converted);
-  return bits;
+  return tl::make_unexpected(fault_of(Fault::Kind::launch_failed, std::move(detail)));
 }
 
 cell::Argument scalar(Dtype type, double value) {
   using cell::Value;
-  switch (type) {
-    case Dtype::f64:
-      return {Value::f64, 0, bits_of<double>(value)};
-    case Dtype::f32:
-      return {Value::f32, 0, bits_of<float>(value)};
-    case Dtype::u64:
-      return {Value::u64, 0, bits_of<std::uint64_t>(value)};
-    case Dtype::i64:
-      return {Value::i64, 0, bits_of<std::int64_t>(value)};
-    case Dtype::u32:
-      return {Value::u32, 0, bits_of<std::uint32_t>(value)};
-    case Dtype::i32:
-      return {Value::i32, 0, bits_of<std::int32_t>(value)};
-    case Dtype::u16:
-      return {Value::u16, 0, bits_of<std::uint16_t>(value)};
-    case Dtype::i16:
-      return {Value::i16, 0, bits_of<std::int16_t>(value)};
-    case Dtype::u8:
-      return {Value::u8, 0, bits_of<std::uint8_t>(value)};
-    case Dtype::i8:
-      return {Value::i8, 0, bits_of<std::int8_t>(value)};
-    case Dtype::f16:
-    case Dtype::bf16: {  // as its bits
-      std::uint16_t bits = 0;
-      encode(type, {&value, 1}, std::as_writable_bytes(std::span(&bits, 1)));
-      return {Value::u16, 0, bits};
-    }
-  }
-  throw std::logic_error("an argument of unknown dtype");
+  // In the order of Dtype; f16 and bf16 travel as their bits.
+  static constexpr std::array kinds{Value::f64, Value::f32, Value::u16, Value::u16, Value::i64, Value::i32,
+                                    Value::i16, Value::i8,  Value::u64, Value::u32, Value::u16, Value::u8};
+  std::uint64_t bits = 0;
+  encode(type, {&value, 1}, std::as_writable_bytes(std::span(&bits, 1)).first(size_of(type)));
+  return {kinds[static_cast<std::size_t>(type)], 0, bits};
 }
 
 tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& cores, const Arena& arena) {
   if (plan.kernels.empty() || plan.kernels.size() > cell::max_kernels)
     return failed(
-        fmt::format("a plan of {} kernels; 1 to {} are possible", plan.kernels.size(), cell::max_kernels));
+        fmt::format("the plan has {} kernels; it must have 1 to {}", plan.kernels.size(), cell::max_kernels));
   cell::Job job;
   job.region_count = static_cast<std::uint32_t>(arena.regions().size());
   std::copy(arena.regions().begin(), arena.regions().end(), job.regions);
@@ -77,16 +45,17 @@ tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& 
       job.zeroed[job.zeroed_count++] = {static_cast<std::uint32_t>(i), plan.buffers[i].bytes};
   for (const auto& planned : plan.kernels) {
     const std::size_t limit = std::min(cores.size(), cell::max_threads);
-    if (planned.threads < 1 || static_cast<std::size_t>(planned.threads) > limit)
+    const std::int64_t threads = planned.launch.number("threads", 1);
+    if (threads < 1 || static_cast<std::size_t>(threads) > limit)
       return failed(fmt::format(
-          "kernel '{}' asks for {} threads, but this device has {} cores: let `threads` follow num_cores",
-          planned.kernel, planned.threads, limit));
+          "kernel '{}' asks for {} threads, but this device has {} cores; make `threads` depend on num_cores",
+          planned.kernel, threads, limit));
     if (planned.args.size() > cell::max_arguments || planned.kernel.size() >= cell::name_bytes)
       return failed(
           fmt::format("kernel '{}' has too many arguments or too long a name", planned.kernel.substr(0, 80)));
     cell::Kernel& kernel = job.kernels[job.kernel_count++];
     std::memcpy(kernel.name, planned.kernel.c_str(), planned.kernel.size() + 1);
-    kernel.threads = static_cast<std::uint32_t>(planned.threads);
+    kernel.threads = static_cast<std::uint32_t>(threads);
     job.threads = std::max(job.threads, kernel.threads);
     for (const auto& argument : planned.args) {
       cell::Argument& place = kernel.arguments[kernel.argument_count++];
@@ -104,11 +73,11 @@ tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& 
           place = scalar(argument.type, argument.value);
           break;
         case PlannedArgument::Kind::tensor_map:
-          return failed("tensor maps are for the cuda target");
+          return failed("tensor maps are only for the cuda target");
       }
     }
   }
-  // The last cores first: the first one serves interrupts and, most likely, the worker.
+  // Use the last cores first: the first core serves interrupts and, most likely, the worker.
   for (std::uint32_t i = 0; i < job.threads; ++i)
     job.cores[i] = static_cast<std::uint32_t>(cores[cores.size() - 1 - i]);
   return job;
@@ -134,7 +103,7 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
   session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
     return arena->describe_address(address);
   });
-  // Before candidate code is in the process: nothing can make an empty kernel look slow.
+  // Measured before candidate code is in the process, so that no kernel can make an empty request look slow.
   if (auto measured = session->measure_handshake(deadline); !measured)
     return tl::make_unexpected(measured.error());
   if (auto loaded = session->cell_.load(deadline); !loaded) return tl::make_unexpected(loaded.error());
@@ -142,16 +111,16 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
 }
 
 tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadline) {
-  // The smallest lower quartile: on a busy machine most handshakes are slowed by others, and too little
-  // subtracted only makes a kernel look slower. Too much refuses kernels as too short, so slow ones are
-  // measured again.
+  // Use the smallest lower quartile. On a busy machine other processes slow most handshakes; subtracting too
+  // little only makes a kernel look slower, while subtracting too much rejects kernels as too short. Slow
+  // handshakes are therefore measured again.
   handshake_s_ = INFINITY;
   for (int round = 0; round < 8 && handshake_s_ > usual_handshake_s; ++round) {
     std::array<double, 16> times{};
     for (double& time : times) {
       const auto ring = cell_.ring(cell::Command::nothing, deadline);
       if (!ring) return tl::make_unexpected(ring.error());
-      time = ring->wall_s + ring->after_s;  // charged as a run is
+      time = ring->wall_s + ring->after_s;  // the same time that a run is charged
     }
     std::nth_element(times.begin(), times.begin() + times.size() / 4, times.end());
     handshake_s_ = std::min(handshake_s_, times[times.size() / 4]);
@@ -174,22 +143,23 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
   if (!ring) return die(ring.error());
   if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
 
-  // Both are added to the time, so that computing ahead, or ending early and going on, gains nothing below
-  // the limit either; nor above it, since such a sample does not count. One alone proves nothing: on a busy
-  // machine the way to sleep can be long.
+  // Both times are added to the sample, so computing ahead, or reporting completion early and continuing,
+  // gains nothing below the limit; above the limit the sample does not count. One disturbed sample proves
+  // nothing: on a busy machine the threads can take long to go to sleep.
   Sample sample;
   sample.seconds = std::max(ring->wall_s + ring->before_s + ring->after_s - handshake_s_, 0.0);
   if (const double limit = idle_noise_s + 0.01 * ring->wall_s;
       std::max(ring->before_s, ring->after_s) > limit)
-    sample.disturbance = fmt::format(
-        "it computed for {:.0f} us {} (a run took {:.0f} us)", 1e6 * std::max(ring->before_s, ring->after_s),
-        ring->before_s > ring->after_s ? "before it was asked to" : "after it said that it had finished",
-        1e6 * ring->wall_s);
+    sample.disturbance =
+        fmt::format("the kernel computed for {:.0f} us {} (a run took {:.0f} us)",
+                    1e6 * std::max(ring->before_s, ring->after_s),
+                    ring->before_s > ring->after_s ? "before the request" : "after it reported completion",
+                    1e6 * ring->wall_s);
   if (options.timed && sample.seconds < shortest_in_handshakes * handshake_s_)
-    return die(fault(
+    return die(fault_of(
         Fault::Kind::too_short,
-        fmt::format("a run took {:.1f} us; below {:.1f} us ({:.0f} handshakes of {:.1f} us) no time is worth "
-                    "having: use a larger workload",
+        fmt::format("a run took {:.1f} us; times below {:.1f} us ({:.0f} handshakes of {:.1f} us) are not "
+                    "reliable: use a larger workload",
                     1e6 * sample.seconds, 1e6 * shortest_in_handshakes * handshake_s_, shortest_in_handshakes,
                     1e6 * handshake_s_)));
   return sample;

@@ -1,4 +1,4 @@
-// One cpu variant bound to one workload: an arena, a cell, and a judge that trusts neither.
+// One cpu variant on one workload: an arena, a cell, and a judge that trusts neither.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace cultivar {
 
-// The shortest workload that can be timed, in handshakes.
+// The shortest run that can be timed, in handshakes.
 inline constexpr double shortest_in_handshakes = 50.0;
 
 class CpuSession : public Session {
  public:
-  // `cores` are the machine's that may be used; thread i of the plan is pinned to the i-th of them.
+  // `cores` lists the machine's cores that may be used; thread i of the plan is pinned to the i-th of them.
   static tl::expected<std::unique_ptr<CpuSession>, Fault> open(const CellOptions&, const Sandbox&,
                                                                const Plan&, const std::vector<int>& cores,
                                                                double deadline_s);
 
-  // When `timed`, every cache line of the buffers is flushed first: kernels start with cold data in memory,
-  // warm code and warm private memory, every time the same.
+  // If `timed`, flushes every cache line of the buffers first, so that each run starts under the same
+  // conditions: data cold in memory, code and private memory warm.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;
   std::size_t unwritten_elements() const override { return buffers_.unwritten_elements(); }

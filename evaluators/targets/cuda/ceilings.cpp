@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
 
 namespace cultivar::cuda {
 namespace {
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 constexpr double kDeadlineSeconds = 20.0;
 constexpr std::size_t kCopyBytes = std::size_t{1} << 30;
-// The last architectures whose matrix units are reached by what own_kernels.cu holds.
+// The latest architecture whose matrix units the kernels of own_kernels.cu can saturate.
 constexpr int kLastKnownCapability = 90;
 
 class Meter {
@@ -27,13 +28,13 @@ class Meter {
     const Driver& driver = gpu_.driver();
     double best = 1e9;
     for (int i = 0; i <= runs; ++i) {
-      driver.must(driver.EventRecord(gpu_.tools().begin, gpu_.stream()), "measuring ceilings");
-      driver.must(launch(), "measuring ceilings");
+      driver.must(driver.EventRecord(gpu_.tools().begin, gpu_.stream()), "measuring peak rates");
+      driver.must(launch(), "measuring peak rates");
       driver.must(driver.EventRecord(gpu_.tools().end, gpu_.stream()), "measuring ceilings");
-      if (const auto fault = gpu_.wait(deadline_in(kDeadlineSeconds), "a kernel that measures ceilings"))
+      if (const auto fault = gpu_.wait(deadline_in(kDeadlineSeconds), "a kernel that measures peak rates"))
         throw MissingError(fault->detail);
       float ms = 0.0f;
-      driver.must(driver.EventElapsedTime(&ms, gpu_.tools().begin, gpu_.tools().end), "measuring ceilings");
+      driver.must(driver.EventElapsedTime(&ms, gpu_.tools().begin, gpu_.tools().end), "measuring peak rates");
       if (i > 0) best = std::min(best, static_cast<double>(ms) * 1e-3);
     }
     return best;
@@ -43,8 +44,10 @@ class Meter {
     const OwnKernels& own = gpu_.kernels();
     const auto memory = [&](std::size_t bytes) {
       auto allocated = DeviceMemory::allocate(gpu_, bytes);
-      if (!allocated) throw MissingError("the GPU has too little free memory to measure its ceilings");
-      gpu_.driver().must(own.poison(allocated->address(), bytes, 1), "measuring ceilings");
+      if (!allocated)
+        throw MissingError(
+            "the GPU has too little free memory to measure its peak rates; free some and try again");
+      gpu_.driver().must(own.poison(allocated->address(), bytes, 1), "measuring peak rates");
       return std::move(*allocated);
     };
     const DeviceMemory from = memory(kCopyBytes), to = memory(kCopyBytes);
@@ -86,7 +89,7 @@ struct Place {
 
 Place place_of(const Gpu& gpu, const std::filesystem::path& cache) {
   int version = 0;
-  gpu.driver().must(gpu.driver().DriverGetVersion(&version), "asking the driver for its version");
+  gpu.driver().must(gpu.driver().DriverGetVersion(&version), "reading the driver version");
   const std::string card = fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
   return {card, cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16))};
 }
@@ -99,8 +102,8 @@ void keep(const Place& place, const Ceilings& ceilings) {
                       {"handshake_s", ceilings.handshake_s}};
   std::error_code ignored;
   std::filesystem::create_directories(place.file.parent_path(), ignored);
-  // A cache that cannot be written costs the next start a second and nothing else.
-  (void)write_file_durably(place.file, facts.dump(1) + "\n");
+  // If the cache cannot be written, the next start takes one second longer; nothing else is lost.
+  (void)write_atomically(place.file, facts.dump(1) + "\n");
 }
 
 }  // namespace
@@ -117,7 +120,7 @@ Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
       known.at("handshake_s").get_to(result.handshake_s);
       if (known.at("card") == place.card && result.bytes_per_second > 0) return result;
     } catch (const json::exception&) {
-      // Damaged: measured again.
+      // The file is damaged: measure again.
     }
   }
   result = Meter(gpu).measure();

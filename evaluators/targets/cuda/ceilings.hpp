@@ -1,4 +1,4 @@
-// The most this card was seen to do, by kernels of our own: what no candidate can exceed.
+// Peak rates of this card, measured by Cultivar's own kernels: no candidate can exceed them.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace cultivar::cuda {
 
-// From the cache when it was measured on this card (name, bus and driver count) before; otherwise measured,
-// in about a second, and written there. No matrix rate (0) on architectures whose fastest unit own_kernels.cu
-// does not use. Throws MissingError when a kernel fails.
+// Reads the cache if this card (name, bus and driver) was measured before; otherwise measures, which takes
+// about one second, and writes the cache. The matrix rate is 0 on architectures whose fastest unit
+// own_kernels.cu does not use. Throws MissingError when a kernel fails.
 Ceilings ceilings_of(Gpu&, const std::filesystem::path& cache);
-// Measured again; the greater of each is kept and written.
+// Measures again, keeps the greater of each value, and writes the cache.
 Ceilings raised_ceilings(Gpu&, const std::filesystem::path& cache, Ceilings known);
 
 }  // namespace cultivar::cuda

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/process.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cuda/cubin.hpp"
@@ -15,7 +18,6 @@
 #include "evaluators/targets/cuda/toolkit.hpp"
 #include "evaluators/targets/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
-#include "evaluators/worker/process.hpp"
 
 namespace cultivar {
 namespace {
@@ -23,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
-// What passed an older screen is looked at again: raise this whenever the screen refuses more.
+// Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
+// again.
 constexpr int screen_version = 6;
 
 const std::vector<std::string>& fixed_flags() {
@@ -36,13 +39,13 @@ tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string
   return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics), late});
 }
 
-// The program of this build that calls NVRTC.
+// The cultivar-nvrtc program of this build.
 fs::path beside_this_program() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path() / "cultivar-nvrtc";
 }
 
-// 90 of "sm_90a"; 0: no such name.
+// 90 for "sm_90a"; 0 if the name has another form.
 int number_of(const std::string& architecture) {
   return architecture.starts_with("sm_") ? std::atoi(architecture.c_str() + 3) : 0;
 }
@@ -58,12 +61,14 @@ struct CudaCompiler::State {
       : options(std::move(o)), cache(fs::absolute(options.cache) / "cuda", ".cubin") {
     options.cache = fs::absolute(options.cache);
     if (options.program.empty()) options.program = beside_this_program();
-    if (options.best_walls != CudaCompilerOptions::Walls::bubblewrap) sandbox = Sandbox::none("not wanted");
+    if (options.best_walls != CudaCompilerOptions::Walls::bubblewrap)
+      sandbox = Sandbox::none("disabled by an option");
   }
 
-  // The compiler, its headers and libraries, and the variant's own folder.
+  // Allows reading the compiler, its headers and libraries, and the variant's own folder.
   Expected<FileWalls> walls_around(const fs::path& folder) const {
-    if (options.best_walls == CudaCompilerOptions::Walls::none) return failure("landlock", "not wanted");
+    if (options.best_walls == CudaCompilerOptions::Walls::none)
+      return failure("landlock", "disabled by an option");
     std::vector<fs::path> readable{"/usr",
                                    "/bin",
                                    "/lib",
@@ -87,7 +92,7 @@ struct CudaCompiler::State {
   std::vector<std::string> flags;
   std::atomic<std::size_t> compilations{0};
 
-  // What the headers say is part of what is compiled.
+  // The contents of the headers are part of what is compiled.
   std::string headers_hash() const {
     std::string all;
     for (const fs::path& include : toolkit.includes)
@@ -122,7 +127,7 @@ struct CudaCompiler::State {
     return words;
   }
 
-  // What the compiler left behind.
+  // The files that the compiler wrote.
   struct Output {
     std::string cubin, ptx, log;
   };
@@ -146,12 +151,13 @@ struct CudaCompiler::State {
                       {RLIMIT_FSIZE, std::size_t{256} << 20},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
     auto child = ChildProcess::spawn(process);
-    if (!child) return fail(Stage::compile, "NVRTC could not be started", child.error().message);
+    if (!child) return fail(Stage::compile, "cannot start NVRTC", child.error().message);
     ++compilations;
     if (!child->wait_or_kill(deadline_in(deadline_s)))
       return fail(
           Stage::compile, fmt::format("NVRTC did not finish within {:g} s", deadline_s),
-          "It was killed. Fewer instantiations, unrolled iterations or included bytes compile faster.", true);
+          "The compiler was killed. Reduce template instantiations, loop unrolling or included headers.",
+          true);
     const ExitStatus status = *child->poll();
     Output output;
     output.log = read_file(folder.out() / "variant.log").value_or("");
@@ -159,8 +165,8 @@ struct CudaCompiler::State {
     if (status.code == 3) throw MissingError(child->captured());
     if (!status.success() && status.code != 1)
       return fail(
-          Stage::compile, "NVRTC broke down on this source",
-          fmt::format("It {} ({:.0f} GiB of memory, 256 MiB of output allowed).\n{}{}", status.describe(),
+          Stage::compile, "NVRTC crashed on this source",
+          fmt::format("NVRTC {} (limits: {:.0f} GiB of memory, 256 MiB of output).\n{}{}", status.describe(),
                       static_cast<double>(options.memory_bytes) / (1 << 30), child->captured(), output.log));
     if (status.code == 1) {
       if (auto verdict = screen_errors(output.log); !verdict.passed())
@@ -171,15 +177,15 @@ struct CudaCompiler::State {
             fmt::format("the macro {} collides with a name in NVRTC's headers: {}", name,
                         first_error(output.log)),
             fmt::format(
-                "Tunables and what `specialize` lists are macros, in the toolkit's headers as well. "
-                "Give the tunable {0} another name, or take the dimension {0} out of `specialize` and "
+                "Tunables and the names in `specialize` are macros and also affect the toolkit's headers. "
+                "Rename the tunable {0}, or remove the dimension {0} from `specialize` and "
                 "pass it as an argument.\n{1}",
                 name, repair_words(output.log, output.ptx, kept_log_bytes)));
       return fail(Stage::compile, first_error(output.log),
                   repair_words(output.log, output.ptx, kept_log_bytes));
     }
     auto cubin = read_file(folder.out() / "variant.cubin");
-    if (!cubin) return fail(Stage::compile, "NVRTC left no machine code", output.log);
+    if (!cubin) return fail(Stage::compile, "NVRTC wrote no machine code", output.log);
     output.cubin = std::move(*cubin);
     return output;
   }
@@ -221,7 +227,7 @@ CudaCompiler::CudaCompiler(CudaCompilerOptions options)
   const auto& known = s.toolkit.architectures;
   if (std::find(known.begin(), known.end(), wanted) == known.end())
     throw MissingError(
-        fmt::format("NVRTC {} does not compile for '{}'; it knows {}. Install a CUDA toolkit that does",
+        fmt::format("NVRTC {} does not support '{}'; it supports {}. Install a CUDA toolkit that does",
                     s.toolkit.version(), s.options.architecture, fmt::join(known, ", ")));
   s.flags = fixed_flags();
   s.flags.insert(s.flags.end(), s.options.flags.begin(), s.options.flags.end());
@@ -239,23 +245,24 @@ std::size_t CudaCompiler::compilations() const {
 
 std::string CudaCompiler::isolation() const {
   if (state_->sandbox.usable())
-    return "NVRTC runs in bubblewrap: no network, no home, read-only /usr, bounded memory, output and time";
+    return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output and "
+           "time";
   if (state_->walls_around("/usr"))
     return fmt::format(
-        "NVRTC runs with bounded memory, output and time, and may read nothing but /usr and its own toolkit "
+        "NVRTC runs with limited memory, output and time, and can read only /usr and its own toolkit "
         "(Landlock); no bubblewrap: {}",
         state_->sandbox.obstacle());
   return fmt::format(
-      "NVRTC runs with bounded memory, output and time, but can read this user's files, so that variants may "
-      "include the toolkit's headers alone: no bubblewrap ({}), no Landlock",
+      "NVRTC runs with limited memory, output and time but can read this user's files, so variants may "
+      "include only the toolkit's headers: no bubblewrap ({}), no Landlock",
       state_->sandbox.obstacle());
 }
 
 std::string CudaCompiler::weakness() const {
   if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
-  return "the compiler of kernels can read all files of this user; only the text of a source is looked at "
+  return "the kernel compiler can read all files of this user, and only the text of a source is checked "
          "for "
-         "what it includes: install bubblewrap, and allow user namespaces to this process";
+         "include directives; install bubblewrap and allow user namespaces for this process";
 }
 
 tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& variant,
@@ -276,20 +283,20 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
 
   if (!s.options.trusted && !s.sandbox.usable() && !s.walls_around("/usr"))
     if (const std::string odd = include_beyond(variant.source, s.toolkit.includes); !odd.empty())
-      return fail(Stage::screen, fmt::format("it includes what may not be read here: {}", odd),
+      return fail(Stage::screen, fmt::format("the source includes a file that may not be read here: {}", odd),
                   "Without bubblewrap and without Landlock the compiler can read all of this user's files: "
-                  "include the toolkit's own headers by their plain names alone, as in <cuda_bf16.h>, or "
+                  "include only the toolkit's own headers, by their plain names, as in <cuda_bf16.h>, or "
                   "install bubblewrap.");
-  // Its headers are found before all others, also where the toolkit's own look for theirs.
+  // The variant's headers are found before all others, even from inside the toolkit's headers.
   for (const HeaderFile& header : split_source(variant.source).headers)
     for (const fs::path& include : s.toolkit.includes)
       if (std::error_code ignored; fs::exists(include / header.name, ignored))
-        return fail(
-            Stage::screen, fmt::format("its header {} has the name of one of the toolkit's", header.name),
-            "Give the header another name, in its marker line, in `headers` and where it is included.");
+        return fail(Stage::screen,
+                    fmt::format("the header {} has the same name as a toolkit header", header.name),
+                    "Rename the header in its marker line, in `headers` and where it is included.");
   const CompileFolder folder(s.options.cache / "tmp");
-  if (auto written = write_file_durably(folder.path() / "variant.cu", variant.source); !written)
-    return fail(Stage::compile, "the cache folder cannot be written", written.error().message);
+  if (auto written = write_atomically(folder.path() / "variant.cu", variant.source); !written)
+    return fail(Stage::compile, "cannot write the cache folder", written.error().message);
   const auto output = s.run_compiler(folder, macros, deadline_s);
   if (!output) return tl::make_unexpected(output.error());
   const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
@@ -306,7 +313,7 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   binary.log = cut(without_times(output->log), kept_log_bytes);
   binary.resources = s.resources_of(*cubin, output->log, kernels);
   auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
-  if (!stored) return fail(Stage::compile, "the cache folder cannot be written", stored.error().message);
+  if (!stored) return fail(Stage::compile, "cannot write the cache folder", stored.error().message);
   return *stored;
 }
 

@@ -1,5 +1,5 @@
-// Compiles variants with NVRTC, straight to the machine code of one architecture, in a sandboxed process
-// each, into a content-addressed cache.
+// Compiles variants with NVRTC, directly to the machine code of one architecture, each in a sandboxed
+// process, into a content-addressed cache.
 #pragma once
 
 #include <filesystem>
@@ -13,33 +13,34 @@
 namespace cultivar {
 
 struct CudaCompilerOptions {
-  std::filesystem::path cache;          // shared by processes: every file in it appears whole or not at all
-  std::string architecture = "sm_90a";  // any that this NVRTC knows
+  std::filesystem::path cache;          // may be shared by processes: every file in it is written atomically
+  std::string architecture = "sm_90a";  // any architecture that this NVRTC supports
   std::filesystem::path library = {};   // libnvrtc.so.N; empty: see find_cuda_toolkit
-  std::filesystem::path program = {};   // cultivar-nvrtc; empty: beside the running program
-  std::vector<std::string> flags = {};  // besides the fixed ones
-  bool trusted = false;                 // contenders: the screen lets them keep statics
+  std::filesystem::path program = {};   // cultivar-nvrtc; empty: in the folder of the running program
+  std::vector<std::string> flags = {};  // in addition to the fixed ones
+  bool trusted = false;                 // for the judge's own kernels: the screen allows statics
   CodeLimits limits = {};
-  std::size_t memory_bytes = std::size_t{8} << 30;  // of one compiler process
-  // What keeps NVRTC from the user's files: the best there is. Fewer for tests, as on a machine without them.
+  std::size_t memory_bytes = std::size_t{8} << 30;  // limit for one compiler process
+  // What isolates NVRTC from the user's files: the strongest available. Tests select weaker isolation, as on
+  // machines that lack the stronger kinds.
   enum class Walls { bubblewrap, landlock, none } best_walls = Walls::bubblewrap;
 };
 
 class CudaCompiler : public Compiler {  // thread-safe
  public:
-  // Throws MissingError when there is no NVRTC, or it does not know the architecture.
+  // Throws MissingError if NVRTC is missing or does not support the architecture.
   explicit CudaCompiler(CudaCompilerOptions);
   ~CudaCompiler() override;
 
   std::string identity() const override;
-  // Stage compile: NVRTC's words, or that it took too long or too much. Stage screen: see screen.hpp.
-  // The binary is a cubin. Resources are the largest of any kernel of the plan: registers, spill_bytes,
-  // stack_bytes, shared_bytes (static), constant_bytes, text_bytes, barriers.
+  // Failures of stage compile: NVRTC's messages, a timeout, or an exceeded limit. Of stage screen: see
+  // screen.hpp. The binary is a cubin. Each resource is the maximum over the kernels of the plan: registers,
+  // spill_bytes, stack_bytes, shared_bytes (static), constant_bytes, text_bytes, barriers.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
   std::string isolation() const override;
   std::string weakness() const override;
-  // Of the last calls: how often the compiler ran, rather than the cache (for tests and reports).
+  // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.
   std::size_t compilations() const;
 
  private:

@@ -1,29 +1,32 @@
 #include "evaluators/targets/cuda/contender.hpp"
+#include "evaluators/targets/cuda/traits.hpp"
 
 namespace cultivar::cuda {
 namespace {
 
-constexpr double kSettleSeconds = 20.0;  // for what prepare left on the device
+constexpr double kSettleSeconds = 20.0;  // for work that prepare left on the device
 
 }  // namespace
 
 tl::expected<std::unique_ptr<Contender>, Fault> Contender::open(Gpu& gpu, const std::filesystem::path& file,
                                                                 const Task& task, const Workload& workload,
                                                                 std::span<const Address> tensors) {
-  const auto library = ContenderLibrary::load(file, task, TargetKind::cuda);
+  const auto library = ContenderLibrary::load(file, task, cuda_target());
   if (!library) return tl::make_unexpected(Fault{Fault::Kind::load_failed, library.error().message});
   std::unique_ptr<Contender> contender(new Contender(gpu));
   contender->place(tensors);
   auto prepared = PreparedContender::prepare(*library, {task, workload, contender->tensors_, 0});
-  // It may have run on streams of its own; a fault there is its own too, and not that of whoever runs next.
+  // prepare may have used its own streams. A fault there belongs to this contender, not to the next one that
+  // runs.
   if (const Result left = gpu.driver().CtxSynchronize(); left != result::success)
     return tl::make_unexpected(gpu.fault_of(left, library->name() + ": prepare"));
   if (auto unfinished = gpu.wait(deadline_in(kSettleSeconds), library->name() + ": prepare"))
     return tl::make_unexpected(std::move(*unfinished));
   if (!prepared)
-    return tl::make_unexpected(Fault{
-        prepared.error().stage == "unsupported" ? Fault::Kind::unsupported : Fault::Kind::contender_failed,
-        prepared.error().message});
+    return tl::make_unexpected(Fault{prepared.error().kind == ErrorKind::unsupported
+                                         ? Fault::Kind::unsupported
+                                         : Fault::Kind::contender_failed,
+                                     prepared.error().message});
   contender->prepared_ = std::move(*prepared);
   return contender;
 }

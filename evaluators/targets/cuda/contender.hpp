@@ -1,4 +1,4 @@
-// A contender's library as something to launch: its calls, with the addresses and the stream of this device.
+// A contender's library as a Launchable: its calls, with the addresses and the stream of this device.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace cultivar::cuda {
 
 class Contender : public Launchable {
  public:
-  // Loads and prepares it, with the tensors at these addresses.
+  // Loads the library and calls its prepare, with the tensors at these addresses.
   static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const std::filesystem::path& library,
                                                               const Task&, const Workload&,
                                                               std::span<const Address> tensors);

@@ -27,7 +27,7 @@ Expected<CounterPlan> CounterPlan::make(const Cupti& cupti, const std::string& c
   p.availability = plan.availability_.empty() ? nullptr : plan.availability_.data();
   if (auto made = cupti.check(cupti.ProfilerHostInitialize(&p), "ProfilerHostInitialize"); !made)
     return tl::make_unexpected(
-        Error{made.error().stage, fmt::format("chip {}: {}", chip, made.error().message)});
+        Error{made.error().kind, made.error().doing, fmt::format("chip {}: {}", chip, made.error().message)});
   plan.host_ = p.host;
   return plan;
 }
@@ -131,7 +131,7 @@ Expected<CounterPlan> plan_for(const Cupti& cupti, Gpu& gpu) {
   std::vector<std::uint8_t> image;
   auto available = params<cupti::AvailabilityParams>();
   available.context = gpu.context();
-  for (int pass = 0; pass < 2; ++pass) {  // first how long it is, then what it holds
+  for (int pass = 0; pass < 2; ++pass) {  // the first pass gets the length, the second the contents
     if (auto ok =
             cupti.check(cupti.ProfilerGetCounterAvailability(&available), "ProfilerGetCounterAvailability");
         !ok)
@@ -237,7 +237,7 @@ Expected<std::vector<std::vector<double>>> RangeCounting::end() {
     return tl::make_unexpected(ok.error());
   if (info.ranges != kernels_ || decode.dropped != 0)
     return failure("RangeProfilerGetCounterDataInfo",
-                   fmt::format("CUPTI counted {} kernels and dropped {}, where the plan launches {}",
+                   fmt::format("CUPTI counted {} kernels and dropped {}, but the plan launches {}",
                                info.ranges, decode.dropped, kernels_));
   std::vector<std::vector<double>> all;
   for (std::size_t range = 0; range < info.ranges; ++range) {

@@ -1,4 +1,4 @@
-// Hardware counters of kernels, by CUPTI's Profiler Host and Range Profiler APIs.
+// Hardware counters of kernels, through CUPTI's Profiler Host and Range Profiler APIs.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,11 @@
 
 namespace cultivar::cuda {
 
-// What of the metrics can be counted together on a chip, and how. Needs no GPU.
+// Which metrics can be counted together on a chip, and how. Needs no GPU.
 class CounterPlan {
  public:
-  // `availability`: the device's own, as CUPTI gives it; empty: all that the chip has.
+  // `availability`: the counter availability image of the device, from CUPTI; empty: all counters of the
+  // chip.
   static Expected<CounterPlan> make(const Cupti&, const std::string& chip,
                                     std::vector<std::uint8_t> availability = {});
   static Expected<std::vector<std::string>> chips(const Cupti&);
@@ -26,7 +27,7 @@ class CounterPlan {
   Expected<void> choose(const std::vector<std::string>& metrics);  // once
   std::size_t passes() const { return passes_; }
   const std::vector<std::uint8_t>& image() const { return image_; }
-  // Of the chosen metrics, in one range of the data that a range profiler has decoded.
+  // The values of the chosen metrics in one range of the data that a range profiler has decoded.
   Expected<std::vector<double>> values(const std::vector<std::uint8_t>& data, std::size_t range) const;
   const std::vector<std::string>& metrics() const { return metrics_; }
 
@@ -39,7 +40,7 @@ class CounterPlan {
   std::size_t passes_ = 0;
 };
 
-// Counts every kernel that is launched between before() and after().
+// Counts every kernel launched between before() and after().
 class RangeCounting : public LaunchWatch {
  public:
   static Expected<std::unique_ptr<RangeCounting>> begin(const Cupti&, Gpu&, const std::vector<std::string>&,
@@ -64,7 +65,7 @@ class RangeCounting : public LaunchWatch {
   Expected<void> trouble_;
 };
 
-// The chip's name and what of its counters this process may read.
+// The chip's name and the counters that this process may read.
 Expected<CounterPlan> plan_for(const Cupti&, Gpu&);
 
 }  // namespace cultivar::cuda

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "evaluators/system/hash.hpp"
 #include "evaluators/targets/elf_bytes.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -14,17 +15,16 @@ namespace {
 constexpr Elf64_Half machine_cuda = 190;
 constexpr unsigned entry_flag = 0x10;  // STO_CUDA_ENTRY in a symbol's st_other
 constexpr std::uint64_t reserved_shared =
-    1024;  // of every block on 9.0 and later; part of the section's size
+    1024;  // reserved in every block on 9.0 and later; included in the section's size
 
-// Attributes of .nv.info and .nv.info.<kernel>: a format byte, an attribute byte, then 16 bits of value, or
-// the size of what follows. The numbers are those of NVIDIA's tools; an attribute that is not here is
-// skipped.
+// Attributes of .nv.info and .nv.info.<kernel>: a format byte, an attribute byte, then a 16-bit value or the
+// size of the payload that follows. The numbers are those of NVIDIA's tools; unlisted attributes are skipped.
 enum : unsigned {
   format_sized = 4,
   attribute_max_threads = 0x05,
   attribute_required_threads = 0x10,
   attribute_frame_size = 0x11,  // symbol, bytes
-  attribute_stack_size = 0x12,  // symbol, bytes: with what it calls
+  attribute_stack_size = 0x12,  // symbol, bytes: including its callees
   attribute_parameter = 0x17,
   attribute_registers = 0x2f,  // symbol, count
   attribute_cluster = 0x3d,
@@ -32,23 +32,24 @@ enum : unsigned {
   attribute_barriers = 0x4c
 };
 
-class Reader {
+class CubinReader {
  public:
-  explicit Reader(std::span<const std::byte> file) : bytes_(file) {}
+  explicit CubinReader(std::span<const std::byte> file) : bytes_(file) {}
 
   Cubin read(const std::vector<std::string>& order) {
     const auto header = bytes_.at<Elf64_Ehdr>(0);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != machine_cuda)
-      throw ElfBytes::Malformed{"not a cubin"};
-    if (header.e_shentsize != sizeof(Elf64_Shdr)) throw ElfBytes::Malformed{"unknown table sizes"};
-    // CUDA 13 writes the architecture into the second byte of the flags, earlier ones into the first.
+      throw ElfBytes::Malformed{"the file is not a cubin"};
+    if (header.e_shentsize != sizeof(Elf64_Shdr))
+      throw ElfBytes::Malformed{"the section header size is unknown"};
+    // CUDA 13 stores the architecture in the second byte of the flags; earlier versions use the first byte.
     cubin_.architecture = static_cast<int>(header.e_ident[EI_ABIVERSION] >= 8 ? (header.e_flags >> 8) & 0xffff
                                                                               : header.e_flags & 0xff);
     sections_ =
         ElfBytes::table<Elf64_Shdr>(bytes_.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
     bytes_.range(header.e_phoff, std::uint64_t{header.e_phentsize} * header.e_phnum);
-    if (header.e_shstrndx >= sections_.size()) throw ElfBytes::Malformed{"no section names"};
+    if (header.e_shstrndx >= sections_.size()) throw ElfBytes::Malformed{"the section name table is missing"};
     const auto names = bytes_.contents(sections_[header.e_shstrndx]);
     for (const auto& s : sections_) names_.push_back(ElfBytes::text(names, s.sh_name));
     read_symbols();
@@ -67,7 +68,8 @@ class Reader {
   void read_symbols() {
     for (const auto& section : sections_) {
       if (section.sh_type != SHT_SYMTAB) continue;
-      if (section.sh_link >= sections_.size()) throw ElfBytes::Malformed{"a link to no section"};
+      if (section.sh_link >= sections_.size())
+        throw ElfBytes::Malformed{"a section links to a section that does not exist"};
       const auto strings = bytes_.contents(sections_[section.sh_link]);
       for (const auto& symbol : ElfBytes::table<Elf64_Sym>(bytes_.contents(section))) {
         symbols_.push_back(symbol);
@@ -76,7 +78,7 @@ class Reader {
       }
       return;
     }
-    throw ElfBytes::Malformed{"no symbols"};
+    throw ElfBytes::Malformed{"the symbol table is missing"};
   }
 
   void classify(const Elf64_Sym& symbol, const std::string& name) {
@@ -86,7 +88,7 @@ class Reader {
       return;
     }
     if (symbol.st_shndx == SHN_UNDEF) {
-      // What the driver itself fills in is weak.
+      // Symbols that the driver fills in are weak.
       if (!name.empty() && ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL) cubin_.externals.push_back(name);
       return;
     }
@@ -114,7 +116,8 @@ class Reader {
   }
 
   CubinKernel* kernel_of_symbol(std::uint32_t index) {
-    if (index >= symbol_names_.size()) throw ElfBytes::Malformed{"an attribute of no symbol"};
+    if (index >= symbol_names_.size())
+      throw ElfBytes::Malformed{"an attribute refers to a symbol that does not exist"};
     const auto found = std::find_if(cubin_.kernels.begin(), cubin_.kernels.end(),
                                     [&](const CubinKernel& k) { return k.name == symbol_names_[index]; });
     return found == cubin_.kernels.end() ? nullptr : &*found;
@@ -131,7 +134,7 @@ class Reader {
       if (kernel == nullptr) return;
       if (attribute == attribute_registers)
         kernel->registers = number;
-      else if (number != 0xffffffffu)  // unknown: recursion
+      else if (number != 0xffffffffu)  // the depth is unknown: recursion
         kernel->stack_bytes = std::max(kernel->stack_bytes, number);
     });
   }
@@ -189,15 +192,14 @@ class Reader {
     kernel.shared_bytes = static_cast<std::uint32_t>(shared);
   }
 
-  // What a section is, without the name of the kernel that it belongs to: ".text", ".nv.constant0",
-  // ".nv.shared".
+  // The kind of a section, without the name of its kernel: ".text", ".nv.constant0", ".nv.shared".
   static std::string kind_of(const std::string& section) {
     for (const std::string_view kind : {".text.", ".nv.constant", ".nv.shared.", ".nv.local."})
       if (section.starts_with(kind)) return section.substr(0, section.find('.', kind.size() - 1));
     return section;
   }
 
-  // One section as the hash sees it: bytes, and what is put into them when it is loaded.
+  // The content of one section for the hash: its bytes and the relocations applied when it is loaded.
   std::string content_of(std::size_t index) const {
     const Elf64_Shdr& section = sections_[index];
     std::string content = fmt::format("{} {}\n", kind_of(names_[index]), section.sh_size);
@@ -210,7 +212,8 @@ class Reader {
                 [](const Elf64_Rela& a, const Elf64_Rela& b) { return a.r_offset < b.r_offset; });
       for (const Elf64_Rela& r : relocations) {
         const auto symbol = ELF64_R_SYM(r.r_info);
-        if (symbol >= symbols_.size()) throw ElfBytes::Malformed{"a relocation to no symbol"};
+        if (symbol >= symbols_.size())
+          throw ElfBytes::Malformed{"a relocation refers to a symbol that does not exist"};
         const auto& to = symbols_[symbol];
         const bool here = to.st_shndx != SHN_UNDEF && to.st_shndx < sections_.size();
         content += fmt::format("{} {} {} {}+{}\n", r.r_offset, ELF64_R_TYPE(r.r_info), r.r_addend,
@@ -229,7 +232,8 @@ class Reader {
   }
 
   std::string hash(const std::vector<std::string>& order) const {
-    std::map<std::string, std::string, std::less<>> of_kernel;  // kernel -> hash of its code and promises
+    std::map<std::string, std::string, std::less<>>
+        of_kernel;  // kernel -> hash of its code and its launch bounds
     std::vector<std::string> shared_by_all;
     for (std::size_t i = 0; i < sections_.size(); ++i) {
       const std::string& name = names_[i];
@@ -261,7 +265,7 @@ class Reader {
 
   ElfBytes bytes_;
   std::vector<Elf64_Shdr> sections_;
-  std::vector<std::string> names_, symbol_names_;  // of the sections, of the symbols
+  std::vector<std::string> names_, symbol_names_;  // of sections and of symbols
   std::vector<Elf64_Sym> symbols_;
   Cubin cubin_;
 };
@@ -276,7 +280,7 @@ const CubinKernel* Cubin::kernel(std::string_view name) const {
 
 Expected<Cubin> read_cubin(std::span<const std::byte> file, const std::vector<std::string>& order) {
   try {
-    return Reader(file).read(order);
+    return CubinReader(file).read(order);
   } catch (const ElfBytes::Malformed& malformed) {
     return failure("read cubin", malformed.what);
   }

@@ -10,7 +10,7 @@
 namespace cultivar::cuda {
 namespace {
 
-// CUPTI asks for these by their bare names, where the system's search may not find them.
+// CUPTI loads these libraries by bare name, which the system's search path may not resolve.
 void load_companions(void* library) {
   Dl_info place;
   void* const symbol = dlsym(library, "cuptiGetResultString");
@@ -21,13 +21,14 @@ void load_companions(void* library) {
     (void)dlopen((folder / name).c_str(), RTLD_NOW | RTLD_GLOBAL);
 }
 
-Expected<const Cupti*> loaded() {
+Expected<const Cupti*> loaded_cupti() {
   std::string why;
   void* const library = open_cupti(&why);
   if (library == nullptr)
-    return failure("missing", fmt::format("no counters and no samples without CUPTI ({}): install the CUDA "
-                                          "toolkit's package cuda-cupti, 12.6 or later",
-                                          why));
+    return failure(ErrorKind::missing, "load CUPTI",
+                   fmt::format("counters and samples need CUPTI ({}); install the CUDA "
+                               "toolkit's package cuda-cupti, 12.6 or later",
+                               why));
   load_companions(library);
   static Cupti cupti;
   std::string missing;
@@ -68,8 +69,8 @@ Expected<const Cupti*> loaded() {
   find(cupti.GetSassToSourceCorrelation, "cuptiGetSassToSourceCorrelation");
   if (!missing.empty())
     return failure(
-        "missing",
-        fmt::format("CUPTI lacks{}: install the CUDA toolkit's package cuda-cupti, 12.6 or later", missing));
+        ErrorKind::missing, "load CUPTI",
+        fmt::format("CUPTI lacks{}; install the CUDA toolkit's package cuda-cupti, 12.6 or later", missing));
   return &cupti;
 }
 
@@ -88,7 +89,7 @@ void* open_cupti(std::string* why) {
 }
 
 Expected<const Cupti*> load_cupti() {
-  static const Expected<const Cupti*> once = loaded();
+  static const Expected<const Cupti*> once = loaded_cupti();
   return once;
 }
 
@@ -98,14 +99,13 @@ Expected<void> Cupti::check(int code, const char* call) const {
   if (GetResultString(code, &name) != cupti::success || name == nullptr) name = "an unknown error";
   const std::string words = fmt::format("cupti{}: {} ({})", call, name, code);
   if (code == cupti::insufficient_privileges || code == cupti::virtual_insufficient_privileges)
-    return failure(
-        "permission",
-        fmt::format("this driver keeps its counters for administrators ({}, ERR_NVGPUCTRPERM): run "
-                    "as root, or let all users profile with `options nvidia "
-                    "NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d and a restart; in a "
-                    "container, add the capability SYS_ADMIN; in a virtual machine, its host must "
-                    "allow it",
-                    words));
+    return failure(ErrorKind::denied, "profile",
+                   fmt::format("this driver restricts counters to administrators ({}, ERR_NVGPUCTRPERM): run "
+                               "as root, or let all users profile with `options nvidia "
+                               "NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d and a reboot; in a "
+                               "container, add the capability SYS_ADMIN; in a virtual machine, the host must "
+                               "allow profiling",
+                               words));
   return failure(call, words);
 }
 

@@ -1,14 +1,14 @@
-// CUPTI's profiling functions, loaded at run time, and what its errors mean for whoever wants a profile.
+// CUPTI's profiling functions, loaded at run time, with error messages for users who want a profile.
 #pragma once
 
 #include <string>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/targets/cuda/cupti_types.hpp"
 
 namespace cultivar::cuda {
 
-// Under their names without `cupti`.
+// Members are the functions' names without the prefix `cupti`.
 struct Cupti {
   int (*GetResultString)(int, const char**) = nullptr;
   int (*ProfilerInitialize)(cupti::InitializeParams*) = nullptr;
@@ -42,16 +42,16 @@ struct Cupti {
   int (*PCSamplingSetConfigurationAttribute)(cupti::SamplingConfigParams*) = nullptr;
   int (*GetSassToSourceCorrelation)(cupti::CorrelationParams*) = nullptr;
 
-  // Success, or what to do: stage "permission" when the driver keeps its counters for administrators, else
-  // the call's name.
+  // Success, or an Error with the remedy: kind denied when the driver restricts counters to administrators;
+  // otherwise the name of the call.
   Expected<void> check(int code, const char* call) const;
 };
 
-// The library itself; nullptr and why not.
+// The library itself; on failure nullptr, with the reason in `why`.
 void* open_cupti(std::string* why);
 
-// Loaded once and never unloaded; stage "missing" when there is none, or it is older than CUDA 12.6, whose is
-// the first with the Range Profiler API.
+// Loaded once and never unloaded. Error kind missing if CUPTI is absent or older than CUDA 12.6, the first
+// version with the Range Profiler API.
 Expected<const Cupti*> load_cupti();
 
 }  // namespace cultivar::cuda

@@ -1,6 +1,6 @@
-// What Cultivar uses of CUPTI's Profiler Host, Range Profiler and PC Sampling APIs, declared here so that a
-// machine without a toolkit builds everything. cupti_types_check.cpp compares it with NVIDIA's headers where
-// CMake finds those. Every parameter block begins with its own size, as CUPTI wants it.
+// What Cultivar uses of CUPTI's Profiler Host, Range Profiler and PC Sampling APIs, declared here so that
+// everything builds without a toolkit. cupti_types_check.cpp compares these declarations with NVIDIA's
+// headers if CMake finds them. Every parameter block begins with its own size, as CUPTI requires.
 #pragma once
 
 #include <cstddef>
@@ -118,7 +118,7 @@ struct EvaluateParams {  // CUpti_Profiler_Host_EvaluateToGpuValues_Params
   static constexpr std::size_t bytes = 72;
 };
 
-struct RangeObjectParams {  // Enable_Params puts the context before the object
+struct RangeObjectParams {  // Enable_Params has the context before the object
   std::size_t size;
   void* reserved;
   RangeObject object;

@@ -1,4 +1,4 @@
-// Where NVIDIA's headers are found, what cupti_types.hpp declares is compared with them; elsewhere this file
+// Compares the declarations of cupti_types.hpp with NVIDIA's headers if they are found; otherwise this file
 // is empty.
 #include "evaluators/targets/cuda/cupti_types.hpp"
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "evaluators/targets/cuda/ceilings.hpp"
+#include "evaluators/targets/cuda/describe.hpp"
 #include "evaluators/targets/cuda/instruments.hpp"
 #include "evaluators/targets/cuda/session.hpp"
 #include "evaluators/targets/cuda/visible_gpu.hpp"
@@ -23,7 +24,7 @@ class CudaDevice : public Device {
 
   std::string description() const override {
     int version = 0;
-    gpu_.driver().must(gpu_.driver().DriverGetVersion(&version), "asking the driver for its version");
+    gpu_.driver().must(gpu_.driver().DriverGetVersion(&version), "reading the driver version");
     return fmt::format("{}, {} multiprocessors at {:.0f} MHz, {} MiB of L2, sm_{}, driver of CUDA {}.{}",
                        gpu_.name(), facts().at("num_sms"), gpu_.default_clock_mhz(),
                        static_cast<long>(facts().at("l2_bytes")) >> 20, gpu_.capability(), version / 1000,
@@ -32,11 +33,10 @@ class CudaDevice : public Device {
 
   std::string isolation() const override {
     std::string words =
-        "candidates are device code alone, in this worker's GPU context: fresh after any fault, buffers "
-        "between "
-        "guards at places that change, no expected values on the device";
+        "candidates are device code only, in this worker's GPU context: a new context after any fault, "
+        "buffers between guards at changing addresses, no expected values on the device";
     if (const std::string& why = gpu_.trace_obstacle(); !why.empty())
-      words += "; the kernels that run are not counted by CUPTI (" + why + ")";
+      words += "; CUPTI does not verify which kernels run (" + why + ")";
     if (const std::string& why = gpu_.sensors().obstacle(); !why.empty())
       words += "; clocks are measured but temperature and power are not read (" + why + ")";
     return words;
@@ -75,6 +75,11 @@ class CudaDevice : public Device {
   void hasten(bool ahead) override { gpu_.turns().hasten(ahead); }
   bool apart_from_host() const override { return true; }
 
+  void describe(const Binary& binary, const Plan& plan, Profile& profile) const override {
+    describe_kernels(binary, plan, facts(), profile);
+  }
+  std::string throttle_words(std::uint64_t reasons) const override { return cuda::throttle_words(reasons); }
+
   Instruments* instruments() override {
     if (!instruments_) instruments_ = make_instruments(gpu_);
     return instruments_.get();
@@ -92,7 +97,7 @@ class CudaDevice : public Device {
 
 std::unique_ptr<Device> open_cuda_device(int index, const std::filesystem::path& cache,
                                          const std::filesystem::path& compiler) {
-  // The driver starts every GPU that it sees, and waits for one that is wedged: it sees this one alone.
+  // The driver initializes every visible GPU and waits for one that is wedged, so make only this GPU visible.
   const char* const listed = std::getenv("CUDA_VISIBLE_DEVICES");
   const auto own = visible_gpu(listed != nullptr ? std::optional<std::string>(listed) : std::nullopt, index);
   if (!own) throw MissingError(own.error().message);

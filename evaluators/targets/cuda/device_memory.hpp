@@ -9,14 +9,14 @@ namespace cultivar::cuda {
 
 class Gpu;
 
-// Move-only; freed unless the context is lost, when freeing could wait for ever.
+// Move-only. Freed on destruction unless the context is lost, because freeing could then block forever.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
   ~DeviceMemory();
-  // nullopt: the device has no more.
+  // nullopt if the device has too little free memory.
   static std::optional<DeviceMemory> allocate(Gpu&, std::size_t bytes);
   Address address() const { return address_; }
   std::size_t size() const { return bytes_; }

@@ -6,33 +6,25 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "evaluators/system/lines.hpp"
+
 namespace cultivar {
 namespace {
 
 constexpr std::size_t most_ptx_lines = 8;
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-bool contains(std::string_view text, std::string_view what) {
+bool has(std::string_view text, std::string_view what) {
   return text.find(what) != text.npos;
 }
 
-// "ptxas application ptx input, line 78; error : ..." -> 78; 0: names no line of PTX.
+// 78 for "ptxas application ptx input, line 78; error : ..."; 0 if the message names no line of PTX.
 std::size_t ptx_line(std::string_view line) {
   const std::size_t at = line.find(", line ");
   if (!line.starts_with("ptxas") || at == line.npos) return 0;
   return std::strtoul(std::string(line.substr(at + 7, 10)).c_str(), nullptr, 10);
 }
 
-// The name in `.file N "..."`, of a variant's own file; empty: there is none, or it is a toolkit's.
+// The name in `.file N "..."` if it is one of the variant's own files; empty if it is missing or a toolkit's.
 std::string_view own_file(const std::vector<std::string_view>& ptx, unsigned long number) {
   for (const std::string_view line : ptx) {
     const std::size_t at = line.find(".file"), begin = line.find('"'), end = line.rfind('"');
@@ -40,12 +32,12 @@ std::string_view own_file(const std::vector<std::string_view>& ptx, unsigned lon
     if (std::strtoul(std::string(line.substr(at + 5, begin - at - 5)).c_str(), nullptr, 10) != number)
       continue;
     const std::string_view path = line.substr(begin + 1, end - begin - 1);
-    return contains(path, "/include/") ? std::string_view() : path.substr(path.rfind('/') + 1);
+    return has(path, "/include/") ? std::string_view() : path.substr(path.rfind('/') + 1);
   }
   return {};
 }
 
-// The place in the source that a line of PTX was made from: "variant.cu(12)"; empty: unknown.
+// The source position from which a line of PTX was generated: "variant.cu(12)"; empty if unknown.
 std::string source_place(const std::vector<std::string_view>& ptx, std::size_t line) {
   for (std::size_t i = line; i > 0; --i) {
     const std::size_t at = ptx[i - 1].find(".loc");
@@ -58,9 +50,9 @@ std::string source_place(const std::vector<std::string_view>& ptx, std::size_t l
   return {};
 }
 
-// NVRTC's own header or one with a folder: a variant's files have plain names.
+// True for NVRTC's built-in headers and for names with a folder; a variant's own files have plain names.
 bool of_toolkit(std::string_view file) {
-  return file.starts_with("__nv_") || contains(file, "/");
+  return file.starts_with("__nv_") || has(file, "/");
 }
 
 bool uses_name(std::string_view line, std::string_view name) {
@@ -77,8 +69,7 @@ bool uses_name(std::string_view line, std::string_view name) {
 std::string first_error(std::string_view log) {
   const auto lines = lines_of(log);
   for (const std::string_view line : lines)
-    if (contains(line, "error:") || contains(line, "error   :") || contains(line, "fatal") ||
-        contains(line, "catastrophic"))
+    if (has(line, "error:") || has(line, "error   :") || has(line, "fatal") || has(line, "catastrophic"))
       return std::string(line);
   return lines.empty() ? "NVRTC gave no reason" : std::string(lines.front());
 }
@@ -104,7 +95,7 @@ std::string repair_words(std::string_view log, std::string_view ptx, std::size_t
     if (number == 0 || number > code.size() || shown.size() >= most_ptx_lines ||
         std::find(shown.begin(), shown.end(), number) != shown.end())
       continue;
-    if (shown.empty()) words += "\nThe lines of PTX that it names:\n";
+    if (shown.empty()) words += "\nThe PTX lines named in these messages:\n";
     shown.push_back(number);
     const std::string source = source_place(code, number);
     words += fmt::format("  {}:{}{}\n", number, code[number - 1], source.empty() ? "" : "    // " + source);
@@ -115,13 +106,13 @@ std::string repair_words(std::string_view log, std::string_view ptx, std::size_t
 std::string without_times(std::string_view log) {
   std::string kept;
   for (const std::string_view line : lines_of(log))
-    if (!contains(line, "Compile time =")) kept.append(line).append("\n");
+    if (!has(line, "Compile time =")) kept.append(line).append("\n");
   return kept;
 }
 
 std::string cut(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return std::string(text);
-  return fmt::format("{}\n... ({} bytes left out) ...\n{}", text.substr(0, most_bytes / 2),
+  return fmt::format("{}\n... ({} bytes omitted) ...\n{}", text.substr(0, most_bytes / 2),
                      text.size() - most_bytes, text.substr(text.size() - most_bytes / 2));
 }
 

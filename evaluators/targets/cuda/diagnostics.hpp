@@ -1,4 +1,4 @@
-// What NVRTC and ptxas print, made into words that a kernel can be repaired by.
+// Turns the output of NVRTC and ptxas into messages that help to repair a kernel.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace cultivar {
 
-// The first error in one line: "variant.cu(12): error: ...".
+// The first error, in one line: "variant.cu(12): error: ...".
 std::string first_error(std::string_view log);
-// The name of the macro ("T=64") that breaks a header of NVRTC or of its toolkit, where the first errors are
-// in lines of theirs that use it for something of their own; empty: none does.
+// The macro ("T=64") that breaks a header of NVRTC or its toolkit: one that the first errors' lines in those
+// headers use as a name of their own. Empty if there is none.
 std::string colliding_macro(std::string_view log, const std::vector<std::string>& macros);
-// The log; ptxas names lines of PTX that nobody has seen, so each of those follows, with the file and
-// line of the source it comes from.
+// The log. ptxas refers to lines of generated PTX, so each such line is appended, with the source file and
+// line that it comes from.
 std::string repair_words(std::string_view log, std::string_view ptx, std::size_t most_bytes);
-// Without the lines that differ from one compile to the next.
+// Removes lines that differ from one compile to the next.
 std::string without_times(std::string_view log);
-// The first and the last half, when it is too long.
+// Keeps only the beginning and the end of a text that is too long.
 std::string cut(std::string_view text, std::size_t most_bytes);
 
 }  // namespace cultivar

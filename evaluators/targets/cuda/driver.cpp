@@ -15,13 +15,13 @@ void* open_library(std::initializer_list<const char*> names, std::string* why) {
 
 namespace {
 
-Expected<const Driver*> loaded() {
+Expected<const Driver*> loaded_driver() {
   std::string why;
   void* const library = open_library(
       {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}, &why);
   if (library == nullptr)
-    return failure("missing",
-                   fmt::format("no CUDA driver ({}): the target cuda needs an NVIDIA GPU and its driver "
+    return failure(ErrorKind::missing, "load the CUDA driver",
+                   fmt::format("no CUDA driver ({}); the target cuda needs an NVIDIA GPU and its driver "
                                "(libcuda.so.1)",
                                why));
   static Driver driver;
@@ -75,18 +75,19 @@ Expected<const Driver*> loaded() {
   find(driver.EventQuery, {"cuEventQuery"});
   find(driver.EventElapsedTime, {"cuEventElapsedTime_v2", "cuEventElapsedTime"});
   if (!missing.empty())
-    return failure("missing",
-                   fmt::format("the CUDA driver lacks{}: a driver of CUDA 12 or newer is needed", missing));
+    return failure(ErrorKind::missing, "load the CUDA driver",
+                   fmt::format("the CUDA driver lacks{}; install a driver of CUDA 12 or later", missing));
   driver.FuncLoad = reinterpret_cast<Result (*)(Function)>(dlsym(library, "cuFuncLoad"));
   if (const Result started = driver.Init(0); started != result::success)
-    return failure("missing", fmt::format("the CUDA driver does not start: {}", driver.words(started)));
+    return failure(ErrorKind::missing, "load the CUDA driver",
+                   fmt::format("the CUDA driver failed to initialize: {}", driver.words(started)));
   return &driver;
 }
 
 }  // namespace
 
 Expected<const Driver*> load_driver() {
-  static const Expected<const Driver*> once = loaded();
+  static const Expected<const Driver*> once = loaded_driver();
   return once;
 }
 

@@ -1,15 +1,15 @@
-// The CUDA driver, loaded at run time: a machine without one builds everything, and says what is missing.
+// The CUDA driver, loaded at run time: Cultivar builds without one and reports at run time what is missing.
 #pragma once
 
 #include <string>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/targets/cuda/driver_types.hpp"
 
 namespace cultivar::cuda {
 
-// The functions of libcuda.so.1 that are used, under their names without `cu` (the newest version of each
-// that CUDA 12 and 13 share).
+// The functions of libcuda.so.1 in use, by their names without `cu` (the newest version of each that CUDA 12
+// and 13 share).
 struct Driver {
   Result (*Init)(unsigned) = nullptr;
   Result (*DriverGetVersion)(int*) = nullptr;
@@ -59,14 +59,14 @@ struct Driver {
 
   // "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
   std::string words(Result) const;
-  // Throws MissingError: `what` could not be done, and the driver's words.
+  // Throws MissingError with `what` and the driver's error message.
   void must(Result, const char* what) const;
 };
 
-// Loaded once and never unloaded. The Error says which library or function is missing, and what to install.
+// Loaded once and never unloaded. The Error names the missing library or function and what to install.
 Expected<const Driver*> load_driver();
 
-// A library with the first of these names that loads; nullptr and why not.
+// Opens the first of these libraries that loads; on failure nullptr, with the reason in `why`.
 void* open_library(std::initializer_list<const char*> names, std::string* why);
 
 }  // namespace cultivar::cuda

@@ -1,6 +1,5 @@
-// The few types of the CUDA driver API, NVML and CUPTI that Cultivar uses, declared here so that a machine
-// without a toolkit builds everything. driver_types_check.cpp compares them with NVIDIA's headers where CMake
-// finds those.
+// The types of the CUDA driver API, NVML and CUPTI that Cultivar uses, declared here so that everything
+// builds without a toolkit. driver_types_check.cpp compares them with NVIDIA's headers if CMake finds them.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,8 @@ inline constexpr Result success = 0, invalid_value = 1, out_of_memory = 2, deini
                         ecc_uncorrectable = 214, not_ready = 600, illegal_address = 700,
                         launch_out_of_resources = 701, cooperative_too_large = 720,
                         invalid_cluster_size = 912;
-// From here to `last_sticky` a kernel has broken its context: nothing works in this process any more.
+// Errors from first_sticky to last_sticky mean that a kernel has broken its context: no call works in this
+// process any more.
 inline constexpr Result first_sticky = 710, last_sticky = 719;
 }  // namespace result
 
@@ -68,7 +68,7 @@ struct LaunchConfig {  // CUlaunchConfig
 using NvmlDevice = struct NvmlDeviceTag*;
 namespace nvml {
 inline constexpr int success = 0, clock_sm = 1, temperature_gpu = 0;
-// nvmlClocksEventReasons: what slows the clock. Idle and the user's own settings are no trouble.
+// nvmlClocksEventReasons: what slows the clock. Idle and the user's own settings are not problems.
 inline constexpr unsigned long long reason_idle = 0x1, reason_settings = 0x2;
 }  // namespace nvml
 
@@ -77,7 +77,7 @@ inline constexpr unsigned long long reason_idle = 0x1, reason_settings = 0x2;
 namespace cupti {
 inline constexpr int success = 0, kind_kernel = 3, kind_concurrent_kernel = 10;
 
-// What CUpti_ActivityKernel9 and 10 have in common, up to the name.
+// The common fields of CUpti_ActivityKernel9 and 10, up to the name.
 #pragma pack(push, 8)
 struct alignas(8) KernelRecord {
   int kind;

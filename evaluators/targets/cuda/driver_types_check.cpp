@@ -1,4 +1,4 @@
-// Where NVIDIA's headers are found, what driver_types.hpp declares is compared with them; elsewhere this file
+// Compares the declarations of driver_types.hpp with NVIDIA's headers if they are found; otherwise this file
 // is empty.
 #include "evaluators/targets/cuda/driver_types.hpp"
 

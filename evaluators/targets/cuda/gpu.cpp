@@ -15,7 +15,7 @@ namespace cultivar::cuda {
 namespace {
 
 constexpr double kFirstAnswerSeconds = 20.0;
-// Polling is exact for short work; long work does not need a core.
+// Poll without sleeping during short work, for exact times; during long work leave the core to others.
 constexpr auto kPollExactly = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -40,7 +40,7 @@ std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) 
 }
 
 Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::path& program) {
-  // Code must be in place before a kernel holds the stream: loading it lazily would wait for that kernel.
+  // Load code before a kernel blocks the stream: lazy loading would wait for that kernel to finish.
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   auto driver = load_driver();
   if (!driver) throw MissingError(driver.error().message);
@@ -48,11 +48,13 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   int count = 0;
   driver_->must(driver_->DeviceGetCount(&count), "counting GPUs");
   if (index < 0 || index >= count)
-    throw MissingError(fmt::format("there is no CUDA device {}: this machine has {}", index, count));
+    throw MissingError(
+        fmt::format("there is no CUDA device {}; this machine has {}, counted from 0", index, count));
   driver_->must(driver_->DeviceGet(&handle_, index), "finding the GPU");
   if (capability() < 80)
     throw MissingError(
-        fmt::format("{} has compute capability {}; 80 (Ampere) or newer is needed", name(), capability()));
+        fmt::format("{} has compute capability {}; compute capability 80 (Ampere) or later is required",
+                    name(), capability()));
   turns_.emplace(cache / ("turns-" + uuid()));
   driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
   driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
@@ -73,14 +75,15 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   const std::optional<Fault> silent = started == result::success
                                           ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
                                           : fault_of(started, "starting an empty kernel");
-  if (silent) throw MissingError(fmt::format("{} does not answer: {}", name(), silent->detail));
+  if (silent) throw MissingError(fmt::format("{} does not respond: {}", name(), silent->detail));
 
   const auto multiprocessors = static_cast<std::size_t>(attribute(attribute::multiprocessors));
   tools_.flag = mapped(2 * sizeof(std::uint32_t));
   tools_.stamps = mapped(2 * 2 * multiprocessors * sizeof(std::uint64_t));
   tools_.findings = mapped(sizeof(Findings));
   auto found = DeviceMemory::allocate(*this, sizeof(Findings));
-  if (!found) throw MissingError(fmt::format("{} has no memory left", name()));
+  if (!found)
+    throw MissingError(fmt::format("{} has no free memory; end other processes that use it", name()));
   tools_.found = std::move(*found);
   driver_->must(driver_->EventCreate(&tools_.begin, flag::event_default), "opening the GPU");
   driver_->must(driver_->EventCreate(&tools_.end, flag::event_default), "opening the GPU");
@@ -95,20 +98,20 @@ int Gpu::attribute(int which) const {
 std::string Gpu::name() const {
   std::array<char, 256> text{};
   driver_->must(driver_->DeviceGetName(text.data(), static_cast<int>(text.size()) - 1, handle_),
-                "naming a GPU");
+                "reading a GPU's name");
   return text.data();
 }
 
 std::string Gpu::bus_id() const {
   std::array<char, 64> text{};
   driver_->must(driver_->DeviceGetPCIBusId(text.data(), static_cast<int>(text.size()) - 1, handle_),
-                "naming a GPU");
+                "reading a GPU's bus ID");
   return text.data();
 }
 
 std::string Gpu::uuid() const {
   std::array<unsigned char, 16> bytes{};
-  driver_->must(driver_->DeviceGetUuid(bytes.data(), handle_), "naming a GPU");
+  driver_->must(driver_->DeviceGetUuid(bytes.data(), handle_), "reading a GPU's UUID");
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
@@ -138,8 +141,8 @@ std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& wh
     const Clock::time_point now = Clock::now();
     if (now > deadline) {
       lose();
-      return Fault{Fault::Kind::timed_out, fmt::format("{} did not end within {:.1f} s", what,
-                                                       std::chrono::duration<double>(now - start).count())};
+      return Fault{Fault::Kind::timed_out,
+                   fmt::format("{} did not finish within {:.1f} s", what, in_seconds(now - start))};
     }
     if (now - start > kPollExactly) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
@@ -168,7 +171,7 @@ MappedMemory Gpu::mapped(std::size_t bytes) const {
 const DeviceMemory& Gpu::flush_memory() {
   if (flush_.size() == 0) {
     auto memory = DeviceMemory::allocate(*this, 2 * static_cast<std::size_t>(attribute(attribute::l2_bytes)));
-    if (!memory) throw MissingError("the GPU has no memory left to flush its cache with");
+    if (!memory) throw MissingError("the GPU has too little free memory for flushing its cache");
     flush_ = std::move(*memory);
   }
   return flush_;

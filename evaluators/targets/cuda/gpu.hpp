@@ -1,5 +1,5 @@
-// One GPU as this process has opened it, and what the judge keeps there. Device and sessions share it; not
-// thread-safe.
+// One GPU as opened by this process, and the judge's objects on it. Shared by the device and its sessions;
+// not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/system/process.hpp"
 #include "evaluators/targets/cuda/device_memory.hpp"
 #include "evaluators/targets/cuda/driver.hpp"
 #include "evaluators/targets/cuda/kernel_trace.hpp"
@@ -17,7 +18,6 @@
 #include "evaluators/targets/cuda/sensors.hpp"
 #include "evaluators/targets/cuda/turns.hpp"
 #include "evaluators/targets/target.hpp"
-#include "evaluators/worker/process.hpp"
 
 namespace cultivar::cuda {
 
@@ -27,25 +27,26 @@ struct MappedMemory {
   Address device = 0;
 };
 
-// What the judge's kernels find out in one run.
+// What the judge's kernels detect in one run.
 struct Findings {
-  std::uint64_t sums[max_regions / 2] = {};  // of the inputs
+  std::uint64_t sums[max_regions / 2] = {};  // checksums of the inputs
   std::uint64_t unwritten = 0;
-  std::uint64_t low[max_regions] = {}, high[max_regions] = {};  // of each guard: see OwnKernels::check_guards
+  std::uint64_t low[max_regions] = {},
+                high[max_regions] = {};  // for each guard; see OwnKernels::check_guards
 };
 
-// The judge's tools on one device; whichever session runs uses them.
+// The judge's tools on one device, shared by all sessions.
 struct Tools {
-  MappedMemory flag;      // two u32: the token that releases the stream, and the one that was not waited for
-  MappedMemory stamps;    // before and after: two u64 for each multiprocessor
+  MappedMemory flag;    // two u32: the token that releases the stream, and the token whose wait was abandoned
+  MappedMemory stamps;  // before and after the run: two u64 for each multiprocessor
   MappedMemory findings;  // host copy
   DeviceMemory found;     // Findings
   Event begin = nullptr, end = nullptr;
-  std::uint32_t token = 0;  // of the last blocked launch
+  std::uint32_t token = 0;  // token of the last blocked launch
 };
 
-// Told of the launches of runs that are not timed: `before` the plan is queued, on an idle device, and
-// `after` it has ended.
+// Called around the launches of untimed runs: `before` when the device is idle, before the plan is queued;
+// `after` when the plan has finished.
 class LaunchWatch {
  public:
   virtual ~LaunchWatch() = default;
@@ -55,7 +56,8 @@ class LaunchWatch {
 
 class Gpu {
  public:
-  // Throws MissingError when there is no such device, or it does not answer. `program`: cultivar-nvrtc.
+  // Throws MissingError if the device does not exist or does not respond. `program` is the path of
+  // cultivar-nvrtc.
   Gpu(int index, const std::filesystem::path& cache, const std::filesystem::path& program);
   Gpu(const Gpu&) = delete;
 
@@ -70,41 +72,42 @@ class Gpu {
   int attribute(int which) const;
   std::string name() const;
   std::string bus_id() const;
-  std::string uuid() const;  // of the card, wherever it is plugged in
+  std::string uuid() const;  // identifies the card independently of its slot
   int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
   double default_clock_mhz() const;
-  // What expressions and launch rules ask of a card: see facts_of(TargetKind::cuda).
+  // The device facts for expressions and launch rules; see cuda_target()->facts.
   const Facts& facts() const { return facts_; }
 
-  // A fault that kills the context, or a kernel that does not end: nothing may be asked of the device any
-  // more.
+  // Call after a fault that breaks the context or a kernel that does not finish: the device may not be used
+  // any more.
   void lose() {
     lost_ = true;
     if (turns_) turns_->keep();
   }
   bool lost() const { return lost_; }
 
-  // Whatever runs, allocates or loads for a candidate holds one, so that no other worker's sample is
-  // disturbed by it. Opening a context does not: it takes half a second, mostly the host's.
+  // Hold a turn while running, allocating or loading anything for a candidate, so that no other worker's
+  // sample is disturbed. Opening a context needs no turn: it takes half a second, mostly on the host.
   [[nodiscard]] Turns::Turn turn() { return turns_->take(); }
   Turns& turns() { return *turns_; }
 
-  // What a failed call means for whoever's kernels ran last.
+  // Converts an error of a call to a Fault of the kernels that ran last.
   Fault fault_of(Result, const std::string& while_doing);
-  // Waits for all that is queued. A Fault when it fails, or is not done by then.
+  // Waits until all queued work is done. Returns a Fault if it fails or misses the deadline.
   std::optional<Fault> wait(Clock::time_point deadline, const std::string& what);
 
   Residents& residents() { return residents_; }
-  // For all buffers of a session. Freeing takes milliseconds, in which nobody else runs: what one session
-  // leaves is kept for the next of the same size. Its contents are whatever they were. nullopt: no memory.
+  // Memory for all buffers of a session. Freeing takes milliseconds during which no worker can run, so the
+  // memory of a finished session is kept for the next one of the same size. Contents are undefined. nullopt:
+  // out of memory.
   std::optional<DeviceMemory> take_memory(std::size_t bytes);
   void leave_memory(DeviceMemory memory) { left_ = std::move(memory); }
 
   Tools& tools() { return tools_; }
-  // Lives until it is replaced; nullptr: nobody.
+  // `watch` must live until it is replaced; nullptr: none.
   void set_watch(LaunchWatch* watch) { watch_ = watch; }
   LaunchWatch* watch() const { return watch_; }
-  // Twice the L2 cache, for flushing it.
+  // A buffer of twice the L2 cache's size, for flushing the cache.
   const DeviceMemory& flush_memory();
 
  private:

@@ -8,16 +8,16 @@
 namespace cultivar {
 namespace {
 
-// What a name may hold; `plain`: nothing of the barrier's.
+// What a register may hold; `plain`: nothing related to the barrier.
 enum Content : unsigned {
   plain = 0,
-  low = 1,  // the halves of the address, the high one in its place, both together
+  low = 1,  // the halves of the address, the high half shifted into place, both combined
   high = 2,
   shifted = 4,
   workspace = 8,
-  barrier = 16,  // the word's own address, 4 bytes into the workspace
+  barrier = 16,  // the address of the barrier word, 4 bytes into the workspace
   word = 32,
-  flipped = 64,  // one look at the word against another
+  flipped = 64,  // one read of the word compared with another
   open = 128     // a predicate: the barrier has opened
 };
 
@@ -69,7 +69,7 @@ class Barrier {
     }
   }
 
-  // What the first operand holds then; nothing: no such statement belongs to the barrier.
+  // What the first operand holds after this statement; nullopt if the statement is not part of a barrier.
   std::optional<unsigned> result_of(const PtxStatement& s) const {
     const std::vector<PtxTokens> operands = s.operands();
     const std::string opcode = s.spelled_opcode();
@@ -125,7 +125,7 @@ class Barrier {
   }
 
   const Ptx& ptx_;
-  std::map<std::string_view, unsigned> holds_;  // of one function
+  std::map<std::string_view, unsigned> holds_;  // for one function
   std::string beyond_;
 };
 

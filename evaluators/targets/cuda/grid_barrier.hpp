@@ -1,5 +1,5 @@
-// The barrier of cooperative groups lies in memory of the driver that two special registers lead to. Its word
-// outlives a launch, and so does what lies around it.
+// The barrier of cooperative groups lies in driver memory whose address is in two special registers. The
+// barrier word and the memory around it outlive a launch.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace cultivar {
 
-// %envreg1 and %envreg2: the halves of the address.
+// True for %envreg1 and %envreg2, the halves of the address.
 bool leads_to_grid_barrier(std::string_view special_register);
 
-// Where these registers' contents go into anything but what grid.sync() compiles to: add, look at the word,
-// compare two looks, go round. "line 4: 'ld.volatile.u32'"; empty: nowhere. Without regard to order. It
-// cannot tell whether a kernel adds to the word in turn.
+// The first place where the contents of these registers are used by anything other than the code of
+// grid.sync(): add, read the word, compare two reads, loop. For example "line 4: 'ld.volatile.u32'"; empty if
+// there is none. Ignores the order of statements, and cannot tell whether a kernel adds to the word out of
+// turn.
 std::string beyond_grid_barrier(const Ptx&);
 
 }  // namespace cultivar

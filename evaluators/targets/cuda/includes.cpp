@@ -9,7 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// <cuda_bf16.h> or "cuda/barrier": a plain relative name that is in one of the folders, or the variant's own.
+// True for <cuda_bf16.h> or "cuda/barrier": a plain relative name found in one of the folders, or the
+// variant's own header.
 bool is_of(std::string_view rest, const std::vector<fs::path>& folders, const SourceFiles& own) {
   if (rest.empty() || (rest.front() != '<' && rest.front() != '"')) return false;
   const std::size_t end = rest.find(rest.front() == '<' ? '>' : '"', 1);
@@ -23,7 +24,7 @@ bool is_of(std::string_view rest, const std::vector<fs::path>& folders, const So
                      [&](const fs::path& folder) { return fs::is_regular_file(folder / name, ignored); });
 }
 
-// A backslash at the end of a line, blanks behind it too, makes one line of two.
+// Joins lines that end in a backslash, with or without trailing blanks.
 std::string spliced(std::string_view source) {
   std::string text;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -44,7 +45,7 @@ std::string spliced(std::string_view source) {
 std::string include_beyond(std::string_view source, const std::vector<fs::path>& folders) {
   const SourceFiles files = split_source(source);
   const std::string text = spliced(source);
-  // Other spellings of #, and what asks for files in the middle of a line.
+  // Reject other spellings of # and operators that open files in the middle of a line.
   for (const std::string_view odd : {"%:", "?\?=", "__has_include", "__has_embed"})
     if (text.find(odd) != text.npos) return std::string(odd);
   for (std::size_t hash = text.find('#'); hash != text.npos; hash = text.find('#', hash + 1)) {
@@ -52,7 +53,7 @@ std::string include_beyond(std::string_view source, const std::vector<fs::path>&
     if (begin == text.npos) break;
     const std::string_view rest = std::string_view(text).substr(begin);
     const std::string shown(text.substr(hash, std::min(text.find('\n', hash), hash + 100) - hash));
-    if (rest.starts_with("/*")) return shown;  // a comment between # and the directive's name
+    if (rest.starts_with("/*")) return shown;  // a comment between # and the name of the directive
     for (const std::string_view word : {"include_next", "include", "import", "embed"}) {
       if (!rest.starts_with(word)) continue;
       const std::string_view behind = rest.substr(word.size());

@@ -1,4 +1,4 @@
-// What a source may include where nothing but its text can be looked at: the toolkit's headers.
+// Checks what a source may include, where only its text can be checked: the toolkit's headers.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace cultivar {
 
-// The first directive that might open a file outside these folders and the variant's own, or that cannot be
-// told; empty: none. By the text alone, comments and dead branches included: it refuses too much rather than
-// too little.
+// The first directive that could open a file outside these folders and the variant's own headers, or that
+// cannot be interpreted; empty if there is none. Judges by the text alone, including comments and dead
+// branches, so it rejects too much rather than too little.
 std::string include_beyond(std::string_view source, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace cultivar

@@ -22,11 +22,11 @@ class CudaInstruments : public Instruments {
     return {};
   }
   Expected<bool> counted() const override {
-    if (!counting_) return failure("count", "nothing is being counted");
+    if (!counting_) return failure("count", "counting has not started");
     return counting_->all_passes_done();
   }
   Expected<std::vector<std::vector<double>>> end_counting() override {
-    if (!counting_) return failure("count", "nothing is being counted");
+    if (!counting_) return failure("count", "counting has not started");
     gpu_.set_watch(nullptr);
     auto values = counting_->end();
     counting_.reset();
@@ -55,7 +55,7 @@ class CudaInstruments : public Instruments {
     return {};
   }
   Expected<PcSamples> end_sampling() override {
-    if (!sampling_) return failure("sample", "nothing is being sampled");
+    if (!sampling_) return failure("sample", "sampling has not started");
     gpu_.set_watch(nullptr);
     auto samples = sampling_->end();
     sampling_.reset();

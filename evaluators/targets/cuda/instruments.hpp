@@ -8,7 +8,7 @@
 
 namespace cultivar::cuda {
 
-// The Gpu outlives it.
+// The Gpu must outlive the result.
 std::unique_ptr<Instruments> make_instruments(Gpu&);
 
 }  // namespace cultivar::cuda

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kBufferAlignment = 8;
 
-// CUPTI calls back with nothing but its buffers, from threads of its own: what it delivers is collected here.
+// CUPTI's callbacks get only its buffers and run on its own threads, so deliveries are collected in a global
+// object.
 struct Delivered {
   std::mutex mutex;
   int (*next_record)(std::uint8_t*, std::size_t, void**) = nullptr;
@@ -81,7 +82,7 @@ bool KernelTrace::begin() {
   if (!library_->registered) {
     if (const int code = library_->register_callbacks(request_buffer, complete_buffer);
         code != cupti::success) {
-      obstacle_ = fmt::format("CUPTI refuses to trace (error {})", code);
+      obstacle_ = fmt::format("CUPTI refused to trace (error {})", code);
       library_.reset();
       return false;
     }
@@ -92,7 +93,7 @@ bool KernelTrace::begin() {
     delivered().kernels.clear();
   }
   if (const int code = library_->enable(cupti::kind_concurrent_kernel); code != cupti::success) {
-    obstacle_ = fmt::format("CUPTI does not record kernels (error {})", code);
+    obstacle_ = fmt::format("CUPTI cannot record kernels (error {})", code);
     library_.reset();
     return false;
   }
@@ -104,7 +105,7 @@ std::vector<TracedKernel> KernelTrace::end() {
   library_->flush_all(1);
   library_->disable(cupti::kind_concurrent_kernel);
   const std::lock_guard lock(delivered().mutex);
-  if (delivered().kernels.empty()) obstacle_ = "CUPTI delivers no records";
+  if (delivered().kernels.empty()) obstacle_ = "CUPTI delivered no records";
   return std::exchange(delivered().kernels, {});
 }
 

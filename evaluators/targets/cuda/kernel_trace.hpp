@@ -1,5 +1,5 @@
-// Which kernels really ran, and for how long, by CUPTI's activity records: the second opinion on what a plan
-// launches and on what events say.
+// Which kernels ran and for how long, from CUPTI's activity records: an independent check of what a plan
+// launches and of event times.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@ namespace cultivar::cuda {
 
 struct TracedKernel {
   std::string name;
-  double begin_s = 0.0, end_s = 0.0;  // of one clock
+  double begin_s = 0.0, end_s = 0.0;  // on the same clock
 };
 
-// One a process: CUPTI has process-wide state. Not thread-safe.
+// At most one per process, because CUPTI has process-wide state. Not thread-safe.
 class KernelTrace {
  public:
   KernelTrace();
   ~KernelTrace();
-  const std::string& obstacle() const { return obstacle_; }  // empty: it works
+  const std::string& obstacle() const { return obstacle_; }  // empty if tracing works
 
-  bool begin();                     // from here on kernels are recorded; false: it cannot, see obstacle()
-  std::vector<TracedKernel> end();  // what has run since; the device must be idle
+  bool begin();                     // starts recording kernels; false if it cannot, see obstacle()
+  std::vector<TracedKernel> end();  // the kernels recorded since begin(); the device must be idle
  private:
   struct Library;
   std::unique_ptr<Library> library_;

@@ -46,12 +46,12 @@ std::string trouble_with_architecture(std::string_view name) {
   const bool written = name.starts_with("sm_") && trouble == std::errc() && capability > 0 &&
                        capability < 1000 && number.front() != '0' &&
                        (suffix.empty() || suffix == "a" || suffix == "f");
-  if (!written) return fmt::format("'{}' is no architecture: write it as in sm_90a", name);
+  if (!written) return fmt::format("'{}' is not an architecture; write it as in sm_90a", name);
   if (capability < 80)
-    return fmt::format("'{}' is too old: cards of compute capability 8.0 (sm_80) and up are served", name);
+    return fmt::format("'{}' is too old; compute capability 8.0 (sm_80) or later is required", name);
   const int least = suffix == "a" ? 90 : suffix == "f" ? 100 : 0;
   if (capability < least)
-    return fmt::format("'{}' does not exist: the suffix {} begins with sm_{}; write sm_{}", name, suffix,
+    return fmt::format("'{}' does not exist: the suffix {} exists from sm_{} on; write sm_{}", name, suffix,
                        least, capability);
   return {};
 }

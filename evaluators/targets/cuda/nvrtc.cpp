@@ -5,8 +5,8 @@
 
 namespace cultivar {
 
-// The part of nvrtc.h that is used, which has not changed since CUDA 11.1. Prototypes of our own, so that
-// Cultivar is built where there is no toolkit.
+// The part of nvrtc.h in use, unchanged since CUDA 11.1. Declared here so that Cultivar builds without a
+// toolkit.
 struct Nvrtc::Entries {
   using Program = struct OpaqueProgram*;
   using Status = int;  // nvrtcResult; 0 is success
@@ -70,9 +70,9 @@ Expected<Nvrtc> Nvrtc::load(const std::filesystem::path& library) {
   look_up(entries->ptx, "nvrtcGetPTX");
   if (!lacking.empty())
     return failure("load NVRTC",
-                   fmt::format("{} has no {}: CUDA 11.2 or later is needed", library.string(), lacking));
-  // NVRTC opens this one by name when it compiles, and finds it only where the system's loader looks. Opened
-  // here from NVRTC's own folder, it is there already.
+                   fmt::format("{} has no {}; CUDA 11.2 or later is required", library.string(), lacking));
+  // NVRTC opens this library by name when it compiles and searches only the system loader's paths. Opening it
+  // here, from NVRTC's own folder, makes it available.
   int major = 0, minor = 0;
   entries->version(&major, &minor);
   const std::string builtins = fmt::format("libnvrtc-builtins.so.{}.{}", major, minor);

@@ -1,5 +1,5 @@
-// NVRTC, loaded at run time. Only cultivar-nvrtc, a sandboxed process for each compile, uses it: compilers
-// crash, hang and read files.
+// NVRTC, loaded at run time. Only cultivar-nvrtc uses it, one sandboxed process per compile, because
+// compilers crash, hang and read files.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -26,13 +26,13 @@ class Nvrtc {  // one compile at a time
   struct Result {
     bool compiled = false;
     std::string log;         // errors and warnings of the compiler and of ptxas
-    std::string cubin, ptx;  // as far as it came
+    std::string cubin, ptx;  // as far as the compile succeeded
   };
   struct Header {
     std::string name, text;
   };
-  // `name`: what messages call the source. The headers are in no folder: they are found by their names alone,
-  // before any file.
+  // `name` is the name of the source in messages. Headers are passed in memory and found by name before any
+  // file.
   Result compile(const std::string& source, const std::string& name, const std::vector<Header>& headers,
                  const std::vector<std::string>& options) const;
 

@@ -1,13 +1,14 @@
 #include "evaluators/targets/cuda/own_kernels.hpp"
 
 #include <fmt/format.h>
+#include <span>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "embedded/cuda_sources.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/targets/cuda/compiler.hpp"
+#include "evaluators/targets/cuda/traits.hpp"
 
 namespace cultivar::cuda {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::array own_names = {"cultivar_poison",       "cultivar_still_poiso
                                   "cultivar_nothing",      "cultivar_copy",           "cultivar_read",
                                   "cultivar_matrix",       "cultivar_scrub"};
 
-// One wgmma of 64 x 256 x 16 names its 128 accumulators one by one.
+// One wgmma of 64 x 256 x 16 lists its 128 accumulators individually.
 std::string wgmma_macro() {
   std::string registers, operands;
   for (int i = 0; i < 128; ++i) {
@@ -47,18 +48,17 @@ std::vector<std::byte> own_machine_code(const std::string& architecture, const s
   CudaCompiler compiler(options);
   Variant variant;
   variant.source = wgmma_macro() + std::string(cuda_sources::own_kernels_cu);
-  variant.manifest.target = TargetKind::cuda;
-  variant.manifest.launch.emplace_back().kernel = "cultivar_nothing";  // the others are launched by hand
+  variant.manifest.target = cuda_target();
+  variant.manifest.launch.emplace_back().kernel =
+      "cultivar_nothing";  // the others are not launched through a plan
   const auto binary = compiler.compile(variant, {}, kCompileSeconds);
   if (!binary)
-    throw MissingError(fmt::format("the judge's own kernels do not compile for {}: {}\n{}", architecture,
+    throw MissingError(fmt::format("Cultivar's own GPU kernels do not compile for {}: {}\n{}", architecture,
                                    binary.error().reason, binary.error().diagnostics));
-  std::ifstream file(binary->path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (text.empty()) throw MissingError(fmt::format("cannot read {}", binary->path.string()));
-  std::vector<std::byte> code(text.size());
-  std::transform(text.begin(), text.end(), code.begin(), [](char c) { return static_cast<std::byte>(c); });
-  return code;
+  const auto code = read_file(binary->path);
+  if (!code) throw MissingError(code.error().message);
+  const auto bytes = std::as_bytes(std::span(*code));
+  return {bytes.begin(), bytes.end()};
 }
 
 OwnKernels::OwnKernels(const Driver& driver, Stream stream, std::span<const std::byte> machine_code,
@@ -69,14 +69,14 @@ OwnKernels::OwnKernels(const Driver& driver, Stream stream, std::span<const std:
       shared_bytes_(static_cast<unsigned>(shared_bytes)) {
   static_assert(own_names.size() == kCount);
   Module loaded = nullptr;
-  driver.must(driver.ModuleLoadData(&loaded, machine_code.data()), "loading the judge's own kernels");
+  driver.must(driver.ModuleLoadData(&loaded, machine_code.data()), "loading Cultivar's own GPU kernels");
   for (std::size_t i = 0; i < functions_.size(); ++i) {
     driver.must(driver.ModuleGetFunction(&functions_[i], loaded, own_names[i]), own_names[i]);
     if (driver.FuncLoad != nullptr) driver.must(driver.FuncLoad(functions_[i]), own_names[i]);
   }
   driver.must(
       driver.FuncSetAttribute(functions_[kScrub], function_attribute::max_dynamic_shared, shared_bytes),
-      "asking for shared memory");
+      "requesting shared memory");
 }
 
 template <class... Arguments>
@@ -116,7 +116,7 @@ Result OwnKernels::gather(Address from, Address elements, std::uint64_t count, s
 
 namespace {
 
-struct RegionList {  // as the kernels declare it
+struct RegionList {  // must match the declaration in own_kernels.cu
   Region list[max_regions];
 };
 RegionList list_of(std::span<const Region> regions) {
@@ -124,7 +124,7 @@ RegionList list_of(std::span<const Region> regions) {
   std::copy_n(regions.begin(), std::min(regions.size(), max_regions), list.list);
   return list;
 }
-constexpr unsigned kGuardBlocks = 16;  // of each region
+constexpr unsigned kGuardBlocks = 16;  // per region
 
 }  // namespace
 
@@ -159,7 +159,7 @@ Result OwnKernels::matrix(std::uint32_t iterations, Address out, int compute_cap
                           double* flops) const {
   const unsigned blocks = multiprocessors_ * 2;
   const double warps = static_cast<double>(blocks) * kThreads / 32, calls = iterations;
-  // As in own_kernels.cu: 64 x 256 x 64 a warpgroup, or four times 16 x 8 x 16 a warp.
+  // As in own_kernels.cu: 64 x 256 x 64 per warpgroup, or four times 16 x 8 x 16 per warp.
   *flops = compute_capability == 90 ? warps / 4 * calls * 2.0 * 64 * 256 * 64
                                     : warps * calls * 4 * 2.0 * 16 * 8 * 16;
   return launch(kMatrix, blocks, 1, kThreads, iterations, out);

@@ -1,16 +1,16 @@
-// The judge's own kernels: compiled by NVRTC when a device is first opened, and kept in the cache.
+// The judge's own kernels. NVRTC compiles them when a device is first opened; the result is cached.
 typedef unsigned long long u64;
 typedef unsigned int u32;
 typedef unsigned char u8;
 
-// splitmix64, as in the cpu target: a good mix of a counter.
+// splitmix64, as in the cpu target: mixes the bits of a counter.
 __device__ __forceinline__ u64 mixed(u64 x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-// The top exponent bit of every 16 is off: finite as f64, f32, f16 and bf16.
+// The top exponent bit of every 16-bit word is cleared: finite as f64, f32, f16 and bf16.
 __device__ __forceinline__ u64 poison_word(u64 seed, u64 i) { return mixed(seed + i) & 0xbfffbfffbfffbfffull; }
 __device__ __forceinline__ u64 place() { return blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x; }
 __device__ __forceinline__ u64 stride() { return gridDim.x * static_cast<u64>(blockDim.x); }
@@ -31,7 +31,7 @@ extern "C" __global__ void cultivar_poison(u8* to, u64 bytes, u64 seed) {
     to[words * 8 + threadIdx.x] = static_cast<u8>(poison_word(seed, words) >> (8 * threadIdx.x));
 }
 
-// Groups of eight bytes (and a shorter rest of four or more) that still hold it.
+// Counts groups of eight bytes (and a shorter remainder of four or more) that still hold the pattern.
 extern "C" __global__ void cultivar_still_poisoned(const u8* at, u64 bytes, u64 seed, u64* count) {
   const u64 words = bytes / 8;
   u64 found = 0;
@@ -56,7 +56,7 @@ extern "C" __global__ void cultivar_checksum(const u8* at, u64 bytes, u64 seed, 
   add_up(total, sum);
 }
 
-// A copy from anywhere to a multiple of 16 bytes.
+// Copies from any address to a multiple of 16 bytes.
 extern "C" __global__ void cultivar_window(u8* to, const u8* from, u64 bytes) {
   const u64 address = reinterpret_cast<u64>(from);
   const u32* const words = reinterpret_cast<const u32*>(address & ~3ull);
@@ -89,13 +89,13 @@ struct Regions {
 __device__ __forceinline__ u8 guard_byte(u64 seed, u64 region, u64 i) {
   return static_cast<u8>(mixed(seed ^ (region << 48) ^ i) >> 56);
 }
-// blockIdx.y is the region.
+// blockIdx.y is the index of the region.
 extern "C" __global__ void cultivar_write_guards(const __grid_constant__ Regions regions, u64 seed) {
   const u64 r = blockIdx.y;
   u8* const at = reinterpret_cast<u8*>(regions.list[r].start);
   for (u64 i = place(); i < regions.list[r].bytes; i += stride()) at[i] = guard_byte(seed, r, i);
 }
-// The first and the last byte of each region that is not as it was left: low[r] > high[r] when all are.
+// Finds the first and last changed byte of each region; low[r] > high[r] if none changed.
 extern "C" __global__ void cultivar_check_guards(const __grid_constant__ Regions regions, u64 seed, u64* low,
                                                  u64* high) {
   const u64 r = blockIdx.y;
@@ -107,7 +107,7 @@ extern "C" __global__ void cultivar_check_guards(const __grid_constant__ Regions
   }
 }
 
-// Holds the stream until the host writes `token`, so that everything behind it is queued before it starts.
+// Blocks the stream until the host writes `token`, so that all following work is queued before it starts.
 extern "C" __global__ void cultivar_wait(const volatile u32* flag, u32 token, volatile u32* gave_up, u64 limit_ns) {
   const u64 start = globaltimer();
   while (*flag != token) {
@@ -118,7 +118,7 @@ extern "C" __global__ void cultivar_wait(const volatile u32* flag, u32 token, vo
   }
 }
 
-// Clock and time of each multiprocessor: two of these tell the frequency in between.
+// Stores the clock and the time of each multiprocessor: two such stamps give the frequency in between.
 extern "C" __global__ void cultivar_stamp(u64* out) {
   u32 sm;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
@@ -128,7 +128,8 @@ extern "C" __global__ void cultivar_stamp(u64* out) {
 
 extern "C" __global__ void cultivar_nothing() {}
 
-// One block on each multiprocessor, with all of its shared memory: what a kernel left there is gone.
+// One block per multiprocessor overwrites all of its shared memory, so that nothing of an earlier kernel
+// remains.
 extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed) {
   extern __shared__ u64 shared[];
   for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
@@ -154,8 +155,8 @@ extern "C" __global__ void cultivar_read(const uint4* from, u64 count, u32 passe
   if (sum == 0x12345678u) *out = sum;
 }
 
-// bf16 products with f32 sums, as fast as the matrix units go: operands stay where they are. 4 warps make a
-// warpgroup; each iteration is 64 x 256 x 64 (sm_90a) or 4 x (16 x 8 x 16) a warp.
+// bf16 products with f32 sums at the full rate of the matrix units: operands stay in place. 4 warps form a
+// warpgroup; one iteration is 64 x 256 x 64 (sm_90a) or 4 x (16 x 8 x 16) per warp.
 extern "C" __global__ void __launch_bounds__(256) cultivar_matrix(u32 iterations, float* out) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ alignas(1024) u8 tiles[8192 + 32768];
@@ -163,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(256) cultivar_matrix(u32 iterations
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   const u32 base = static_cast<u32>(__cvta_generic_to_shared(tiles));
-  // 128-byte swizzle: 8 rows of 128 bytes a group, groups 1024 bytes apart.
+  // 128-byte swizzle: groups of 8 rows of 128 bytes, 1024 bytes apart.
   const u64 layout = (1ull << 62) | (64ull << 32) | (1ull << 16);
   const u64 a = layout | ((base & 0x3ffff) >> 4), b = layout | (((base + 8192) & 0x3ffff) >> 4);
   float d[128];

@@ -1,5 +1,6 @@
 // The judge's own kernels (own_kernels.cu), loaded on one device: poison, guards, checksums, windows, the
-// blocking kernel, stamps, and what measures the ceilings. Each call queues one launch and returns at once.
+// blocking kernel, clock stamps, and measurement of peak rates. Each call queues one launch and returns
+// immediately.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ struct Region {
 };
 inline constexpr std::size_t max_regions = 64;
 
-// Their machine code, from the cache or made by NVRTC. `program`: see CudaCompilerOptions. Throws
-// MissingError.
+// The machine code of these kernels, from the cache or compiled by NVRTC. `program`: see CudaCompilerOptions.
+// Throws MissingError.
 std::vector<std::byte> own_machine_code(const std::string& architecture, const std::filesystem::path& cache,
                                         const std::filesystem::path& program);
 
@@ -28,21 +29,21 @@ class OwnKernels {  // not thread-safe; lives as long as the context
              int shared_bytes);
 
   Result poison(Address to, std::uint64_t bytes, std::uint64_t seed) const;
-  // Adds to *count, *sum.
+  // Adds its results to *count and *sum.
   Result still_poisoned(Address at, std::uint64_t bytes, std::uint64_t seed, Address count) const;
   Result checksum(Address at, std::uint64_t bytes, std::uint64_t seed, Address sum) const;
-  // `to` is a multiple of 16, `from` is anything; up to 3 bytes beyond its end are read.
+  // `to` must be a multiple of 16; `from` is arbitrary. Reads up to 3 bytes past the end of the source.
   Result window(Address to, Address from, std::uint64_t bytes) const;
   Result gather(Address from, Address elements, std::uint64_t count, std::uint32_t width, Address to) const;
   Result write_guards(std::span<const Region>, std::uint64_t seed) const;
   Result check_guards(std::span<const Region>, std::uint64_t seed, Address low, Address high) const;
   Result wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const;
-  Result stamp(Address out) const;  // two numbers a multiprocessor: ns, cycles
+  Result stamp(Address out) const;  // two numbers per multiprocessor: ns, cycles
   Result nothing() const;
-  Result scrub(std::uint64_t seed) const;  // the shared memory of every multiprocessor
+  Result scrub(std::uint64_t seed) const;  // overwrites the shared memory of every multiprocessor
   Result copy(Address to, Address from, std::uint64_t bytes) const;
   Result read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const;
-  // Returns through `flops` how many operations it is.
+  // Stores the number of operations in `flops`.
   Result matrix(std::uint32_t iterations, Address out, int compute_capability, double* flops) const;
 
  private:

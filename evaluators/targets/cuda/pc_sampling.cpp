@@ -9,7 +9,7 @@ namespace {
 
 using cupti::params;
 
-constexpr std::size_t most_pcs = 16384;  // of one answer; there may be several
+constexpr std::size_t most_pcs = 16384;  // per reply of CUPTI; there may be several replies
 constexpr int most_answers = 1000;
 
 }  // namespace
@@ -131,13 +131,14 @@ Expected<void> PcSampling::collect() {
     p.data = &delivered_.data;
     const int code = cupti_.PCSamplingGetData(&p);
     if (code == cupti::out_of_memory)
-      return failure("PCSamplingGetData",
-                     "the GPU's buffer for samples was full (CUPTI_ERROR_OUT_OF_MEMORY): sample less often");
+      return failure(
+          "PCSamplingGetData",
+          "the GPU's sample buffer overflowed (CUPTI_ERROR_OUT_OF_MEMORY); use a longer sampling period");
     if (auto ok = cupti_.check(code, "PCSamplingGetData"); !ok) return ok;
     take(delivered_.data);
     if (delivered_.data.remaining == 0) return {};
   }
-  return failure("PCSamplingGetData", "it has ever more samples to deliver");
+  return failure("PCSamplingGetData", "CUPTI keeps delivering samples without end");
 }
 
 void PcSampling::take(const cupti::SamplingData& data) {
@@ -160,7 +161,7 @@ Expected<PcSamples> PcSampling::end() {
   enabled_ = false;
   if (auto ok = call(cupti_.PCSamplingDisable, "PCSamplingDisable"); !ok)
     return tl::make_unexpected(ok.error());
-  take(own_.data);  // what nobody had asked for
+  take(own_.data);  // the data that CUPTI delivered at the end
   PcSamples result;
   result.total = total_;
   result.dropped = dropped_;

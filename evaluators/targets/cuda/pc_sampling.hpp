@@ -1,4 +1,4 @@
-// Where warps are and why they wait, by CUPTI's PC Sampling API.
+// Where warps are and why they stall, through CUPTI's PC Sampling API.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace cultivar::cuda {
 
-// What a stall metric of CUPTI is about: "smsp__pcsamp_warps_issue_stalled_wait_not_issued" is "wait",
-// exposed.
+// The parts of a stall metric's name: "smsp__pcsamp_warps_issue_stalled_wait_not_issued" is the reason
+// "wait", exposed.
 struct StallName {
   std::string reason;
   bool exposed = false;
@@ -47,7 +47,7 @@ class PcSampling : public LaunchWatch {
   Gpu& gpu_;
   bool enabled_ = false;
   std::map<std::uint32_t, StallName> reasons_;
-  Buffer own_, delivered_;  // CUPTI's, to be filled at the end; ours, to be filled when asked
+  Buffer own_, delivered_;  // own_ is filled by CUPTI at the end, delivered_ on request
   // function, offset, reason -> samples, exposed
   std::map<std::tuple<std::string, std::uint64_t, std::string>, std::pair<std::uint64_t, std::uint64_t>>
       seen_;

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <fstream>
 #include <iterator>
 
+#include "evaluators/system/files.hpp"
 #include "evaluators/targets/cuda/cubin.hpp"
+#include "evaluators/targets/cuda/geometry.hpp"
 #include "evaluators/targets/cuda/launch_rules.hpp"
 #include "evaluators/targets/cuda/tensor_map.hpp"
 
@@ -21,24 +22,21 @@ std::optional<Fault> refused(std::string detail) {
 
 tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std::filesystem::path& cubin,
                                                             const Plan& plan) {
-  std::ifstream file(cubin, std::ios::binary);
-  const std::vector<char> code(std::istreambuf_iterator<char>(file), {});
-  if (code.empty())
-    return tl::make_unexpected(
-        Fault{Fault::Kind::load_failed, fmt::format("{} cannot be read", cubin.string())});
-  // What the driver would refuse with an error code alone is refused here in words.
-  const auto cubin_read = read_cubin(std::as_bytes(std::span(code)), {});
+  const auto code = read_file(cubin);
+  if (!code) return tl::make_unexpected(Fault{Fault::Kind::load_failed, code.error().message});
+  // The driver would reject these with an error code only; reject them here with a message.
+  const auto cubin_read = read_cubin(std::as_bytes(std::span(*code)), {});
   if (!cubin_read) return tl::make_unexpected(Fault{Fault::Kind::load_failed, cubin_read.error().message});
   const int card = gpu.capability();
   if (cubin_read->architecture / 10 != card / 10 || cubin_read->architecture > card)
-    return tl::make_unexpected(Fault{
-        Fault::Kind::load_failed,
-        fmt::format("it was compiled for sm_{}, and this card is sm_{}", cubin_read->architecture, card)});
+    return tl::make_unexpected(Fault{Fault::Kind::load_failed,
+                                     fmt::format("the kernel was compiled for sm_{}, but this card is sm_{}",
+                                                 cubin_read->architecture, card)});
   if (const auto legal = check_launches(*cubin_read, plan, gpu.facts()); !legal)
     return tl::make_unexpected(Fault{Fault::Kind::launch_failed, legal.error().message});
   std::unique_ptr<Program> program(new Program(gpu, plan));
   const Driver& driver = gpu.driver();
-  if (const Result loaded = driver.ModuleLoadData(&program->module_, code.data());
+  if (const Result loaded = driver.ModuleLoadData(&program->module_, code->data());
       loaded != result::success) {
     program->module_ = nullptr;
     Fault fault = gpu.fault_of(loaded, "loading the machine code");
@@ -59,9 +57,10 @@ Program::~Program() {
 
 std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kernel, bool first) {
   const Driver& driver = gpu_.driver();
+  const Geometry g(planned.launch);
   if (driver.ModuleGetFunction(&kernel.function, module_, planned.kernel.c_str()) != result::success)
     return Fault{Fault::Kind::load_failed,
-                 fmt::format("the machine code has no kernel '{}'", planned.kernel)};
+                 fmt::format("kernel '{}' is not in the machine code", planned.kernel)};
   if (driver.FuncLoad != nullptr)
     if (const Result loaded = driver.FuncLoad(kernel.function); loaded != result::success)
       return gpu_.fault_of(loaded, fmt::format("loading kernel '{}'", planned.kernel));
@@ -70,31 +69,31 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
     if (done == result::success) return std::nullopt;
     return refused(fmt::format("kernel '{}': {} {}: {}", planned.kernel, what, value, driver.words(done)));
   };
-  if (planned.shared_bytes > 0)
-    if (auto fault = set(function_attribute::max_dynamic_shared, static_cast<int>(planned.shared_bytes),
+  if (g.shared_bytes > 0)
+    if (auto fault = set(function_attribute::max_dynamic_shared, static_cast<int>(g.shared_bytes),
                          "dynamic shared memory of"))
       return fault;
   LaunchConfig& config = kernel.config;
-  std::copy(planned.grid.begin(), planned.grid.end(), config.grid);
-  std::copy(planned.block.begin(), planned.block.end(), config.block);
-  config.shared_bytes = static_cast<unsigned>(planned.shared_bytes);
+  std::copy(g.grid.begin(), g.grid.end(), config.grid);
+  std::copy(g.block.begin(), g.block.end(), config.block);
+  config.shared_bytes = static_cast<unsigned>(g.shared_bytes);
   config.stream = gpu_.stream();
-  if (planned.cluster[0] * planned.cluster[1] * planned.cluster[2] > 1) {
+  if (g.cluster[0] * g.cluster[1] * g.cluster[2] > 1) {
     LaunchAttribute& attribute = kernel.attributes.emplace_back();
     attribute.id = launch_attribute::cluster_dimension;
-    std::copy(planned.cluster.begin(), planned.cluster.end(), attribute.value.dimensions);
+    std::copy(g.cluster.begin(), g.cluster.end(), attribute.value.dimensions);
     if (!cluster_is_portable(planned))
       if (auto fault = set(function_attribute::nonportable_cluster, 1, "clusters of more than 8 blocks:"))
         return fault;
   }
-  if (planned.cooperative) {
+  if (g.cooperative) {
     if (auto fault = check_residence(planned, kernel.function)) return fault;
     LaunchAttribute& attribute = kernel.attributes.emplace_back();
     attribute.id = launch_attribute::cooperative;
     attribute.value.number = 1;
   }
-  // The first kernel has nothing of the plan before it to overlap with.
-  if (planned.programmatic_dependent && !first) {
+  // The first kernel has no preceding kernel of the plan to overlap with.
+  if (g.programmatic_dependent && !first) {
     LaunchAttribute& attribute = kernel.attributes.emplace_back();
     attribute.id = launch_attribute::programmatic_serialization;
     attribute.value.number = 1;
@@ -111,7 +110,7 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
       encode(argument.type, {&argument.value, 1}, bytes);
     } else if (argument.kind != PlannedArgument::Kind::tensor_map) {
       return refused(
-          fmt::format("kernel '{}': `thread` and `threads` are for the cpu target", planned.kernel));
+          fmt::format("kernel '{}': `thread` and `threads` are only for the cpu target", planned.kernel));
     }
   }
   for (std::size_t i = 0; i < planned.args.size(); ++i)
@@ -123,18 +122,19 @@ std::optional<Fault> Program::prepare(const PlannedKernel& planned, Kernel& kern
   return std::nullopt;
 }
 
-// The one rule of launches that needs the card: see launch_rules.hpp.
+// The one launch rule that needs the card; see launch_rules.hpp.
 std::optional<Fault> Program::check_residence(const PlannedKernel& planned, Function function) const {
-  const int threads = static_cast<int>(planned.block[0] * planned.block[1] * planned.block[2]);
+  const Geometry g(planned.launch);
+  const int threads = static_cast<int>(g.block[0] * g.block[1] * g.block[2]);
   int each = 0;
-  if (gpu_.driver().OccupancyMaxActiveBlocksPerMultiprocessor(&each, function, threads,
-                                                              planned.shared_bytes) != result::success)
-    return std::nullopt;  // the launch itself will tell
+  if (gpu_.driver().OccupancyMaxActiveBlocksPerMultiprocessor(&each, function, threads, g.shared_bytes) !=
+      result::success)
+    return std::nullopt;  // the launch itself will report it
   const double resident = each * gpu_.facts().at("num_sms");
-  const double blocks = 1.0 * planned.grid[0] * planned.grid[1] * planned.grid[2];
+  const double blocks = 1.0 * g.grid[0] * g.grid[1] * g.grid[2];
   if (blocks <= resident) return std::nullopt;
   return refused(fmt::format(
-      "kernel '{}': a cooperative grid has {:.0f} blocks; this card holds {:.0f} of them at once, "
+      "kernel '{}': the cooperative grid has {:.0f} blocks, but this card holds only {:.0f} at once, "
       "{} on each multiprocessor (make the grid at most {} * num_sms)",
       planned.kernel, blocks, resident, each, each));
 }
@@ -161,8 +161,8 @@ std::optional<Fault> Program::place(std::span<const Address> buffers) {
         static_cast<int>(arguments->swizzle), static_cast<int>(arguments->l2_promotion),
         static_cast<int>(arguments->out_of_bounds));
     if (encoded != result::success)
-      return refused(fmt::format("tensor map '{}' is refused by the driver: {}", planned.name,
-                                 gpu_.driver().words(encoded)));
+      return refused(
+          fmt::format("the driver rejects tensor map '{}': {}", planned.name, gpu_.driver().words(encoded)));
   }
   return std::nullopt;
 }
@@ -182,13 +182,14 @@ std::optional<Fault> Program::launch(double) {
         driver.LaunchKernelEx(&kernel.config, kernel.function, kernel.parameters.data(), nullptr);
     if (launched == result::success) continue;
     const PlannedKernel& planned = plan_.kernels[k];
+    const Geometry g(planned.launch);
     return gpu_.fault_of(
         launched,
         fmt::format("launching kernel '{}' (grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of "
                     "dynamic shared memory{})",
-                    planned.kernel, planned.grid[0], planned.grid[1], planned.grid[2], planned.block[0],
-                    planned.block[1], planned.block[2], planned.cluster[0], planned.cluster[1],
-                    planned.cluster[2], planned.shared_bytes, planned.cooperative ? ", cooperative" : ""));
+                    planned.kernel, g.grid[0], g.grid[1], g.grid[2], g.block[0], g.block[1], g.block[2],
+                    g.cluster[0], g.cluster[1], g.cluster[2], g.shared_bytes,
+                    g.cooperative ? ", cooperative" : ""));
   }
   return std::nullopt;
 }

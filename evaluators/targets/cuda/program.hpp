@@ -1,5 +1,5 @@
-// A compiled variant loaded on a device, and its plan as launches: arguments packed, tensor maps encoded,
-// attributes set. Knows nothing of judging.
+// A compiled variant loaded on a device, with its plan as launches: arguments packed, tensor maps encoded,
+// attributes set. Does no timing and no checks.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace cultivar::cuda {
 
-// What a session launches. Not thread-safe; the Gpu outlives it.
+// What a session launches. Not thread-safe; the Gpu must outlive it.
 class Launchable {
  public:
   virtual ~Launchable() = default;
-  // Where the plan's buffers are from now on.
+  // Sets the addresses of the plan's buffers for the following launches.
   virtual std::optional<Fault> place(std::span<const Address> buffers) = 0;
-  // Queues all of it on the Gpu's stream.
+  // Queues all work on the Gpu's stream.
   virtual std::optional<Fault> launch(double deadline_s) = 0;
 };
 
@@ -28,9 +28,9 @@ class Program : public Launchable {
   ~Program() override;
   Program(const Program&) = delete;
 
-  // Every pointer and every tensor map follows.
+  // Updates every pointer and every tensor map.
   std::optional<Fault> place(std::span<const Address> buffers) override;
-  // Zeroes what must be zero, then the kernels in order; waits for nothing.
+  // Queues zeroing of workspaces, then the kernels in order; does not wait.
   std::optional<Fault> launch(double deadline_s) override;
 
  private:
@@ -38,7 +38,7 @@ class Program : public Launchable {
     Function function = nullptr;
     LaunchConfig config;
     std::vector<LaunchAttribute> attributes;
-    std::vector<std::vector<std::byte>> storage;  // one per argument, but for tensor maps
+    std::vector<std::vector<std::byte>> storage;  // one per argument, except tensor maps
     std::vector<void*> parameters;
   };
   Program(Gpu& gpu, const Plan& plan) : gpu_(gpu), plan_(plan) {}

@@ -1,9 +1,9 @@
-// Which variables the code may write, told from the PTX. The rule is narrow, so that nobody can launder an
-// address: it may be copied, moved by adding what is no such address, chosen between, and end as the address
-// of a load. Whatever else takes it - a store, an atomic, a call, a comparison, a shift, an unknown
-// instruction - counts as a write. Without regard to order, so control flow makes no difference. An address
-// in constant memory that is no variable's (cvta.const of a number) could be any variable's, and counts as
-// one.
+// Determines from the PTX which variables the code may write. The rule is narrow, so that no candidate can
+// launder an address: it may be copied, offset by a value that is no such address, selected, and used as the
+// address of a load. Any other use (a store, an atomic, a call, a comparison, a shift, an unknown
+// instruction) counts as a write. The analysis ignores statement order, so control flow does not matter. An
+// address in constant memory that belongs to no named variable (cvta.const of a number) could be any
+// variable's and counts as such.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Kind = PtxToken::Kind;
 constexpr std::string_view constant_memory = "constant memory";
 
 // `name` or `name + 4`, the second within brackets when `address`; empty: anything else.
-std::string_view plain(PtxTokens operand, bool address) {
+std::string_view plain_name(PtxTokens operand, bool address) {
   if (address) {
     if (operand.size() < 3 || !operand.front().is("[") || !operand.back().is("]")) return {};
     operand.erase(operand.begin());
@@ -40,7 +40,7 @@ bool all_of(const PtxTokens& modifiers, std::initializer_list<std::string_view> 
   });
 }
 
-// The operands that may hold an address and hand it on to the first one. Empty: none.
+// The operands that may hold an address and pass it to the first one; empty if none.
 std::vector<std::size_t> handed_on(const PtxStatement& s) {
   const PtxTokens modifiers = s.modifiers();
   if (s.opcode() == "mov" && all_of(modifiers, {".u64", ".s64", ".b64"})) return {1};
@@ -52,9 +52,9 @@ std::vector<std::size_t> handed_on(const PtxStatement& s) {
   return {};
 }
 
-// The operand that is only read through; npos: none.
+// The index of the operand that is only read through; npos if none.
 std::size_t read_through(const PtxStatement& s) {
-  if (s.opcode() == "ld" || s.opcode() == "ldu" || s.opcode() == "cp") return 1;  // a copy's source
+  if (s.opcode() == "ld" || s.opcode() == "ldu" || s.opcode() == "cp") return 1;  // the source of a copy
   if (s.opcode() == "prefetch" || s.opcode() == "prefetchu") return 0;
   return std::string::npos;
 }
@@ -72,8 +72,8 @@ class Flow {
  private:
   using Holds = std::map<std::string_view, Names>;  // name -> variables whose address it may hold
 
-  // `.global .align 4 .b8 table[16] = {...}`: an initialiser that holds an address puts it out of sight, and
-  // so does a directive that is no declaration.
+  // `.global .align 4 .b8 table[16] = {...}`: an initializer with an address hides it from the analysis, and
+  // so does a directive that is not a declaration.
   void declare(const PtxStatement& s) {
     const auto first = s.tokens.begin(), last = s.tokens.end();
     const auto equals = std::find_if(first, last, [](const PtxToken& t) { return t.is("="); });
@@ -84,7 +84,7 @@ class Flow {
       if (variable && t < equals)
         declared_.insert(t->text);
       else
-        written_.try_emplace(t->text, variable ? "its address is in the initial value of a variable"
+        written_.try_emplace(t->text, variable ? "its address is in the initializer of a variable"
                                                : fmt::format("its name is in a directive {}", first->text));
     }
   }
@@ -98,7 +98,7 @@ class Flow {
     return all;
   }
 
-  // One function: what its registers may hold, until nothing is added; then where that goes.
+  // Analyzes one function: computes what its registers may hold until nothing changes, then where that goes.
   void settle(const std::vector<const PtxStatement*>& body) {
     Holds holds = variables_;
     for (bool grew = true; grew;) {
@@ -131,8 +131,9 @@ class Flow {
     };
     if (s.opcode() == "cvta" && is(".const") && !is(".to"))
       if (const auto operands = s.operands(); operands.size() < 2 || held(holds, operands[1]).empty())
-        written_.try_emplace(constant_memory, fmt::format("{}'{}' of what is no variable's address",
-                                                          ptx_.place_of(s), s.spelled_opcode()));
+        written_.try_emplace(constant_memory,
+                             fmt::format("{}'{}' of a value that is not the address of a variable",
+                                         ptx_.place_of(s), s.spelled_opcode()));
     if (const auto guard = holds.find(s.predicate); guard != holds.end()) escape(guard->second, s);
     if (held(holds, s.tokens).empty()) return;
     const auto operands = s.operands();
@@ -142,12 +143,12 @@ class Flow {
       const Names here = held(holds, operands[i]);
       if (here.empty()) continue;
       const bool hands_on = std::find(from.begin(), from.end(), i) != from.end();
-      if (hands_on && plain(operands[i], false) != "") {
+      if (hands_on && plain_name(operands[i], false) != "") {
         if (++addresses > 1 && s.opcode() == "add") escape(here, s);
       } else if (i == 0 && (!from.empty() || s.opcode() == "ld" || s.opcode() == "ldu") &&
-                 plain(operands[i], false) != "" && !variables_.contains(operands[i].front().text)) {
+                 plain_name(operands[i], false) != "" && !variables_.contains(operands[i].front().text)) {
         continue;  // a register that is overwritten
-      } else if (i != read_through(s) || plain(operands[i], true) == "") {
+      } else if (i != read_through(s) || plain_name(operands[i], true) == "") {
         escape(here, s);
       }
     }
@@ -161,7 +162,7 @@ class Flow {
 
   const Ptx& ptx_;
   Holds variables_;
-  std::map<std::string_view, std::string> written_;  // and why
+  std::map<std::string_view, std::string> written_;  // variable -> why it counts as written
   Names declared_;
 };
 
@@ -175,7 +176,7 @@ std::vector<WritableVariable> writable_variables(const Cubin& cubin, std::string
   const auto ptx = read_ptx(text);
   if (!ptx) {
     for (const std::string_view v : variables)
-      writable.push_back({std::string(v), "the assembly cannot be followed, it has " + ptx.error().message});
+      writable.push_back({std::string(v), "the PTX cannot be analyzed: it has " + ptx.error().message});
     return writable;
   }
   const Flow flow(*ptx, variables);
@@ -185,8 +186,8 @@ std::vector<WritableVariable> writable_variables(const Cubin& cubin, std::string
     const auto why = flow.written().find(v);
     if (why != flow.written().end())
       writable.push_back({std::string(v), why->second});
-    else if (!flow.declares(v))  // it cannot be followed
-      writable.push_back({std::string(v), "no declaration of it is in the PTX"});
+    else if (!flow.declares(v))  // not declared, so it cannot be followed
+      writable.push_back({std::string(v), "the PTX does not declare it"});
   }
   return writable;
 }

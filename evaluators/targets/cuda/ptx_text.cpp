@@ -21,11 +21,11 @@ bool part_of_name(char c) {
   return letter(c) || digit(c);
 }
 
-class Reader {
+class PtxReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit PtxReader(std::string_view text) : text_(text) {}
 
-  // Takes the text apart into tokens_; false: trouble_ says why not.
+  // Splits the text into tokens_; on failure returns false and sets trouble_.
   bool tokenise() {
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -48,7 +48,7 @@ class Reader {
         take(Kind::number, word(rest, 1));
       } else if (c == '.') {
         std::size_t end = word(rest, 1);
-        if (end == 1) return trouble("a dot that nothing follows");
+        if (end == 1) return trouble("a dot with nothing after it");
         while (rest.substr(end).starts_with("::") && word(rest, end + 2) > end + 2) end = word(rest, end + 2);
         take(Kind::modifier, end);
       } else if (std::string_view(",;:{}[]()<>=+-*/!|@&^~?%").find(c) != std::string_view::npos) {
@@ -69,7 +69,7 @@ class Reader {
       const PtxToken& t = tokens_[at_];
       if (t.is("{") || t.is("}")) {
         depth += t.is("{") ? 1 : -1;
-        if (depth < 0) return trouble("a brace that closes nothing");
+        if (depth < 0) return trouble("an unmatched closing brace");
         ++at_;
       } else if (t.is(";")) {
         ++at_;
@@ -80,7 +80,7 @@ class Reader {
         if (at_ >= tokens_.size() || tokens_[at_].kind != Kind::name)
           return trouble("a predicate without a name");
         predicate = tokens_[at_++].text;
-        continue;  // it belongs to what follows
+        continue;  // it belongs to the next statement
       } else if (t.kind == Kind::name) {
         if (!statement(into, predicate, false)) return false;
       } else if (t.kind == Kind::modifier) {
@@ -89,10 +89,10 @@ class Reader {
         return trouble(fmt::format("a statement that begins with '{}'", t.text));
       }
       if (!predicate.empty() && (into.statements.empty() || into.statements.back().predicate != predicate))
-        return trouble("a predicate before what is no instruction");
+        return trouble("a predicate on a statement that is not an instruction");
       predicate = {};
     }
-    return depth == 0 || trouble("braces that do not match");
+    return depth == 0 || trouble("unmatched braces");
   }
 
   const std::string& why() const { return why_; }
@@ -106,11 +106,11 @@ class Reader {
     why_ = std::move(what);
     return false;
   }
-  // A carriage return or a backslash at the end might end or go on a line for ptxas.
+  // ptxas might treat a carriage return or a trailing backslash as the end or the continuation of a line.
   bool skip_comment(std::string_view comment) {
     for (const char c : comment)
       if ((c >= 0 && c < ' ' && c != '\t' && c != '\n') || c == 127)
-        return trouble(fmt::format("a byte {:#04x} in a comment", static_cast<unsigned char>(c)));
+        return trouble(fmt::format("the byte {:#04x} in a comment", static_cast<unsigned char>(c)));
     if (comment.back() == '\\') return trouble("a comment that ends in a backslash");
     at_ += comment.size();
     return true;
@@ -133,7 +133,8 @@ class Reader {
     return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
   }
 
-  // `file line column[, function_name label[+n], inlined_at file line column]`: no semicolon ends it.
+  // `file line column[, function_name label[+n], inlined_at file line column]`; not terminated by a
+  // semicolon.
   bool location() {
     const auto triple = [&](unsigned& file, unsigned& line) {
       const auto f = number(), l = number(), c = number();
@@ -151,25 +152,25 @@ class Reader {
         ++at_;
         if (sign(0, "+")) {
           ++at_;
-          if (!number()) return trouble("a .loc whose function has an odd offset");
+          if (!number()) return trouble("a .loc whose function has a malformed offset");
         }
       } else if (tokens_[at_ + 1].is("inlined_at")) {
         at_ += 2;
         if (!triple(outer, outer)) return false;
       } else {
-        return trouble("a .loc that goes on");
+        return trouble("a .loc with extra tokens");
       }
     }
     return true;
   }
 
-  // Debug information: bytes, words and labels within braces.
+  // Debug information: bytes, words and labels in braces.
   bool section() {
     if (!next_is(Kind::modifier) && !next_is(Kind::string)) return trouble("a .section without a name");
     ++at_;
-    while (sign(0, ",")) {  // flags, in strings
+    while (sign(0, ",")) {  // flags, as strings
       ++at_;
-      if (!next_is(Kind::string)) return trouble("a .section with odd flags");
+      if (!next_is(Kind::string)) return trouble("a .section with malformed flags");
       ++at_;
     }
     if (!sign(0, "{")) return trouble("a .section without braces");
@@ -199,7 +200,7 @@ class Reader {
       ++at_;
       while (sign(0, ",")) {  // time and size
         ++at_;
-        if (!number()) return trouble("a .file that goes on");
+        if (!number()) return trouble("a .file with extra tokens");
       }
       return true;
     }
@@ -220,7 +221,7 @@ class Reader {
     return statement(into, {}, true);
   }
 
-  // Up to its semicolon. The head of a function ends at its brace, or else is a declaration.
+  // Reads up to the semicolon. A function's head ends at its brace; otherwise it is a declaration.
   bool statement(Ptx& into, std::string_view predicate, bool directive) {
     PtxStatement s;
     s.predicate = predicate;
@@ -236,13 +237,13 @@ class Reader {
       const bool opens = is_sign && (t.is("{") || t.is("(") || t.is("["));
       const bool closes = is_sign && (t.is("}") || t.is(")") || t.is("]"));
       if (is_sign && depth == 0 && (t.is(";") || (function && t.is("{")))) {
-        if (t.is(";")) ++at_;  // a body's brace stays for parse()
+        if (t.is(";")) ++at_;  // the brace of a body is left for parse()
         into.statements.push_back(std::move(s));
         return true;
       }
-      if (is_sign && t.is(";")) return trouble("brackets that a statement does not close");
+      if (is_sign && t.is(";")) return trouble("a statement with unclosed brackets");
       depth += opens ? 1 : (closes ? -1 : 0);
-      if (depth < 0) return trouble("a bracket that closes nothing");
+      if (depth < 0) return trouble("an unmatched closing bracket");
       s.tokens.push_back(t);
     }
     return trouble("a statement without an end");
@@ -250,7 +251,7 @@ class Reader {
 
   std::string_view text_;
   PtxTokens tokens_;
-  std::size_t at_ = 0;  // in text_, then in tokens_
+  std::size_t at_ = 0;  // position in text_, later in tokens_
   unsigned file_ = 0, line_ = 0;
   std::string why_;
 };
@@ -316,7 +317,7 @@ void Ptx::walk(const std::function<void(const std::vector<const PtxStatement*>&)
 }
 
 Expected<Ptx> read_ptx(std::string_view text) {
-  Reader reader(text);
+  PtxReader reader(text);
   Ptx result;
   if (!reader.tokenise() || !reader.parse(result)) return failure("read PTX", reader.why());
   return result;

@@ -1,6 +1,6 @@
-// PTX as ptxas reads it, taken apart: blanks mean nothing, a comment is a blank, '[' and '{' end an opcode.
-// Stricter than ptxas on purpose: what NVRTC does not write and what could hide an instruction is an Error,
-// never passed over.
+// Parses PTX as ptxas reads it: blanks have no meaning, a comment is a blank, '[' and '{' end an opcode.
+// Stricter than ptxas on purpose: anything that NVRTC does not write and that could hide an instruction is an
+// Error and never skipped.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -21,39 +21,39 @@ struct PtxToken {
 };
 using PtxTokens = std::vector<PtxToken>;
 
-// An instruction without its predicate, or a directive: `.global .u32 t[2] = {1, 2}`, a function's head.
+// An instruction without its predicate, or a directive: `.global .u32 t[2] = {1, 2}`, the head of a function.
 struct PtxStatement {
-  PtxTokens tokens;             // without the semicolon or the brace that ends it
-  std::string_view predicate;   // the name after '@'; empty: none
-  unsigned file = 0, line = 0;  // by the last `.loc`; 0: none came before
+  PtxTokens tokens;             // without the terminating semicolon or brace
+  std::string_view predicate;   // the name after '@'; empty if none
+  unsigned file = 0, line = 0;  // from the preceding `.loc`; 0 if there is none
 
   bool directive() const { return tokens.front().kind == PtxToken::Kind::modifier; }
   bool function_head() const;
   std::string_view opcode() const { return tokens.front().text; }  // "ld"
   PtxTokens modifiers() const;
   std::string spelled_opcode() const;  // "ld.global.f32"
-  // Split at the commas that are not within brackets.
+  // Split at commas that are not inside brackets.
   std::vector<PtxTokens> operands() const;
 };
 
 struct Ptx {
-  std::vector<PtxStatement> statements;        // in order; braces, labels and debug data are left out
-  std::map<unsigned, std::string_view> files;  // by number in `.loc`: names without their folders
+  std::vector<PtxStatement> statements;        // in order; without braces, labels and debug data
+  std::map<unsigned, std::string_view> files;  // by the number used in `.loc`: names without folders
 
-  // "variant.cu"; empty: not named.
+  // For example "variant.cu"; empty if unknown.
   std::string_view file_of(const PtxStatement& s) const {
     const auto found = files.find(s.file);
     return found == files.end() ? std::string_view() : found->second;
   }
-  // "line 4: ", "tile.cuh:4: "; empty: not known.
+  // For example "line 4: " or "tile.cuh:4: "; empty if unknown.
   std::string place_of(const PtxStatement& s) const;
-  // In order: the instructions of one function after the other, because registers are a function's own, and
-  // what else is said between them.
+  // Calls with groups of statements, in order: the instructions of each function, because registers are local
+  // to a function, and the statements between functions.
   void walk(const std::function<void(const std::vector<const PtxStatement*>&)>& body,
             const std::function<void(const PtxStatement&)>& directive = {}) const;
 };
 
-// The result refers to `text`. Error: what ptxas might read otherwise than we do.
+// The result refers to `text`. An Error means that ptxas might read the text differently.
 Expected<Ptx> read_ptx(std::string_view text);
 
 }  // namespace cultivar

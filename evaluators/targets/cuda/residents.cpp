@@ -9,8 +9,8 @@ namespace cultivar::cuda {
 namespace {
 
 constexpr std::size_t kMostResidents = 12, kMostStaged = 4;
-constexpr std::size_t kStretchPadding = 16;  // windows are read in whole words
-// Memory that the device reads by itself cannot be paged out: not more of it than this for one stretch.
+constexpr std::size_t kStretchPadding = 16;  // because windows are read in whole words
+// Memory that the device accesses directly cannot be paged out, so this limits it per stretch.
 constexpr std::size_t kMostStagedBytes = std::size_t{1} << 30;
 
 template <class Places>
@@ -63,7 +63,7 @@ Address Residents::get(std::uint64_t stretch, std::span<const std::byte> whole) 
   if (place->memory.size() != bytes) {
     place->memory = DeviceMemory();
     auto memory = DeviceMemory::allocate(gpu_, bytes);
-    if (!memory) {  // all others make room
+    if (!memory) {  // evict all others
       residents_.clear();
       place = &residents_.emplace_back();
       memory = DeviceMemory::allocate(gpu_, bytes);

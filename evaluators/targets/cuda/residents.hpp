@@ -1,6 +1,6 @@
-// The device's copies of stretches, from which the inputs of runs are windows. Copying pageable memory takes
-// ten times as long as copying what the device can read by itself; so that other workers do not wait for it,
-// a stretch is staged before the turn, and copied in it.
+// The device's copies of stretches (blocks of input data); inputs of runs are windows of them. Copying
+// pageable memory takes ten times as long as copying memory that the device can access directly. To keep
+// other workers from waiting for it, a stretch is staged before the turn and copied during it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class Residents {  // not thread-safe
   Residents(const Residents&) = delete;
   ~Residents();
 
-  // Outside of a turn: unless it is on the device, the stretch is copied to where the device can fetch it.
-  // Without room for that nothing is lost but time.
+  // Call outside a turn: copies the stretch to memory that the device can access, unless the device already
+  // has it. Lack of memory costs only time.
   void stage(std::uint64_t stretch, std::span<const std::byte> whole);
-  // The device's copy, made when it is new; the least recently used make room. 0: the device has no memory.
+  // The device's copy, made if new; evicts the least recently used copies. 0: the device is out of memory.
   Address get(std::uint64_t stretch, std::span<const std::byte> whole);
 
  private:

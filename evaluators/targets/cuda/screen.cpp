@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "evaluators/system/lines.hpp"
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/grid_barrier.hpp"
 #include "evaluators/targets/cuda/ptx_text.hpp"
@@ -18,17 +19,7 @@
 namespace cultivar {
 namespace {
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-// The number before these words: 12 of "Used 12 registers, used 1 barriers".
+// The number before this text: 12 in "Used 12 registers, used 1 barriers".
 std::uint32_t number_before(std::string_view line, std::string_view words) {
   std::size_t at = line.find(words);
   if (at == line.npos || at == 0) return 0;
@@ -47,7 +38,8 @@ bool contains(std::string_view text, std::string_view what) {
   return text.find(what) != text.npos;
 }
 
-// "vtable for B" of _ZTV1B. What is no mangled name may still read as a type's: `g` as __float128.
+// "vtable for B" for _ZTV1B. Only mangled names are demangled: a plain name may read as a mangled type, as
+// `g` does (__float128).
 std::string readable(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
   int status = 0;
@@ -68,12 +60,13 @@ ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
     named.push_back(fmt::format("{} ({})", cut(readable(v.name), 100), v.why));
   }
   return {
-      fmt::format("it has variables that it may write: {}", fmt::join(named, ", ")),
-      "A kernel may keep nothing between runs. State belongs into a workspace of the manifest (`zero: true` "
-      "for counters), tables into __constant__ or constexpr arrays that are only read, in the kernel or in "
-      "functions that are inlined: indexed by numbers, so that the address of the table is only copied, "
-      "added to and loaded from. A table whose address is compared, shifted, masked or stored, or goes to a "
-      "function that is not inlined, to another variable or to inline assembly other than ld and the source "
+      fmt::format("the kernel has variables that it may write: {}", fmt::join(named, ", ")),
+      "A kernel may not keep state between runs. Put state into a workspace of the manifest (`zero: true` "
+      "for counters) and tables into __constant__ or constexpr arrays that are only read, in the kernel or "
+      "in functions that are inlined. Index them by numbers, so that the address of the table is only "
+      "copied, added to and loaded from. A table whose address is compared, shifted, masked or stored, or "
+      "goes to a function that is not inlined, to another variable or to inline assembly other than ld and "
+      "the source "
       "of cp.async, counts as written."};
 }
 
@@ -82,41 +75,41 @@ bool is_clock(std::string_view name) {
          (name.starts_with("%pm") && name.size() > 3 && name[3] >= '0' && name[3] <= '9');
 }
 
-// What differs from launch to launch, or is the driver's and the debugger's own.
+// Registers that differ from launch to launch, or that belong to the driver or the debugger.
 bool tells_launches_apart(std::string_view name) {
   return name == "%gridid" || name == "%current_graph_exec" || name.starts_with("%envreg") ||
          name.starts_with("%devtool") || name.starts_with("%atexit");
 }
 
-// By the names of special registers in the assembly, which no macro, pasted string or #line can hide, and
-// whoever's header they come from: a toolkit's function that waits with a time-out is a clock as well.
+// Checks the names of special registers in the assembly, which no macro, pasted string or #line can hide.
+// Headers are included: a toolkit function that waits with a time-out also reads a clock.
 ScreenVerdict screen_registers(const Ptx& ptx, const Manifest& manifest) {
   const bool cooperative = std::any_of(manifest.launch.begin(), manifest.launch.end(),
-                                       [](const KernelLaunch& l) { return l.cooperative; });
+                                       [](const KernelLaunch& l) { return l.flag("cooperative"); });
   for (const PtxStatement& s : ptx.statements)
     for (const PtxToken& t : s.tokens) {
       if (t.kind != PtxToken::Kind::name) continue;
       if (is_clock(t.text))
-        return {fmt::format("it reads a clock ({})", t.text),
-                "A kernel may not know the time. Remove clock(), clock64(), __globaltimer(), <chrono> and "
-                "what reads %clock, %clock64, %globaltimer or %pm0 to %pm7 in inline assembly. Functions of "
-                "<cuda/...> that wait read it too, to sleep longer and longer: wait() of cuda::barrier, "
+        return {fmt::format("the kernel reads a clock ({})", t.text),
+                "A kernel may not read the time. Remove clock(), clock64(), __globaltimer(), <chrono> and "
+                "inline assembly that reads %clock, %clock64, %globaltimer or %pm0 to %pm7. The waiting "
+                "functions of <cuda/...> also read a clock, for their back-off: wait() of cuda::barrier, "
                 "cuda::pipeline, cuda::atomic and cuda::semaphore. Wait in inline assembly instead: "
-                "mbarrier.try_wait in a loop, on an object of your own or on "
+                "mbarrier.try_wait in a loop, on your own mbarrier object or on "
                 "cuda::device::barrier_native_handle(barrier); cp.async.wait_group for copies; "
                 "__syncthreads() for all threads of a block."};
       if (tells_launches_apart(t.text) && !(cooperative && leads_to_grid_barrier(t.text)))
-        return {fmt::format("it reads what tells one launch from another ({})", t.text),
-                "A kernel computes the same in every run: remove what reads %gridid (a counter of launches), "
-                "%envreg and other registers of the driver in inline assembly. Grid-wide synchronisation by "
+        return {fmt::format("the kernel reads a register that differs between launches ({})", t.text),
+                "A kernel must compute the same in every run. Remove inline assembly that reads %gridid (a "
+                "launch counter), %envreg or other registers of the driver. Grid-wide synchronization by "
                 "cooperative groups needs `cooperative: true` in its launch."};
     }
   if (const std::string where = beyond_grid_barrier(ptx); !where.empty())
     return {
-        fmt::format("it does more with the driver's memory than to wait at the barrier of a grid ({})",
-                    where),
-        "%envreg1 and %envreg2 are for this_grid().sync() of cooperative groups alone, in the kernel or in "
-        "functions that are inlined: what lies behind them outlives the launch. State belongs into a "
+        fmt::format("the kernel uses the driver's memory for more than the grid barrier ({})", where),
+        "Only this_grid().sync() of cooperative groups may use %envreg1 and %envreg2, in the kernel or in "
+        "functions that are inlined, because the memory that they point to outlives the launch. Put state "
+        "into a "
         "workspace of the manifest."};
   return {};
 }
@@ -125,8 +118,8 @@ bool for_indirect_calls(const PtxStatement& s) {
   return s.opcode() == ".callprototype" || s.opcode() == ".calltargets";
 }
 
-// `call (result), name, (arguments)`: an address in name's place needs one operand more, the possible targets
-// or their prototype.
+// `call (result), name, (arguments)`. An indirect call has one operand more: the possible targets or their
+// prototype.
 template <typename Known>
 bool names_its_function(const PtxStatement& call, Known known) {
   const std::vector<PtxTokens> operands = call.operands();
@@ -137,7 +130,7 @@ bool names_its_function(const PtxStatement& call, Known known) {
   return operands.size() == end && operands[target].size() == 1 && known(operands[target].front());
 }
 
-// Code lies in the same memory as all else: who has a function's address could keep something there.
+// Code lies in the same memory as data: a kernel with the address of a function could store data there.
 ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
   std::set<std::string_view> functions;
   for (const PtxStatement& s : ptx.statements) {
@@ -153,25 +146,25 @@ ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
   }
   for (const KernelLaunch& launch : manifest.launch)
     if (!functions.contains(launch.kernel))
-      return {fmt::format("kernel '{}' is not in the compiler's assembly", launch.kernel),
-              "What cannot be looked at does not run: compile it once more."};
+      return {fmt::format("the compiler's assembly does not contain kernel '{}'", launch.kernel),
+              "A kernel that cannot be screened is not run. Compile it again."};
   const auto known = [&](const PtxToken& t) {
     return t.kind == PtxToken::Kind::name && functions.contains(t.text);
   };
   for (const PtxStatement& s : ptx.statements) {
     const bool call = !s.directive() && s.opcode() == "call";
     if (for_indirect_calls(s) || (call && !names_its_function(s, known)))
-      return {
-          fmt::format("it calls a function by its address ({}'{}')", ptx.place_of(s), s.spelled_opcode()),
-          "Nobody could look at the code that would run. Call functions by their names: the compiler must "
-          "be able to resolve or inline every call. Instead of a function pointer, a table of functions "
-          "or a virtual function use a template, a lambda or a switch."};
+      return {fmt::format("the kernel calls a function by its address ({}'{}')", ptx.place_of(s),
+                          s.spelled_opcode()),
+              "The code that would run cannot be screened. Call functions by name: the compiler must "
+              "be able to resolve or inline every call. Instead of a function pointer, a table of functions "
+              "or a virtual function, use a template, a lambda or a switch."};
     if (call || s.function_head()) continue;
-    for (const PtxToken& t : s.tokens)  // in initial values, too
+    for (const PtxToken& t : s.tokens)  // initializers included
       if (known(t))
-        return {
-            fmt::format("it takes the address of a function ({})", cut(readable(std::string(t.text)), 100)),
-            "Call functions by their names: a pointer to code could be written through."};
+        return {fmt::format("the kernel takes the address of a function ({})",
+                            cut(readable(std::string(t.text)), 100)),
+                "Call functions by name: a pointer to code could be used for writing."};
   }
   return {};
 }
@@ -179,9 +172,8 @@ ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
 ScreenVerdict screen_assembly(std::string_view text, const Manifest& manifest) {
   const auto ptx = read_ptx(text);
   if (!ptx)
-    return {
-        "its assembly cannot be followed: it has " + ptx.error().message,
-        "Write inline assembly as NVRTC writes its own: statements that end in semicolons, plain comments."};
+    return {"the kernel's PTX cannot be analyzed: it has " + ptx.error().message,
+            "Write inline assembly in NVRTC's own style: statements that end in semicolons, plain comments."};
   if (auto verdict = screen_functions(*ptx, manifest); !verdict.passed()) return verdict;
   return screen_registers(*ptx, manifest);
 }
@@ -191,21 +183,22 @@ ScreenVerdict screen_externals(const std::vector<std::string>& externals) {
     return std::find(externals.begin(), externals.end(), name) != externals.end();
   };
   if (uses("malloc") || uses("free"))
-    return {"it allocates memory on the device (malloc, free, new or delete)",
+    return {"the kernel allocates memory on the device (malloc, free, new or delete)",
             "The device heap outlives the run and is slow. Declare a workspace in the manifest instead."};
-  if (uses("vprintf")) return {"it prints (printf)", "Nothing reads it and it slows the kernel: remove it."};
+  if (uses("vprintf"))
+    return {"the kernel calls printf", "Remove it: nothing reads the output, and it slows the kernel."};
   if (uses("__assertfail"))
-    return {"it uses assert", "Remove it, or call __trap() where the kernel must not go on."};
+    return {"the kernel uses assert", "Remove it, or call __trap() where the kernel must stop."};
   for (const std::string& name : externals)
     if (name.starts_with("cudaLaunch") || name.starts_with("cudaGetParameterBuffer") || contains(name, "CDP"))
-      return {"it launches kernels from the device",
-              "Kernels are launched by the manifest alone: name every one under `launch`, in order."};
+      return {"the kernel launches kernels from the device",
+              "Only the manifest launches kernels: list every kernel under `launch`, in order."};
   if (externals.empty()) return {};
-  return {fmt::format("it calls {}, which is not in the source", fmt::join(externals, ", ")),
-          "A variant is linked with nothing: define it in its source or its headers."};
+  return {fmt::format("the kernel calls {}, which the source does not define", fmt::join(externals, ", ")),
+          "Variants are not linked with any library: define it in the source or its headers."};
 }
 
-// Not what a source's own #warning or #error puts into the log.
+// False for output of the source's own #warning or #error.
 bool of_ptxas(std::string_view line) {
   return line.starts_with("ptxas ");
 }
@@ -221,13 +214,13 @@ ScreenVerdict screen_warnings(std::string_view log) {
                   line)};
     if (contains(line, "(C7510)") || contains(line, "(C7517)") ||
         contains(line, "wgmma.mma_async instructions are serialized"))
-      return {"wgmma is serialised by ptxas" +
+      return {"wgmma is serialized by ptxas" +
                   (contains(line, "(C75") ? " " + std::string(line.substr(line.find("(C75"), 7)) : ""),
               fmt::format(
-                  "{}\nLeave the accumulators alone between wgmma.fence and wgmma.wait_group: no reads, no "
+                  "{}\nDo not touch the accumulators between wgmma.fence and wgmma.wait_group: no reads, no "
                   "writes, no function call that is not inlined, no index known only at run time. Issue "
                   "every wgmma of a group in straight-line code, and keep accumulators and everything else "
-                  "that lives within the registers of a thread.",
+                  "live within the register limit of a thread.",
                   line)};
   }
   return {};
@@ -242,15 +235,16 @@ ScreenVerdict screen_spills(std::string_view log, const Manifest& manifest, cons
     return {fmt::format("kernel '{}' spills registers: {} bytes of stores and {} of loads; the limit is {}",
                         r.kernel, r.spill_store_bytes, r.spill_load_bytes, limits.spill_bytes),
             fmt::format(
-                "It has {} registers a thread and {} bytes of stack. Keep fewer values alive: smaller tiles, "
-                "less unrolling, fewer stages in registers; or allow more registers with fewer threads or "
-                "fewer blocks in __launch_bounds__, or setmaxnreg for the warpgroups that need them.",
+                "The kernel has {} registers per thread and {} bytes of stack. Keep fewer values live: "
+                "smaller tiles, less unrolling, fewer stages in registers; or allow more registers with "
+                "fewer threads or fewer blocks in __launch_bounds__, or setmaxnreg for the warpgroups that "
+                "need them.",
                 r.registers, r.stack_bytes)};
   }
   return {};
 }
 
-// 0: known only with the task (a pointer is 8, a dimension 4).
+// 0 if only known with the task (a pointer is 8, a dimension 4).
 std::uint32_t bytes_of(const Manifest& manifest, const ArgumentSpec& argument) {
   for (const TensorMapSpec& map : manifest.tensor_maps)
     if (map.name == argument.text) return 128;
@@ -264,25 +258,25 @@ ScreenVerdict screen_kernel(const Cubin& cubin, const Manifest& manifest, const 
   if (kernel == nullptr) {
     std::vector<std::string> there;
     for (const CubinKernel& k : cubin.kernels) there.push_back(k.name);
-    return {fmt::format("kernel '{}' of the manifest is not in the source", launch.kernel),
+    return {fmt::format("the source does not define kernel '{}' of the manifest", launch.kernel),
             fmt::format("Kernels: {}. Define it as extern \"C\" __global__ void {}(...), not in a template.",
                         there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")), launch.kernel)};
   }
   if (kernel->parameters.size() != launch.args.size())
-    return {fmt::format("kernel '{}' takes {} parameters, but the manifest gives it {} arguments",
-                        launch.kernel, kernel->parameters.size(), launch.args.size()),
-            "`args` lists one argument for each parameter, in order. (A macro of the same name replaces a "
+    return {fmt::format("kernel '{}' has {} parameters, but the manifest gives {} arguments", launch.kernel,
+                        kernel->parameters.size(), launch.args.size()),
+            "`args` lists one argument per parameter, in order. (A macro replaces a parameter of the same "
             "parameter's "
-            "name: specialised dimensions are left out of both.)"};
+            "name: omit specialized dimensions from both.)"};
   for (std::size_t i = 0; i < launch.args.size(); ++i) {
     const std::uint32_t given = bytes_of(manifest, launch.args[i]), taken = kernel->parameters[i].bytes;
     if (given == 0 ? taken <= 8 : given == taken) continue;
     return {fmt::format("parameter {} of kernel '{}' has {} bytes, but its argument '{}' has {}", i + 1,
                         launch.kernel, taken, launch.args[i].text,
-                        given == 0 ? "8 at most" : fmt::format("{}", given)),
+                        given == 0 ? "at most 8" : fmt::format("{}", given)),
             "Pointers have 8 bytes, dimensions are int (4 bytes), `{value: ..., type: ...}` gives another "
             "type, and a "
-            "tensor map is taken as const __grid_constant__ CUtensorMap (128 bytes)."};
+            "tensor map is a const __grid_constant__ CUtensorMap (128 bytes)."};
   }
   return {};
 }
@@ -298,7 +292,8 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
     } else if (reports.empty()) {
       continue;
     } else if ((of_ptxas(line) || (!figures.empty() && figures[0] >= '0' && figures[0] <= '9')) &&
-               contains(line, "bytes spill stores")) {  // of the kernel, then of each function that it calls
+               contains(line, "bytes spill stores")) {  // one line for the kernel, then one for each function
+                                                        // that it calls
       reports.back().stack_bytes =
           std::max(reports.back().stack_bytes, number_before(line, " bytes stack frame"));
       reports.back().spill_store_bytes += number_before(line, " bytes spill stores");
@@ -319,7 +314,7 @@ ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view 
   for (const KernelLaunch& launch : manifest.launch)
     if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
   if (trusted) return {};
-  // malloc and printf bring variables of their own: they are named first.
+  // malloc and printf come with variables of their own, so check for them first.
   if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
   if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;
   if (auto verdict = screen_assembly(ptx, manifest); !verdict.passed()) return verdict;

@@ -1,4 +1,4 @@
-// Stage 2 on CUDA: what a kernel's machine code may not contain, before anything of it runs.
+// Stage 2 on CUDA: what the machine code of a kernel may not contain. Runs before any of its code.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace cultivar {
 
-// What ptxas said of one kernel (--ptxas-options=-v).
+// What ptxas reported about one kernel (--ptxas-options=-v).
 struct PtxasReport {
   std::string kernel;
   std::uint32_t registers = 0, barriers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0,
@@ -19,19 +19,19 @@ struct PtxasReport {
 };
 std::vector<PtxasReport> read_ptxas_log(std::string_view log);
 
-// Refuses variables that the code could write (state kept between runs is how results are replayed), clocks
-// and counters of launches (a candidate never sees a timer), device-side malloc and printf, launches from the
-// device, anything else from outside, more spills than the limit, wgmma that ptxas serialised and setmaxnreg
-// that it ignored (C7508, C7510, C7517), a missing kernel, and arguments of the manifest that cannot be the
-// kernel's parameters. Tables that are only read may stay: `ptx` shows that. `trusted` (contenders) relaxes
-// all but the last two.
+// Rejects variables that the code could write (a kernel could replay results kept between runs), clocks and
+// launch counters (a candidate never sees a timer), device-side malloc and printf, launches from the device,
+// any other external reference, more spills than the limit, wgmma that ptxas serialized and setmaxnreg that
+// it ignored (C7508, C7510, C7517), a missing kernel, and manifest arguments that cannot match the kernel's
+// parameters. Tables that are only read are allowed; `ptx` proves it. `trusted` (the judge's own) skips all
+// but the last two checks.
 ScreenVerdict screen(const Cubin&, std::string_view ptx, std::string_view log, const Manifest&,
                      const CodeLimits&, bool trusted);
-// The same for what NVRTC refused to compile at all: launches from the device. Passed: a plain compile error.
+// Checks the log of a failed compile for launches from the device. Passed: it is a plain compile error.
 ScreenVerdict screen_errors(std::string_view log);
 
-// Variables, __constant__ ones included, that the code may write, as far as the PTX tells: an address that
-// goes anywhere but into a load counts as written, and so does everything in PTX that cannot be followed.
+// Variables, including __constant__ ones, that the code may write according to the PTX. An address that goes
+// anywhere but into a load counts as written, and so does every variable if the PTX cannot be analyzed.
 struct WritableVariable {
   std::string name, why;  // "line 4: its address goes into 'st.global.f32'"
 };

@@ -29,7 +29,7 @@ Sensors::Sensors(const std::string& bus_id) {
   find(default_clock, {"nvmlDeviceGetDefaultApplicationsClock"});
   find(max_clock, {"nvmlDeviceGetMaxClockInfo"});
   if (init == nullptr || by_bus == nullptr || init() != nvml::success) {
-    obstacle_ = "NVML does not start";
+    obstacle_ = "NVML failed to initialize";
     return;
   }
   if (by_bus(bus_id.c_str(), &device_) != nvml::success) {
@@ -63,7 +63,7 @@ Reading Sensors::read() const {
 }
 
 bool power_limited(std::uint64_t reasons) {
-  constexpr std::uint64_t power_cap = 0x4, not_by_load = 0x1f8;  // the others of throttle_words
+  constexpr std::uint64_t power_cap = 0x4, not_by_load = 0x1f8;  // the other reasons of throttle_words
   return (reasons & power_cap) != 0 && (reasons & not_by_load) == 0;
 }
 

@@ -1,4 +1,4 @@
-// Clock, temperature, power and what slows the clock, by NVML. Without the library every reading is empty.
+// Clock, temperature, power and throttle reasons, from NVML. Without the library every reading is empty.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct Reading {
 
 class Sensors {  // not thread-safe
  public:
-  // `bus_id`: of cuDeviceGetPCIBusId, since NVML counts devices differently.
+  // `bus_id` comes from cuDeviceGetPCIBusId, because NVML numbers devices differently.
   explicit Sensors(const std::string& bus_id);
 
   Reading read() const;
-  double default_clock_mhz() const { return default_clock_mhz_; }  // of the multiprocessors; 0: unknown
-  const std::string& obstacle() const { return obstacle_; }        // empty: NVML answers
+  double default_clock_mhz() const { return default_clock_mhz_; }  // of the multiprocessors; 0 if unknown
+  const std::string& obstacle() const { return obstacle_; }        // empty if NVML works
 
  private:
   NvmlDevice device_ = nullptr;
@@ -32,9 +32,9 @@ class Sensors {  // not thread-safe
   int (*reasons_)(NvmlDevice, unsigned long long*) = nullptr;
 };
 
-// The power limit holds the clock back, and nothing else does.
+// True if the power limit is the only reason that slows the clock.
 bool power_limited(std::uint64_t reasons);
-// "software power cap, thermal slowdown"; empty: nothing.
+// For example "software power cap, thermal slowdown"; empty if nothing slows the clock.
 std::string throttle_words(std::uint64_t reasons);
 
 }  // namespace cultivar::cuda

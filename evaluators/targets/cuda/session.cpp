@@ -7,24 +7,24 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "evaluators/check/secret.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/targets/cuda/contender.hpp"
 
 namespace cultivar::cuda {
 namespace {
 
-constexpr std::uint64_t kGuardBytes = 64 << 10;  // at least, on each side
-constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of it
-constexpr std::uint64_t kPlaces = 16;            // of which one is chosen anew for every run
+constexpr std::uint64_t kGuardBytes = 64 << 10;  // minimum on each side
+constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of this
+constexpr std::uint64_t kPlaces = 16;            // number of places; one is chosen anew for every run
 constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
-// A sample below this share of the default clock does not count (evaluation.md).
+// A sample whose clock is below this fraction of the default clock does not count (evaluation.md).
 constexpr double kLeastClock = 0.75;
-// Unless its power limit alone holds the card back: so it works under load, and the better a kernel, the
-// more.
+// The fraction if only the power limit slows the card. That happens under load, and the more so the better a
+// kernel is.
 constexpr double kLeastClockAtPowerLimit = 0.6;
 constexpr double kShortestClockedNs = 50e3;
-// By how much the host's clock may be behind the events': scheduling, and the way there and back.
+// How far host time may exceed event time: scheduling and the round trip to the device.
 constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
 
 using Use = PlannedBuffer::Use;
@@ -33,8 +33,8 @@ Fault fault(Fault::Kind kind, std::string detail) {
   return {kind, std::move(detail)};
 }
 
-// Under compute-sanitizer: memcheck knows where an allocation ends, and guards would hide that (see
-// sanitizing.hpp).
+// True under compute-sanitizer: memcheck knows where an allocation ends, and guards would hide overruns from
+// it (see sanitizing.hpp).
 bool sanitized() {
   static const bool told = std::getenv("CULTIVAR_SANITIZED") != nullptr;
   return told;
@@ -44,7 +44,7 @@ bool holds_poison(const PlannedBuffer& buffer) {
   return buffer.use == Use::output || (buffer.use == Use::workspace && !buffer.zero);
 }
 
-// Calls in order; the first that fails counts.
+// Calls in order and keeps the first failure.
 class Steps {
  public:
   Steps& operator<<(Result next) {
@@ -63,9 +63,9 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Pl
   if (gpu.lost())
     return tl::make_unexpected(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
   if (2 * plan.buffers.size() > max_regions)
-    return tl::make_unexpected(fault(
-        Fault::Kind::launch_failed,
-        fmt::format("{} tensors and workspaces; {} are possible", plan.buffers.size(), max_regions / 2)));
+    return tl::make_unexpected(fault(Fault::Kind::launch_failed,
+                                     fmt::format("the plan has {} tensors and workspaces; the limit is {}",
+                                                 plan.buffers.size(), max_regions / 2)));
   std::unique_ptr<CudaSession> session(new CudaSession(gpu, std::move(plan)));
   session->secret_ = secret_seed();
   if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
@@ -96,8 +96,8 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
   return session;
 }
 
-// Whoever has the turn may be timing, so nothing is freed without it: the card is then given up, and the
-// worker ends, which frees everything.
+// Another worker may be timing, so nothing is freed without a turn. If none can be had, the card is given up
+// and the worker exits, which frees everything.
 CudaSession::~CudaSession() {
   const std::optional<Turns::Turn> turn = gpu_.turns().take_or_not();
   if (!turn) gpu_.lose();
@@ -111,7 +111,8 @@ std::optional<Fault> CudaSession::allocate() {
   if (sanitized()) {
     for (const PlannedBuffer& buffer : plan_.buffers) {
       auto memory = DeviceMemory::allocate(gpu_, buffer.bytes);
-      if (!memory) return fault(Fault::Kind::out_of_memory, "its buffers do not fit the GPU");
+      if (!memory)
+        return fault(Fault::Kind::out_of_memory, "the kernel's buffers do not fit into the GPU's memory");
       addresses_.push_back(memory->address());
       apart_.push_back(std::move(*memory));
     }
@@ -126,7 +127,9 @@ std::optional<Fault> CudaSession::allocate() {
   }
   auto memory = gpu_.take_memory(total);
   if (!memory)
-    return fault(Fault::Kind::out_of_memory, fmt::format("its buffers need {} bytes on the GPU", total));
+    return fault(
+        Fault::Kind::out_of_memory,
+        fmt::format("the kernel's buffers need {} bytes of GPU memory, which is more than is free", total));
   memory_ = std::move(*memory);
   return std::nullopt;
 }
@@ -204,11 +207,11 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
       steps << own.poison(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i));
     if (buffer.use != Use::input) continue;
     const RunInput& input = inputs[next_input];
-    if (input.bytes.size() != buffer.bytes)
-      throw std::logic_error("an input of the wrong size: " + buffer.name);
+    if (input.bytes.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
     if (input.stretch != 0) {
       const Address whole = gpu_.residents().get(input.stretch, input.whole);
-      if (whole == 0) return fault(Fault::Kind::out_of_memory, "the GPU has no room for the inputs");
+      if (whole == 0)
+        return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory for the inputs");
       const auto offset = static_cast<std::uint64_t>(input.bytes.data() - input.whole.data());
       steps << own.window(addresses_[i], whole + offset, buffer.bytes);
     } else if (buffer.bytes > 0) {
@@ -237,7 +240,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   const auto give_back = [](Fault why) { return tl::make_unexpected(std::move(why)); };
 
   Steps steps;
-  if (blocked || watch != nullptr) {  // what is watched begins as what is timed does
+  if (blocked || watch != nullptr) {  // watched runs start under the same conditions as timed ones
     const DeviceMemory& flush = gpu_.flush_memory();
     steps << driver.MemsetD8Async(flush.address(), static_cast<unsigned char>(tools.token), flush.size(),
                                   gpu_.stream())
@@ -260,20 +263,21 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
   const Clock::time_point released = Clock::now();
   flag[0].store(token, std::memory_order_seq_cst);
-  const std::optional<Fault> unfinished = gpu_.wait(deadline_in(deadline_s), "its run");
-  const double host_seconds = std::chrono::duration<double>(Clock::now() - released).count();
+  const std::optional<Fault> unfinished = gpu_.wait(deadline_in(deadline_s), "the kernel's run");
+  const double host_seconds = seconds_since(released);
   if (watch != nullptr && !gpu_.lost()) watch->after();
   std::vector<TracedKernel> seen;
   if (traced && !gpu_.lost()) seen = gpu_.trace().end();
   if (refused) return give_back(*refused);
   if (unfinished) return give_back(*unfinished);
   if (steps.result() != result::success)
-    return give_back(gpu_.fault_of(steps.result(), "launching its kernels"));
+    return give_back(gpu_.fault_of(steps.result(), "launching the kernels"));
 
   if (foreign_ && blocked && flag[1].load() == token)
-    return give_back(fault(Fault::Kind::contender_failed,
-                           "its launch waited for the device; it must only queue work on the stream, and "
-                           "allocate and wait in prepare"));
+    return give_back(
+        fault(Fault::Kind::contender_failed,
+              "its launch function waited for the device; launch must only queue work on the stream, and "
+              "allocation and waiting belong in prepare"));
 
   float milliseconds = 0.0f;
   if (const Result told = driver.EventElapsedTime(&milliseconds, tools.begin, tools.end);
@@ -292,19 +296,21 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
     sample.disturber = by;
   };
   if (flag[1].load() == token)
-    disturb(Sample::Disturber::host, "the stream was not held until everything was queued");
-  // Events are the driver's; the host's clock is nobody's but ours.
+    disturb(Sample::Disturber::host, "the stream started before all work was queued");
+  // Event times come from the driver; only the host's clock is fully under our control.
   if (host_seconds < 0.95 * sample.seconds)
-    disturb(Sample::Disturber::kernel, fmt::format("events say {:.1f} us, of which the host saw {:.1f}",
-                                                   1e6 * sample.seconds, 1e6 * host_seconds));
+    disturb(Sample::Disturber::kernel,
+            fmt::format("the run took {:.1f} us by CUDA events but only {:.1f} us by the host's clock",
+                        1e6 * sample.seconds, 1e6 * host_seconds));
   if (host_seconds > (1.0 + kHostSlack) * sample.seconds + kHostSlackSeconds)
     disturb(Sample::Disturber::host,
-            fmt::format("it took {:.1f} us by the host's clock and {:.1f} by the events", 1e6 * host_seconds,
-                        1e6 * sample.seconds));
+            fmt::format("the run took {:.1f} us by the host's clock but only {:.1f} us by CUDA events",
+                        1e6 * host_seconds, 1e6 * sample.seconds));
   return sample;
 }
 
-// After the turn: the sensors take milliseconds to answer, in which another worker's kernels may run.
+// Called after the turn: the sensors take milliseconds to respond, during which another worker's kernels may
+// run.
 void CudaSession::judge_clock(Sample& sample) const {
   const Reading reading = gpu_.sensors().read();
   if (sample.clock_mhz <= 0.0) sample.clock_mhz = reading.clock_mhz;
@@ -316,8 +322,8 @@ void CudaSession::judge_clock(Sample& sample) const {
   if (!sample.disturbance.empty() || sample.clock_mhz <= 0.0 || sample.clock_mhz >= least) return;
   const std::string slowed = throttle_words(reading.throttle);
   sample.disturber = Sample::Disturber::device;
-  sample.disturbance = fmt::format("the clock was at {:.0f} MHz, below {:.0f}{}{}", sample.clock_mhz, least,
-                                   slowed.empty() ? "" : ": ", slowed);
+  sample.disturbance = fmt::format("the clock was {:.0f} MHz, below the minimum of {:.0f}{}{}",
+                                   sample.clock_mhz, least, slowed.empty() ? "" : ": ", slowed);
 }
 
 double CudaSession::clock_mhz() const {
@@ -339,7 +345,7 @@ double CudaSession::clock_mhz() const {
 
 std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>& seen,
                                                 double event_seconds) const {
-  if (seen.empty()) return std::nullopt;  // CUPTI had no buffer for them: nothing is known
+  if (seen.empty()) return std::nullopt;  // CUPTI had no buffer for the records, so nothing is known
   std::vector<std::string> wanted = {"cultivar_wait", "cultivar_stamp", "cultivar_stamp"}, found;
   for (const PlannedKernel& kernel : plan_.kernels) wanted.push_back(kernel.kernel);
   double begin = 0.0, end = 0.0;
@@ -353,20 +359,20 @@ std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>&
   }
   std::sort(wanted.begin(), wanted.end());
   std::sort(found.begin(), found.end());
-  if (foreign_ && first) return std::nullopt;  // copies alone
+  if (foreign_ && first) return std::nullopt;  // only copies
   if (wanted != found && !foreign_) {
     std::string names;
     for (const std::string& name : found)
       if (name != "cultivar_wait" && name != "cultivar_stamp") names += " " + name;
     return fault(Fault::Kind::forbidden_call,
-                 fmt::format("the kernels that ran are not those of its plan; seen:{}", names));
+                 fmt::format("the kernels that ran are not those of the plan; CUPTI saw:{}", names));
   }
-  // Events also cover what lies between kernels and the zeroing of workspaces.
+  // Event times also include the gaps between kernels and the zeroing of workspaces.
   const double span = end - begin;
   if (event_seconds < 0.95 * span - 5e-6 || event_seconds > 2.0 * span + 500e-6)
     return fault(Fault::Kind::idle_activity,
-                 fmt::format("its kernels took {:.1f} us by CUPTI's records and {:.1f} by events", 1e6 * span,
-                             1e6 * event_seconds));
+                 fmt::format("the kernels took {:.1f} us by CUPTI's records but {:.1f} us by CUDA events",
+                             1e6 * span, 1e6 * event_seconds));
   return std::nullopt;
 }
 
@@ -390,8 +396,8 @@ std::optional<Fault> CudaSession::inspect(const RunOptions& options) {
       steps << own.still_poisoned(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i),
                                   found + offsetof(Findings, unwritten));
   }
-  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "inspecting its buffers");
-  if (auto failed = bring_findings("inspecting its buffers")) return failed;
+  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "inspecting the buffers");
+  if (auto failed = bring_findings("inspecting the buffers")) return failed;
   const auto& findings = *static_cast<const Findings*>(gpu_.tools().findings.host);
   unwritten_ = static_cast<std::size_t>(findings.unwritten);
   if (auto broken = broken_guard()) return broken;
@@ -399,7 +405,7 @@ std::optional<Fault> CudaSession::inspect(const RunOptions& options) {
   for (const PlannedBuffer& buffer : plan_.buffers) {
     if (buffer.use != Use::input) continue;
     if (findings.sums[next_input] != sums_[next_input])
-      return fault(Fault::Kind::input_changed, fmt::format("it changed the input '{}'", buffer.name));
+      return fault(Fault::Kind::input_changed, fmt::format("the kernel changed the input '{}'", buffer.name));
     ++next_input;
   }
   return std::nullopt;
@@ -411,14 +417,14 @@ std::optional<Fault> CudaSession::broken_guard() const {
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlannedBuffer& buffer = plan_.buffers[i];
     const std::size_t before = 2 * i, behind = 2 * i + 1;
-    if (findings.high[before] != 0)  // the nearest tells most about the mistake
+    if (findings.high[before] != 0)  // report the byte nearest to the buffer: it is the best clue
       return fault(Fault::Kind::guard_overwritten,
-                   fmt::format("it wrote {} bytes before the start of '{}' ({} bytes)",
+                   fmt::format("the kernel wrote {} bytes before the start of '{}' ({} bytes)",
                                guards_[before].bytes - findings.high[before] + 1, buffer.name, buffer.bytes));
     if (findings.high[behind] != 0)
       return fault(Fault::Kind::guard_overwritten,
-                   fmt::format("it wrote {} bytes behind the end of '{}' ({} bytes)", findings.low[behind],
-                               buffer.name, buffer.bytes));
+                   fmt::format("the kernel wrote {} bytes past the end of '{}' ({} bytes)",
+                               findings.low[behind], buffer.name, buffer.bytes));
   }
   return std::nullopt;
 }
@@ -446,7 +452,7 @@ std::optional<Fault> CudaSession::fetch(std::span<std::vector<std::byte>> output
         if (memory->size() >= bytes) continue;
         auto larger = DeviceMemory::allocate(gpu_, bytes);
         if (!larger)
-          return fault(Fault::Kind::out_of_memory, "the GPU has no memory left to fetch the output");
+          return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory to fetch the output");
         *memory = std::move(*larger);
       }
       compact.resize(wanted.size() * width);
@@ -455,8 +461,8 @@ std::optional<Fault> CudaSession::fetch(std::span<std::vector<std::byte>> output
                                      static_cast<std::uint32_t>(width), gathered_.address())
             << driver.MemcpyDtoHAsync(compact.data(), gathered_.address(), compact.size(), gpu_.stream());
     }
-    if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching its output");
-    if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "fetching its output")) return failed;
+    if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching the output");
+    if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "fetching the output")) return failed;
     for (std::size_t e = 0; e < wanted.size(); ++e) {
       const std::size_t width = compact.size() / wanted.size();
       std::memcpy(output.data() + static_cast<std::size_t>(wanted[e]) * width, compact.data() + e * width,

@@ -1,5 +1,4 @@
-// One cuda variant bound to one workload: guarded buffers on the device, and a judge that trusts nothing they
-// hold.
+// One cuda variant on one workload: guarded buffers on the device, and a judge that trusts nothing they hold.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +12,16 @@ namespace cultivar::cuda {
 
 class CudaSession : public Session {
  public:
-  // The Gpu outlives the session.
+  // The Gpu must outlive the session.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&);
-  // A contender's library: what it launches nobody has declared, so that only its time is compared with
-  // CUPTI's.
+  // Opens a contender's library. It does not declare its launches, so only its time is compared with CUPTI's.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(
       Gpu&, const std::filesystem::path& library, const Task&, const Workload&);
 
   ~CudaSession() override;
 
-  // The first timed run is preceded by two that do not count: one that makes the driver set up what the code
-  // needs, and one whose kernels CUPTI counts and times.
+  // Two uncounted runs precede the first timed run: one lets the driver set up what the code needs, and in
+  // the other CUPTI counts and times the kernels.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;
   std::size_t unwritten_elements() const override { return unwritten_; }
@@ -35,31 +33,31 @@ class CudaSession : public Session {
   std::optional<Fault> allocate();
   void choose_places(std::uint64_t seed);
   tl::expected<Sample, Fault> once(Mode, const RunInputs&, const RunOptions&);
-  // Inputs, poison and guards; sums_ of the inputs.
+  // Prepares inputs, poison and guards, and sums_ of the inputs.
   std::optional<Fault> prepare(const RunInputs&, const RunOptions&);
   tl::expected<Sample, Fault> execute(Mode, double deadline_s);
-  // Guards, inputs and unwritten elements.
+  // Checks guards, inputs and unwritten elements.
   std::optional<Fault> inspect(const RunOptions&);
   std::optional<Fault> broken_guard() const;
   std::optional<Fault> compare_trace(const std::vector<TracedKernel>&, double event_seconds) const;
   std::optional<Fault> fetch(std::span<std::vector<std::byte>> outputs, const RunOptions&);
   std::optional<Fault> bring_findings(const std::string& what);
   void judge_clock(Sample&) const;
-  double clock_mhz() const;  // of the last blocked launch; 0: too short to tell
+  double clock_mhz() const;  // during the last blocked launch; 0 if it was too short to tell
 
   Gpu& gpu_;
   Plan plan_;
   bool foreign_ = false;             // a contender's library
-  DeviceMemory memory_;              // all buffers, each between guards
-  std::vector<DeviceMemory> apart_;  // or each by itself, without guards
+  DeviceMemory memory_;              // all buffers, each between two guards
+  std::vector<DeviceMemory> apart_;  // or each buffer separately, without guards
   std::vector<std::uint64_t> begins_,
-      ends_;                        // of each buffer's region, guards included, from memory_'s start
+      ends_;  // of each buffer's region, including guards, relative to the start of memory_
   std::vector<Address> addresses_;  // of the data in this run
-  std::vector<Region> guards_;      // two a buffer
-  std::uint64_t secret_ = 0;        // guards and checksums
+  std::vector<Region> guards_;      // two per buffer
+  std::uint64_t secret_ = 0;        // seed of guards and checksums
   DeviceMemory index_, gathered_;
   std::vector<std::uint64_t> sums_;  // of the inputs, before the run
-  bool proven_ = false;              // the runs before the first timed one are done
+  bool proven_ = false;              // the uncounted runs before the first timed run are done
   std::unique_ptr<Launchable> program_;
   std::size_t unwritten_ = 0;
   std::optional<Fault> dead_;

@@ -10,34 +10,13 @@
 namespace cultivar {
 namespace {
 
-// The enumerators of cuda.h, in its order.
+// The enumerators of cuda.h, in the same order.
 std::optional<std::uint32_t> data_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::u8:
-      return 0;
-    case Dtype::u16:
-      return 1;
-    case Dtype::u32:
-      return 2;
-    case Dtype::i32:
-      return 3;
-    case Dtype::u64:
-      return 4;
-    case Dtype::i64:
-      return 5;
-    case Dtype::f16:
-      return 6;
-    case Dtype::f32:
-      return 7;
-    case Dtype::f64:
-      return 8;
-    case Dtype::bf16:
-      return 9;
-    case Dtype::i8:
-    case Dtype::i16:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  static constexpr std::array order{Dtype::u8,  Dtype::u16, Dtype::u32, Dtype::i32, Dtype::u64,
+                                    Dtype::i64, Dtype::f16, Dtype::f32, Dtype::f64, Dtype::bf16};
+  const auto found = std::ranges::find(order, dtype);
+  if (found == order.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - order.begin());
 }
 
 template <std::size_t N>
@@ -51,9 +30,9 @@ constexpr std::array<std::string_view, 4> swizzles{"none", "32B", "64B", "128B"}
 constexpr std::array<std::string_view, 4> promotions{"none", "64B", "128B", "256B"};
 constexpr std::array<std::string_view, 2> fills{"zero", "nan"};
 
-class Checker {
+class MapChecker {
  public:
-  explicit Checker(const PlannedTensorMap& map) : map_(map), element_(size_of(map.dtype)) {}
+  explicit MapChecker(const PlannedTensorMap& map) : map_(map), element_(size_of(map.dtype)) {}
 
   Expected<TensorMapArguments> arguments() {
     TensorMapArguments a;
@@ -104,7 +83,7 @@ class Checker {
   static std::string at(const char* field, std::size_t i) { return fmt::format("{}[{}]", field, i); }
 
   std::uint32_t known(const char* field, std::optional<std::uint32_t> value, const std::string& name) {
-    if (!value) fail(field, fmt::format("tensor maps know no {}", name));
+    if (!value) fail(field, fmt::format("tensor maps do not support {}", name));
     return value.value_or(0);
   }
 
@@ -122,7 +101,7 @@ class Checker {
     if (bytes % multiple != 0)
       fail(at("strides", i),
            fmt::format("is {} bytes, which is not a multiple of {} (order the dimensions so that the "
-                       "contiguous one is first, or do without a tensor map for this shape)",
+                       "contiguous one is first, or use no tensor map for this shape)",
                        bytes, multiple));
     if (bytes >= std::uint64_t{1} << 40)
       fail(at("strides", i), fmt::format("is {} bytes; it must be below 2^40", bytes));
@@ -145,13 +124,13 @@ class Checker {
 
   const PlannedTensorMap& map_;
   std::uint64_t element_;
-  std::string error_;  // the first
+  std::string error_;  // the first error
 };
 
 }  // namespace
 
 Expected<TensorMapArguments> tensor_map_arguments(const PlannedTensorMap& map) {
-  return Checker(map).arguments();
+  return MapChecker(map).arguments();
 }
 
 Expected<void> check_address(const PlannedTensorMap& map, std::uint64_t address) {
@@ -160,16 +139,6 @@ Expected<void> check_address(const PlannedTensorMap& map, std::uint64_t address)
   return failure("tensor map",
                  fmt::format("tensor_maps.{}.tensor: lies at {:#x}, which is not a multiple of {}", map.name,
                              address, multiple));
-}
-
-std::size_t box_bytes(const PlannedTensorMap& map) {
-  std::size_t elements = 1;
-  for (std::size_t i = 0; i < map.box.size(); ++i) {
-    const bool steps = i < map.element_strides.size() && !(i == 0 && map.interleave == "none");
-    const std::uint32_t step = steps ? std::max(1u, map.element_strides[i]) : 1;
-    elements *= (map.box[i] + step - 1) / step;
-  }
-  return elements * size_of(map.dtype);
 }
 
 }  // namespace cultivar

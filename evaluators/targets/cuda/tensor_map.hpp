@@ -1,5 +1,5 @@
-// A planned tensor map as the arguments of cuTensorMapEncodeTiled: plain numbers, so that the host half needs
-// no CUDA header. The enumerators have the driver's values.
+// A planned tensor map as the arguments of cuTensorMapEncodeTiled. These are plain numbers with the driver's
+// enumerator values, so that the host half needs no CUDA header.
 #pragma once
 
 #include <array>
@@ -24,15 +24,13 @@ struct TensorMapArguments {
   friend bool operator==(const TensorMapArguments&, const TensorMapArguments&) = default;
 };
 
-constexpr std::size_t tensor_map_bytes = 128;     // of an encoded map, which is a kernel argument
-constexpr std::size_t tensor_map_alignment = 64;  // of that argument
+constexpr std::size_t tensor_map_bytes = 128;     // size of an encoded map, which is a kernel argument
+constexpr std::size_t tensor_map_alignment = 64;  // alignment of that argument
 
-// Every rule of the driver API's reference that does not depend on the address is checked again: a plan may
-// have come from elsewhere than make_plan. The Error names map, field, rule and remedy.
+// Checks every rule of the driver API reference that does not depend on the address again, because a plan
+// need not come from make_plan. The Error names the map, field, rule and remedy.
 Expected<TensorMapArguments> tensor_map_arguments(const PlannedTensorMap&);
-// The address rule: a multiple of 16 bytes, of 32 with interleave 32B.
+// The address rule: a multiple of 16 bytes, or of 32 with interleave 32B.
 Expected<void> check_address(const PlannedTensorMap&, std::uint64_t address);
-// Bytes of shared memory that one copy with this map fills.
-std::size_t box_bytes(const PlannedTensorMap&);
 
 }  // namespace cultivar

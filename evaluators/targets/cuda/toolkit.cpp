@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <sstream>
 
-#include "evaluators/worker/process.hpp"
+#include "evaluators/system/process.hpp"
 
 namespace cultivar {
 namespace {
 
 namespace fs = std::filesystem;
 
-// libnvrtc.so.13, .12, ... of a folder, newest first; none of its variants for other purposes
-// ("libnvrtc.alt.so.13").
+// libnvrtc.so.13, .12, ... in a folder, newest first, without variants such as "libnvrtc.alt.so.13".
 std::vector<fs::path> libraries_in(const fs::path& folder) {
   std::vector<std::pair<int, fs::path>> found;
   std::error_code error;
@@ -49,7 +48,7 @@ std::vector<fs::path> candidates(const fs::path& program) {
   return all;
 }
 
-// lib -> include beside it; targets/x86_64-linux/lib -> likewise.
+// The include folder beside lib, also for targets/x86_64-linux/lib.
 std::vector<fs::path> includes_of(const fs::path& library) {
   std::vector<fs::path> homes{library.parent_path().parent_path(), fs::path("/usr/local/cuda"),
                               fs::path("/usr")};
@@ -72,7 +71,7 @@ Expected<CudaToolkit> probe(const fs::path& program, const fs::path& library) {
   const bool in_time = child->wait_or_kill(deadline_in(20.0));
   if (!in_time || !child->poll()->success())
     return failure("find NVRTC", fmt::format("{}: {}", library.string(),
-                                             in_time ? child->captured() : "no answer within 20 s"));
+                                             in_time ? child->captured() : "no response within 20 s"));
   CudaToolkit toolkit;
   std::istringstream words(child->captured());
   words >> toolkit.major >> toolkit.minor;
@@ -80,7 +79,7 @@ Expected<CudaToolkit> probe(const fs::path& program, const fs::path& library) {
   std::error_code error;
   toolkit.library = fs::canonical(library, error);
   if (toolkit.major == 0 || error)
-    return failure("find NVRTC", library.string() + ": it does not say its version");
+    return failure("find NVRTC", library.string() + ": it does not report its version");
   toolkit.includes = includes_of(toolkit.library);
   return toolkit;
 }
@@ -94,7 +93,8 @@ std::string CudaToolkit::version() const {
 Expected<CudaToolkit> find_cuda_toolkit(const fs::path& program, const fs::path& library) {
   std::error_code error;
   if (!fs::exists(program, error))
-    return failure("find NVRTC", fmt::format("{} is missing: build all of Cultivar", program.string()));
+    return failure("find NVRTC",
+                   fmt::format("{} is missing; build all targets of Cultivar", program.string()));
   if (!library.empty()) return probe(program, library);
   std::string trouble;
   for (const fs::path& candidate : candidates(program)) {
@@ -104,8 +104,8 @@ Expected<CudaToolkit> find_cuda_toolkit(const fs::path& program, const fs::path&
   }
   return failure(
       "find NVRTC",
-      fmt::format("no NVRTC was found: install the CUDA toolkit, 12.4 or later, in /usr/local/cuda (of its "
-                  "packages cuda-nvrtc and cuda-cudart-dev are enough), or put its lib and include "
+      fmt::format("NVRTC was not found; install the CUDA toolkit, 12.4 or later, in /usr/local/cuda (its "
+                  "packages cuda-nvrtc and cuda-cudart-dev are enough), or copy its lib and include "
                   "folders into {}{}",
                   (program.parent_path() / "cuda").string(), trouble));
 }

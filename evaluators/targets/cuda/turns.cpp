@@ -14,28 +14,27 @@
 #include <thread>
 #include <utility>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Files of a process that ends are closed in order: the lock after whatever the driver has open.
+// When a process ends, its files are closed in order: the lock must close after the driver's files.
 constexpr int kLastDescriptor = 512;
-constexpr auto kPoll = std::chrono::microseconds(20);  // a turn is some milliseconds
-constexpr unsigned long kTimerSlackNs = 2000;          // so that a poll takes as long as it says
+constexpr auto kPoll = std::chrono::microseconds(20);  // a turn lasts some milliseconds
+constexpr unsigned long kTimerSlackNs = 2000;          // so that a poll takes about as long as requested
 constexpr auto kSign = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::minutes(5);
 
 int opened(const std::filesystem::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0)
-    throw MissingError(
-        fmt::format("{}: {} (workers that share a GPU take turns by this file: the cache must be writable)",
-                    file.string(), std::strerror(errno)));
+    throw MissingError(fmt::format(
+        "{}: {} (workers that share a GPU take turns by locking this file; make the cache folder writable)",
+        file.string(), std::strerror(errno)));
   const int last = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kLastDescriptor);
-  if (last < 0) return descriptor;  // a process of few files: the order is then as it comes
+  if (last < 0) return descriptor;  // the descriptor limit is low: keep the given order
   ::close(descriptor);
   return last;
 }
@@ -61,7 +60,8 @@ Turns::~Turns() {
   if (!kept_) ::close(descriptor_);
 }
 
-// Who goes ahead holds the lock of the first until it has its turn; the others look whether anybody does.
+// A process with priority holds the lock of the first file until it gets its turn; others check whether it is
+// held.
 bool Turns::try_take() {
   if (ahead_) {
     first_ = first_ || locked(first_descriptor_, LOCK_EX, file_);
@@ -87,8 +87,8 @@ Turns::Turn Turns::take() {
       const Clock::time_point now = Clock::now();
       if (now - began > kPatience)
         throw std::runtime_error(fmt::format(
-            "the GPU was busy for five minutes with another worker of Cultivar, which holds {}; `fuser -v "
-            "{}` tells which",
+            "another Cultivar worker, which holds {}, used the GPU for five minutes; find it with `fuser -v "
+            "{}`",
             file_.string(), file_.string()));
       if (now > sign) {
         waiting_();
@@ -107,7 +107,7 @@ std::optional<Turns::Turn> Turns::take_or_not() noexcept {
   } catch (const std::exception& e) {
     failed_ = e.what();
   } catch (...) {
-    failed_ = "no turn at the GPU could be had";
+    failed_ = "could not get a turn on the GPU";
   }
   return std::nullopt;
 }

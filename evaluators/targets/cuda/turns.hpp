@@ -1,6 +1,7 @@
-// Whose kernels a GPU runs now. The workers of a search share a card, so that one computes on the host while
-// another runs; other searches may use it too. They take turns by a lock on a file, which the kernel opens
-// again when its holder dies. By another one beside it whoever is hastened goes ahead of all who are not.
+// Turns on a shared GPU. The workers of a search share a card, so that one computes on the host while another
+// runs kernels; other searches may use it too. A turn is a lock on a file, which the operating system
+// releases when its holder dies. A second lock file lets processes with priority (see `hasten`) go before all
+// others.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +13,7 @@ namespace cultivar::cuda {
 
 class Turns {
  public:
-  // Throws MissingError when the file can be neither found nor made.
+  // Throws MissingError if the file can neither be opened nor created.
   explicit Turns(const std::filesystem::path& file);
   ~Turns();
   Turns(const Turns&) = delete;
@@ -28,28 +29,29 @@ class Turns {
    private:
     Turns* turns_;
   };
-  // Waits until nobody else has it; turns of one process nest. Throws std::runtime_error after five minutes.
+  // Waits until no other process holds the turn; turns of one process nest. Throws std::runtime_error after
+  // five minutes.
   [[nodiscard]] Turn take();
-  // For destructors. nullopt: it cannot be had, for whatever reason; take() then throws that reason for good.
+  // For destructors. nullopt if no turn can be had for any reason; from then on take() throws that reason.
   [[nodiscard]] std::optional<Turn> take_or_not() noexcept;
-  // Nobody gets it before this process has ended, because its kernels may still be running.
+  // Keeps the turn until this process ends, because its kernels may still be running.
   void keep() { kept_ = true; }
-  // From now on the next turn is this process's whenever it waits for one: somebody waits for its answer (a
-  // duel, a confirmation), and with equal chances several workers that only search would have nearly all of
-  // the GPU.
+  // From now on this process gets the next turn whenever it waits for one. Used when a result is awaited (a
+  // duel, a confirmation): with equal chances, workers that only search would take nearly all of the GPU's
+  // time.
   void hasten(bool ahead) { ahead_ = ahead; }
-  // Called now and then by whoever waits.
+  // Sets a function that is called at intervals while waiting.
   void while_waiting(std::function<void()> call) { waiting_ = std::move(call); }
 
  private:
-  bool try_take();         // with what is held of `first_descriptor_` meanwhile
-  void let_go() noexcept;  // of going ahead
+  bool try_take();         // while holding the lock of `first_descriptor_`, if any
+  void let_go() noexcept;  // gives up the priority lock
   void give();
   std::filesystem::path file_;
   std::string failed_;
   std::function<void()> waiting_ = [] {};
   int descriptor_ = -1, first_descriptor_ = -1, depth_ = 0;
-  bool kept_ = false, ahead_ = false, first_ = false;  // first_: the others let this process go ahead now
+  bool kept_ = false, ahead_ = false, first_ = false;  // first_: this process holds the priority lock
 };
 
 }  // namespace cultivar::cuda

@@ -17,7 +17,7 @@ std::vector<std::string> entries_of(const std::string& listed) {
   std::istringstream text(listed);
   for (std::string entry; std::getline(text, entry, ',');) {
     const std::size_t first = entry.find_first_not_of(' '), last = entry.find_last_not_of(' ');
-    // The driver reads up to the first entry that is none: "0,-1,2" shows one GPU.
+    // The driver stops at the first invalid entry: "0,-1,2" shows one GPU.
     if (first == entry.npos || entry[first] == '-') break;
     entries.push_back(entry.substr(first, last - first + 1));
   }
@@ -30,9 +30,10 @@ Expected<std::string> visible_gpu(const std::optional<std::string>& listed, int 
   if (!listed) return std::to_string(index);
   const std::vector<std::string> entries = entries_of(*listed);
   if (index < 0 || static_cast<std::size_t>(index) >= entries.size())
-    return failure("missing", fmt::format("CUDA_VISIBLE_DEVICES is '{}': it shows {} GPU{}, and there is no "
-                                          "number {} among them (they count from 0)",
-                                          *listed, entries.size(), entries.size() == 1 ? "" : "s", index));
+    return failure(ErrorKind::missing, "find the GPU",
+                   fmt::format("CUDA_VISIBLE_DEVICES is '{}', which shows {} GPU{}; there is no "
+                               "GPU number {} (numbers start at 0)",
+                               *listed, entries.size(), entries.size() == 1 ? "" : "s", index));
   return entries[static_cast<std::size_t>(index)];
 }
 

@@ -1,19 +1,19 @@
-// Which GPU a worker may see.
+// Selects the GPU that a worker may see.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
-// What CUDA_VISIBLE_DEVICES must be for a process that shall see the GPU with this number alone. `listed` is
-// its value so far (nullopt: not set), whose entries (numbers, UUIDs, MIG names) are counted from 0. The
-// Error says that there are not so many.
+// The value of CUDA_VISIBLE_DEVICES for a process that may see only the GPU with this number. `listed` is the
+// current value (nullopt: not set); its entries (numbers, UUIDs, MIG names) are counted from 0. The Error
+// says that there are fewer entries.
 Expected<std::string> visible_gpu(const std::optional<std::string>& listed, int index);
 
-// How many there are to see: the entries of CUDA_VISIBLE_DEVICES, or what NVML counts. 0: nothing is known.
+// The number of visible GPUs: the entries of CUDA_VISIBLE_DEVICES, or NVML's count; 0 if unknown.
 int visible_gpus(const std::optional<std::string>& listed);
 
 }  // namespace cultivar

@@ -1,4 +1,5 @@
-// cultivar-cell OBJECT: the process in which one cpu variant runs. Started by a cpu worker, useless by hand.
+// cultivar-cell OBJECT: the sandbox process in which one cpu variant runs. Started by a cpu worker; not for
+// manual use.
 #include "evaluators/targets/cpu/cell_layout.hpp"
 
 int main(int argc, char** argv) {

@@ -1,13 +1,12 @@
-// cultivar-nvrtc: the CUDA compiler as a program, started anew for each compile in a sandbox. Useless by
-// hand.
-//   probe LIBRARY                          prints NVRTC's version and the architectures it knows
+// cultivar-nvrtc: the CUDA compiler as a program, started for each compile in a sandbox. Not for manual use.
+//   probe LIBRARY                            prints NVRTC's version and the architectures it supports
 //   compile LIBRARY SOURCE FOLDER OPTION...  writes FOLDER/variant.{cubin,ptx,log}
 // Exit codes: 0 compiled, 1 not compiled (the log says why), 2 bad usage, 3 NVRTC or a file is missing.
 #include <fmt/format.h>
 
 #include <fstream>
-#include <iterator>
 
+#include "evaluators/system/files.hpp"
 #include "evaluators/targets/cuda/nvrtc.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -28,15 +27,14 @@ int probe(const cultivar::Nvrtc& nvrtc) {
 int compile(const cultivar::Nvrtc& nvrtc, const std::filesystem::path& source,
             const std::filesystem::path& out_folder, const std::vector<std::string>& options) {
   const auto folder = std::filesystem::absolute(out_folder);
-  std::ifstream in(source, std::ios::binary);
-  if (!in) return missing(source.string() + ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  const auto files = cultivar::split_source(text);
+  const auto text = cultivar::read_file(source);
+  if (!text) return missing(text.error().message);
+  const auto files = cultivar::split_source(*text);
   std::vector<cultivar::Nvrtc::Header> headers;
   for (const auto& header : files.headers)
     headers.push_back({std::string(header.name), std::string(header.text)});
   std::filesystem::current_path(
-      "/");  // line tables name the working folder: everywhere the same one, and no user's
+      "/");  // line tables name the working folder, so use the same one everywhere, and not a user's
   const auto result = nvrtc.compile(std::string(files.main), source.filename().string(), headers, options);
   for (const auto& [name, contents] : {std::pair{"variant.log", &result.log},
                                        {"variant.ptx", &result.ptx},
@@ -56,7 +54,7 @@ int main(int argc, char** argv) {
   if (!compiles && !(words.size() == 2 && words[0] == "probe")) {
     fmt::print(stderr,
                "usage: cultivar-nvrtc probe LIBRARY\n       cultivar-nvrtc compile LIBRARY SOURCE FOLDER "
-               "OPTION...\nStarted by cultivar-worker-cuda; useless by hand.\n");
+               "OPTION...\nStarted by cultivar-worker-cuda; not for manual use.\n");
     return 2;
   }
   const auto nvrtc = cultivar::Nvrtc::load(words[1]);

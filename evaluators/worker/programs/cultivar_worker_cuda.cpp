@@ -2,16 +2,15 @@
 // on one GPU (`measure`).
 #include "evaluators/targets/cuda/compiler.hpp"
 #include "evaluators/targets/cuda/device.hpp"
+#include "evaluators/targets/cuda/traits.hpp"
 #include "evaluators/worker/serve.hpp"
 
 int main(int argc, char** argv) {
   using namespace cultivar;
   WorkerParts parts;
-  parts.program = "cultivar-worker-cuda";
-  parts.target = TargetKind::cuda;
+  parts.target = cuda_target();
   parts.compiler = [](const CompilerOrder& order) -> std::unique_ptr<Compiler> {
     CudaCompilerOptions options{order.cache / "cuda"};
-    options.trusted = order.contender;
     options.limits = order.task.limits;
     if (!order.architecture.empty()) options.architecture = order.architecture;
     return std::make_unique<CudaCompiler>(options);

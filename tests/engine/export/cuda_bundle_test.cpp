@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
                            "lineage.md", "verify/reference.cpp"})
     BOOST_TEST(fs::exists(bundle / file), file);
   BOOST_TEST(contains(read_text(bundle / "README.md"), "It needs a GPU of sm_90a"));
-  BOOST_TEST(contains(read_text(bundle / "README.md"), "It is the first seed itself"));
+  BOOST_TEST(contains(read_text(bundle / "README.md"), "It is the first seed, unchanged"));
 
   if (const fs::path include = cuda_test::toolkit()->includes.at(0); fs::exists(include / "cuda.h")) {
     write_text(run.folder / "abi.cpp", kSameAsNvidias);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   write_text(run.folder / "through.cpp", kThroughTheInterface);
   const auto compiled =
       run_command({"g++", "-std=c++20", "-I" + root, "-I" + root + "/verify",
-                   (run.folder / "through.cpp").string(), root + "/verify/evaluators/task/dtype.cpp",
+                   (run.folder / "through.cpp").string(), root + "/verify/evaluators/dtype/dtype.cpp",
                    root + "/build/libattention_forward.a", "-ldl", "-o", (run.folder / "through").string()},
                   {.folder = run.folder.path(), .environment = {}, .deadline_s = 200.0});
   BOOST_REQUIRE_MESSAGE(compiled.exit == 0, compiled.err);
@@ -263,9 +263,10 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   BOOST_TEST(for_cultivar.exit == 0, for_cultivar.err);
   BOOST_TEST(launches(calls) == launches(itself) + launches(itself));  // once in prepare
 
-  for (const auto& [how, code, words] : {std::tuple{"f32", 1, "built for bf16, and this is f32"},
-                                         {"transposed", 2, "q is not contiguous"},
-                                         {"longer", 2, "k has 1025 elements along S_kv, which is 1024"}}) {
+  for (const auto& [how, code, words] :
+       {std::tuple{"f32", 1, "built for bf16, but the dtype is f32"},
+        {"transposed", 2, "q is not contiguous"},
+        {"longer", 2, "k has 1025 elements along S_kv, but must have 1024"}}) {
     const auto refused = through(how);
     BOOST_TEST(refused.exit == code, how);
     BOOST_TEST(contains(refused.err, words), refused.err);
@@ -273,7 +274,7 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   }
   const auto elsewhere = through("pytorch", {{"RECORDED_DRIVER_CAPABILITY", "8"}});
   BOOST_TEST(elsewhere.exit == 2);
-  BOOST_TEST(contains(elsewhere.err, "built for sm_90a, and this GPU is sm_80"), elsewhere.err);
+  BOOST_TEST(contains(elsewhere.err, "built for sm_90a, but this GPU is sm_80"), elsewhere.err);
 
   // Its test says why it has nothing to run on; a Python that has PyTorch has no GPU here.
   const auto tested = run_command({"python3", root + "/pytorch/test_cultivar_attention_forward.py"},

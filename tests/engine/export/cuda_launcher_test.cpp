@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "evaluators/targets/cuda/geometry.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/targets/cuda/launch_rules.hpp"
 #include "evaluators/targets/cuda/tensor_map.hpp"
@@ -119,10 +120,11 @@ std::vector<std::string> calls_of(const Plan& plan, const std::vector<std::uint6
   std::map<std::string, std::size_t> most_shared;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlannedKernel& kernel = plan.kernels[k];
+    const Geometry g(kernel.launch);
     std::ostringstream line;
-    line << "launch " << kernel.kernel << " " << listed(kernel.grid) << " " << listed(kernel.block) << " "
-         << listed(kernel.cluster) << " " << kernel.shared_bytes << " " << kernel.cooperative << " "
-         << (kernel.programmatic_dependent && k > 0) << " " << kernel.shared_bytes << " "
+    line << "launch " << kernel.kernel << " " << listed(g.grid) << " " << listed(g.block) << " "
+         << listed(g.cluster) << " " << g.shared_bytes << " " << g.cooperative << " "
+         << (g.programmatic_dependent && k > 0) << " " << g.shared_bytes << " "
          << !cluster_is_portable(kernel);
     for (const PlannedArgument& argument : kernel.args) {
       line << " ";
@@ -181,7 +183,7 @@ struct Launcher {
     const auto build = run_command(
         {"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I" + house, "-I" + house + "/evaluators/task",
          "-DCUBIN_FOLDER=\"" + root + "/cubin\"", root + "/main.cpp", root + "/cubins.cpp",
-         house + "/evaluators/task/dtype.cpp", "-ldl", "-o", root + "/main"},
+         house + "/evaluators/dtype/dtype.cpp", "-ldl", "-o", root + "/main"},
         {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
     BOOST_REQUIRE_MESSAGE(build.exit == 0, build.err + build.out);
   }
@@ -349,8 +351,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_given_has_the_tasks_default_and_a_tensor_that_i
   const std::string header = read_text(launcher.folder / "launcher.hpp");
   for (const char* member : {"std::int64_t B = 0;", "std::optional<std::int64_t> H_kv = std::nullopt;",
                              "default: S_q\n", "bool causal = false;",
-                             "std::optional<float> scale = std::nullopt;  // what the logits are multiplied "
-                             "by; default: 1 / sqrt(D)\n"})
+                             "std::optional<float> scale = std::nullopt;  // factor applied to the logits; "
+                             "default: 1 / sqrt(D)\n"})
     BOOST_TEST(header.find(member) != std::string::npos, member);
   for (std::size_t w = 0; w < launcher.workloads.size(); ++w)
     launcher.check(w, launcher.calls(w, {}, "defaults"));
@@ -362,7 +364,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_given_has_the_tasks_default_and_a_tensor_that_i
     const auto refused = launcher.calls(0, {}, how);
     BOOST_TEST(refused.result.exit == 3);
     BOOST_TEST(refused.result.err ==
-               "attention_forward: B is " + std::string(size) + ", and must be from 1 to 2147483647\n");
+               "attention_forward: B is " + std::string(size) + ", but must be from 1 to 2147483647\n");
     BOOST_TEST(refused.others.empty());
   }
 }
@@ -424,20 +426,20 @@ BOOST_AUTO_TEST_CASE(exports_of_several_kernels_go_into_one_program) {
   BOOST_TEST(result.exit == 0, result.err);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_refused_in_words) {
+BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_rejected_with_a_message) {
   Launcher launcher(kEverything, "softmax", {"cpu_holdout", "cpu_quick"});  // one of them is not claimed
   BOOST_TEST(launcher.workloads.size() == 3U);
   const auto elsewhere = launcher.calls(0, {{"RECORDED_DRIVER_CAPABILITY", "8"}});
   BOOST_TEST(elsewhere.result.exit == 3);
-  BOOST_TEST(elsewhere.result.err.find("built for sm_90a, and this GPU is sm_80") != std::string::npos,
+  BOOST_TEST(elsewhere.result.err.find("built for sm_90a, but this GPU is sm_80") != std::string::npos,
              elsewhere.result.err);
   const auto many = launcher.calls(0, {}, "many");
   BOOST_TEST(many.result.exit == 3);
-  BOOST_TEST(
-      many.result.err ==
-      "the argument 'R * 3' of a kernel would be 60000.000000 for these sizes, which its type cannot say\n");
+  BOOST_TEST(many.result.err ==
+             "the argument 'R * 3' of a kernel would be 60000.000000 for these sizes, which its type cannot "
+             "represent\n");
   const auto misplaced = launcher.calls(0, {}, "misplaced");
-  BOOST_TEST(misplaced.result.err == "softmax: the tensor x must begin at a multiple of 64 bytes\n");
+  BOOST_TEST(misplaced.result.err == "softmax: the tensor x must start at a multiple of 64 bytes\n");
   const auto no_driver = run_command({(launcher.folder / "main").string(), "0"});
   if (!fs::exists("/usr/local/nvidia/lib64/libcuda.so.1") && no_driver.exit != 0)
     BOOST_TEST(no_driver.err.find("libcuda.so.1") != std::string::npos, no_driver.err);

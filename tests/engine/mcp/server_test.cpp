@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_call_ends_and_is_not_answered) {
   BOOST_TEST(wire.answer(1)["result"]["isError"] == false);
 }
 
-BOOST_AUTO_TEST_CASE(progress_rises_and_goes_on_while_nothing_new_happens) {
+BOOST_AUTO_TEST_CASE(progress_rises_and_continues_while_nothing_new_happens) {
   begin();
   start(1, "benchmark", sleeping(), {{"progressToken", "p"}});
   double last = 0.0;

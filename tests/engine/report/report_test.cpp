@@ -1,4 +1,4 @@
-// What a report tells of a run: its numbers from a real search over the simulated evaluator, and the picture.
+// The contents of a report: its numbers from a real search with the simulated evaluator, and the picture.
 #include <boost/test/unit_test.hpp>
 
 #include "engine/report/chart.hpp"
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_story_counts_what_the_record_counts_at_the_pace_of_the_be
   BOOST_TEST(refused == all.rejected);
   BOOST_TEST(story.paced);
 
-  // Nothing of the second session looks slow for its card alone.
+  // No kernel of the second session looks slow only because of its card.
   int later = 0;
   for (const JudgedKernel& kernel : story.judged) {
     const auto row = record->individual(kernel.id);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_picture_has_every_kernel_the_best_and_the_contenders) {
   story.contenders = {{"cudnn", 130.0}};
   const std::string svg = running_best_chart(story, "TFLOPS");
   BOOST_TEST(count(svg, "<title>") == 5u);
-  BOOST_TEST(count(svg, ", failed its confirmation</title>") == 1u);
+  BOOST_TEST(count(svg, ", failed confirmation</title>") == 1u);
   BOOST_TEST(svg.find(">slower</text>") == std::string::npos);  // all are on the scale
   BOOST_TEST(count(svg, "class=\"rejected\"") == 2u);           // one kernel, and the legend's
   BOOST_TEST(svg.find("mine &lt;&amp;&gt; yours") != std::string::npos);

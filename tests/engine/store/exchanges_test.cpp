@@ -7,6 +7,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/tool_results.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -73,7 +74,7 @@ struct Run : TemporaryFolder {
 
 BOOST_FIXTURE_TEST_SUITE(exchanges, Run)
 
-BOOST_AUTO_TEST_CASE(an_answer_is_found_by_its_call_and_its_request_to_the_letter) {
+BOOST_AUTO_TEST_CASE(an_answer_is_found_by_its_call_and_its_exact_request) {
   const ExchangeId id = send("mutate/1/0", "x");
   BOOST_TEST(!store->find("mutate/1/0", hash_of(question("x")))->has_value());  // not yet
   BOOST_TEST(store->arrived(id, answer("the answer \xE2\x82\xAC"), 0.5).has_value());
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(an_answer_is_found_by_its_call_and_its_request_to_the_lette
   BOOST_TEST(!store->find("mutate/1/1", hash_of(question("x")))->has_value());
 }
 
-BOOST_AUTO_TEST_CASE(sums_count_what_arrived_what_failed_and_what_nobody_knows) {
+BOOST_AUTO_TEST_CASE(sums_count_what_arrived_what_failed_and_what_is_unknown) {
   BOOST_TEST(store->arrived(send("a", "x"), answer("y"), 0.5).has_value());
   ChatError error;
   error.kind = ChatError::Kind::cut_off;
@@ -215,8 +216,7 @@ BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damage
     journal.reset();
     auto again = Journal::open(folder, "said to be damaged");
     BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
-    BOOST_TEST(again->recovery().find("nothing that was recorded was lost") != std::string::npos,
-               again->recovery());
+    BOOST_TEST(again->recovery().find("no recorded data was lost") != std::string::npos, again->recovery());
     journal.emplace(std::move(*again));
     open();
     BOOST_TEST(store->find("before", hash_of(question("x")))->has_value());

@@ -10,6 +10,7 @@
 #include "engine/store/journal.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/samples.hpp"
+#include "evaluators/system/hash.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -40,7 +41,8 @@ Individual proposal(IndividualId id) {
   i.source_id = id % 3 == 0 ? "source-b" : "source-a";
   i.configuration = {{"BLOCK", std::int64_t{16}}, {"LAYOUT", std::string("packed")}};
   i.descent = {id > 1 ? std::vector<IndividualId>{id - 1} : std::vector<IndividualId>{},
-               id > 1 ? "tune" : "seed",
+               id > 1 ? Origin::operator_ : Origin::seed,
+               id > 1 ? "tune" : "",
                "",
                0.0,
                0,
@@ -134,15 +136,15 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
     BOOST_REQUIRE(journal->step(9.0, write));
     return record.outstanding().value_or(0);
   };
-  const auto duel = [](IndividualId id, const char* verdict) {
+  const auto duel = [](IndividualId id, Verdict verdict) {
     return [=](Step& step) { step.duel(id, 4, verdict, 0.01, {}); };
   };
   const auto challenge = [](IndividualId id) { return [=](Step& step) { step.challenge(id); }; };
   BOOST_TEST(!record.outstanding());
   BOOST_TEST(then(challenge(1)) == 0);
-  BOOST_TEST(then(duel(1, "undecided")) == 0);
+  BOOST_TEST(then(duel(1, Verdict::undecided)) == 0);
   BOOST_TEST(then(challenge(2)) == 0);
-  BOOST_TEST(then(duel(2, "better")) == 2);
+  BOOST_TEST(then(duel(2, Verdict::better)) == 2);
   BOOST_TEST(record.summary().outstanding->fitness == 2.0);
   BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").at("id") == 2);
   BOOST_TEST(then(challenge(2)) == 2);  // its confirmation,
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
   BOOST_TEST(then([](Step& step) { step.confirm(2, measured(2)), step.promote(2, 2.0); }) == 0);
   BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").is_null());
   BOOST_TEST(then(challenge(3)) == 0);
-  BOOST_TEST(then(duel(3, "better")) == 3);
+  BOOST_TEST(then(duel(3, Verdict::better)) == 3);
   BOOST_TEST(then([](Step& step) { step.expel(3); }) == 0);
 }
 
@@ -168,7 +170,7 @@ BOOST_AUTO_TEST_CASE(the_first_best_is_named_while_it_is_confirmed) {
   BOOST_REQUIRE(journal->step(1.0, [](Step& step) { step.challenge(1); }));
   BOOST_TEST(journal->record().outstanding().value() == 1);
   BOOST_CHECK_EXCEPTION(find_individual(journal->record(), "best"), InputError, [](const InputError& error) {
-    return contains(error.what(), "#1 would be, its confirmation is outstanding");
+    return contains(error.what(), "the confirmation of #1 is pending");
   });
 }
 
@@ -284,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_check
         ++recovered;
         salvaged += count == 60;
         BOOST_TEST(journal->recovery().find("checkpoint") != std::string::npos);
-        BOOST_TEST(journal->recovery().find(count == 60 ? "nothing that was recorded was lost" : "lost: ") !=
+        BOOST_TEST(journal->recovery().find(count == 60 ? "no recorded data was lost" : "lost: ") !=
                        std::string::npos,
                    journal->recovery());
         BOOST_TEST(!fs::is_empty(folder.damaged()));
@@ -343,7 +345,7 @@ BOOST_AUTO_TEST_CASE(the_best_of_a_run_without_one_is_explained_by_what_there_is
   seed.fitness = 5.0;
   BOOST_REQUIRE(journal->step(2.0, [&](Step& step) { step.judge(seed, measured(5.0)); }));
   BOOST_TEST(words("seed") == "no complaint");
-  BOOST_TEST(words("best").find("waits for its confirmation") != std::string::npos, words("best"));
+  BOOST_TEST(words("best").find("awaits confirmation") != std::string::npos, words("best"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "evaluators/check/secret.hpp"
+#include "evaluators/system/secret.hpp"
 
 using namespace cultivar;
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// softmax with R rows of 8 columns; what is compared is made up here.
+// softmax with R rows of 8 columns; the compared values are made up here.
 struct Bed {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   Workload workload;
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(one_wrong_element_in_a_big_tensor_is_found_and_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_small_block_is_judged_by_its_own_scale) {
-  // All rows are about 1 but one block, which is about 1e-4 and half wrong: against the scale of the whole
-  // tensor its error would vanish.
+  // All rows are about 1 except one block, which is about 1e-4 and half wrong: on the scale of the whole
+  // tensor its error would be invisible.
   Bed bed(4096);
   std::vector<double> rounded(bed.exact.size());
   for (std::size_t i = 0; i < bed.exact.size(); ++i) {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_small_block_is_judged_by_its_own_scale) {
   const Comparison c = bed.judge(got, rounded);
   BOOST_TEST(!c.right);
   BOOST_TEST(c.diagnostics.find("R 640..703") != std::string::npos, c.diagnostics);
-  BOOST_TEST(c.diagnostics.find("1.5 x what is expected") != std::string::npos, c.diagnostics);
+  BOOST_TEST(c.diagnostics.find("1.5 x the expected value") != std::string::npos, c.diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_of_precision_everywhere_fails_by_its_rms) {

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 
@@ -31,8 +31,8 @@ BOOST_AUTO_TEST_CASE(what_was_not_built_is_absent_with_a_reason) {
   for (const KnownContender& known : known_contenders(house / "bin")) {
     BOOST_TEST(known.library.empty());
     BOOST_TEST(known.absent != "");
-    BOOST_TEST(
-        contains(refused(known.name, house / "bin"), "the contender '" + known.name + "' is not there: "));
+    BOOST_TEST(contains(refused(known.name, house / "bin"),
+                        "the contender '" + known.name + "' is not available: "));
   }
   BOOST_TEST(known_contenders(house / "bin").size() == 3U);
 }
@@ -51,12 +51,21 @@ BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_nam
   BOOST_TEST(known_contenders(house / "bin").size() == 4U);
 }
 
+BOOST_AUTO_TEST_CASE(an_installation_has_its_libraries_in_a_folder_of_their_own) {
+  const TemporaryFolder prefix;
+  std::filesystem::create_directories(prefix / "libexec/cultivar");
+  std::filesystem::create_directories(prefix / "lib/cultivar");
+  testing::write_text(prefix / "lib/cultivar/libcultivar-contender-mine.so", "");
+  BOOST_TEST(refused("mine", prefix / "libexec/cultivar") ==
+             "found " + (prefix / "lib/cultivar/libcultivar-contender-mine.so").string());
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
   const TemporaryFolder house;
   std::filesystem::create_directories(house / "bin");
   const std::string answer = refused("eigne", house / "bin", {"eigen"});
   for (const char* part :
-       {"there is no contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
+       {"unknown contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
         "cublas (absent): ", "cudnn (absent): ", "flash_attention_3 (absent): ", "a library (.so)"})
     BOOST_TEST(contains(answer, part), answer);
 }
@@ -70,7 +79,8 @@ BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
     BOOST_TEST(!names_a_library_file(other), other);
   BOOST_TEST(name_of_library("/x/libmine.so.12.3") == "mine");
   BOOST_TEST(!names_a_library_file("mine"));
-  BOOST_TEST(refused("libmine.so", house.path()) == "no such file: " + (house / "libmine.so").string());
+  BOOST_TEST(refused("libmine.so", house.path()) ==
+             "no such file: " + (house / "libmine.so").string() + " (check the path)");
   testing::write_text(house / "libmine.so", "");
   BOOST_TEST(refused("libmine.so", house.path()) == "found " + (house / "libmine.so").string());
 }

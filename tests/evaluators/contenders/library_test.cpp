@@ -34,10 +34,10 @@ struct Libraries {
     return testing::contender_library(folder.path(), macro);
   }
   std::string why_not(const std::filesystem::path& file) {
-    const auto library = ContenderLibrary::load(file, softmax(), TargetKind::cpu);
+    const auto library = ContenderLibrary::load(file, softmax(), target_named("cpu"));
     return library ? "it loads" : library.error().message;
   }
-  // What one run comes to: "" when it is right.
+  // The result of one run: "" if it is correct.
   std::string run(const std::string& macro, const Workload& w = shape(3, 4)) {
     auto session = CpuContenderSession::open(make(macro), softmax(), w, 2);
     if (!session) return std::string(name_of(session.error().kind)) + ": " + session.error().detail;
@@ -68,27 +68,30 @@ struct Libraries {
 BOOST_FIXTURE_TEST_SUITE(library, Libraries)
 
 BOOST_AUTO_TEST_CASE(a_library_made_from_the_header_alone_says_what_it_is_and_computes) {
-  const auto library = ContenderLibrary::load(make(""), softmax(), TargetKind::cpu);
+  const auto library = ContenderLibrary::load(make(""), softmax(), target_named("cpu"));
   BOOST_REQUIRE_MESSAGE(library, words(library));
   BOOST_TEST(library->name() == "plain");
   BOOST_TEST(library->version() == "1.0");
   BOOST_TEST(run("") == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_contender_is_told_by_what_it_lacks) {
+BOOST_AUTO_TEST_CASE(a_library_that_is_not_a_contender_is_reported_with_what_it_lacks) {
   BOOST_TEST(contains(why_not(make("OLD_ABI")),
-                      "built with version 0 of cultivar_contender.h, and this is version 1"));
+                      "built with version 0 of cultivar_contender.h, but this is version 1"));
   const std::string without = why_not(make("NO_LAUNCH"));
   BOOST_TEST(contains(without, "does not export cultivar_contender_launch (see"), without);
   BOOST_TEST(
-      contains(why_not(make("OTHER_TASK")), "plain computes the task 'matmul', and this is 'softmax'"));
-  BOOST_TEST(contains(why_not(make("OTHER_TARGET")), "plain is for the target 'cuda', and this is 'cpu'"));
+      contains(why_not(make("OTHER_TASK")), "plain computes the task 'matmul', but this task is 'softmax'"));
+  BOOST_TEST(
+      contains(why_not(make("OTHER_TARGET")), "plain is for the target 'cuda', but this target is 'cpu'"));
   const std::string libc = why_not("/usr/lib/x86_64-linux-gnu/libm.so.6");
-  BOOST_TEST(contains(libc, "it is no contender: it does not export cultivar_contender_describe, "), libc);
+  BOOST_TEST(
+      contains(libc, "the library is not a contender: it does not export cultivar_contender_describe, "),
+      libc);
   const auto text = folder / "text.so";
   testing::write_text(text, "not a library");
-  BOOST_TEST(contains(why_not(text), "text.so: it does not load: "), why_not(text));
-  BOOST_TEST(contains(why_not(folder / "none.so"), "none.so: it does not load: "));
+  BOOST_TEST(contains(why_not(text), "text.so: the library does not load: "), why_not(text));
+  BOOST_TEST(contains(why_not(folder / "none.so"), "none.so: the library does not load: "));
 }
 
 BOOST_AUTO_TEST_CASE(a_workload_that_it_does_not_take_is_no_failure_of_it) {
@@ -105,7 +108,8 @@ BOOST_AUTO_TEST_CASE(its_outputs_and_buffers_are_looked_at_like_a_variants) {
   BOOST_TEST(run("WRONG") == "wrong");
   BOOST_TEST(run("LEAVES_SOME") == "unwritten");
   BOOST_TEST(contains(run("WRITES_BEHIND"), "guard_overwritten: it wrote"), run("WRITES_BEHIND"));
-  BOOST_TEST(contains(run("CHANGES_INPUT"), "input_changed: it changed the input 'x'"), run("CHANGES_INPUT"));
+  BOOST_TEST(contains(run("CHANGES_INPUT"), "input_changed: the kernel changed the input 'x'"),
+             run("CHANGES_INPUT"));
 }
 
 BOOST_AUTO_TEST_CASE(every_strided_tensor_of_a_task_is_described_to_it) {

@@ -1,4 +1,4 @@
-// Rules on metric vectors as an H100 gives them for kernels of known character.
+// Tests the rules with metric vectors measured on an H100 for kernels with known properties.
 #include "evaluators/profile/bottleneck.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Profile profile(CounterValues counted) {
   Profile p;
   p.target = "cuda";
   p.variant = "0123456789abcdef";
-  p.kernel_name = "flash";
+  p.name = "flash";
   p.workload = "B4_H16_Sq8192_D128_bf16";
   p.median_us = 3700.0;
   p.value = 594.0;
@@ -68,7 +68,7 @@ Profile wgmma() {
                   {"local_stores", 0.0}});
 }
 
-// One that loads what it needs when it needs it.
+// A kernel that loads data only when it needs it.
 Profile waiting() {
   Profile p = profile({{"tensor_pct", 14.0},
                        {"warps_active_pct", 24.0},
@@ -116,15 +116,16 @@ BOOST_AUTO_TEST_CASE(a_busy_tensor_pipe_is_the_limit_and_few_warps_are_then_no_t
   for (const char* kind :
        {"occupancy", "exposed_latency", "dram", "l2", "bank_conflicts", "tail", "local_memory"})
     BOOST_TEST(!says(report, kind), kind);
-  BOOST_TEST(report.headline.find("75 % of the most") != std::string::npos, report.headline);
+  BOOST_TEST(report.headline.find("75 % of this device's measured peak") != std::string::npos,
+             report.headline);
   BOOST_TEST(report.headline.find("3.7 ms") != std::string::npos, report.headline);
 }
 
-BOOST_AUTO_TEST_CASE(exposed_latency_is_told_with_its_reasons_lines_and_what_helps) {
+BOOST_AUTO_TEST_CASE(exposed_latency_is_reported_with_its_reasons_lines_and_remedy) {
   const Report report = explain(waiting());
   BOOST_TEST(report.limited_by == "exposed_latency", all_words(report));
   BOOST_TEST(says(report, "exposed_latency", "long_scoreboard, 75 %"), all_words(report));
-  BOOST_TEST(says(report, "exposed_latency", "most in line 117"), all_words(report));
+  BOOST_TEST(says(report, "exposed_latency", "mostly in line 117"), all_words(report));
   BOOST_TEST(says(report, "exposed_latency", "barrier"));
   BOOST_TEST(says(report, "exposed_latency", "more stages"));
   BOOST_TEST(says(report, "occupancy", "limited by registers"), all_words(report));
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(each_unit_that_is_busy_is_named) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(waste_is_told_traffic_conflicts_spills_tail_and_clock) {
+BOOST_AUTO_TEST_CASE(waste_is_reported_traffic_conflicts_spills_tail_and_clock) {
   Profile p = wgmma();
   CounterValues& c = p.kernels[0].counters;
   c["dram_pct"] = 80.0;
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(waste_is_told_traffic_conflicts_spills_tail_and_clock) {
   p.power_w = 698.0;
   p.temperature_c = 61.0;
   const Report report = explain(p);
-  BOOST_TEST(says(report, "dram", "3.80 times the bytes"), all_words(report));
+  BOOST_TEST(says(report, "dram", "3.80 times the minimum bytes"), all_words(report));
   BOOST_TEST(says(report, "bank_conflicts", "49 %"), all_words(report));
   BOOST_TEST(says(report, "local_memory", "3.3 %"), all_words(report));
   BOOST_TEST(says(report, "tail", "25 %"), all_words(report));
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(waste_is_told_traffic_conflicts_spills_tail_and_clock) {
   for (const Finding& f : report.findings) BOOST_TEST((f.weight >= 0.0 && f.weight <= 1.0), f.kind);
 }
 
-BOOST_AUTO_TEST_CASE(without_counters_what_the_plan_tells_is_told_and_nothing_else) {
+BOOST_AUTO_TEST_CASE(without_counters_only_what_the_plan_shows_is_reported) {
   Profile p = profile({});
   p.kernels[0].grid = {297, 1, 1};
   p.kernels[0].waves = 2.25;
@@ -184,18 +185,18 @@ BOOST_AUTO_TEST_CASE(without_counters_what_the_plan_tells_is_told_and_nothing_el
   const Report report = explain(p);
   BOOST_TEST(says(report, "tail", "2.25 waves"), all_words(report));
   BOOST_TEST(says(report, "local_memory", "96 bytes"));
-  BOOST_TEST(says(report, "occupancy", "19 % of its warps"), all_words(report));
+  BOOST_TEST(says(report, "occupancy", "19 % of its warp slots"), all_words(report));
   for (const char* kind : {"tensor_pipe", "tensor_pipe_idle", "exposed_latency", "dram", "issue_slots"})
     BOOST_TEST(!says(report, kind), kind);
   const std::string text = report_text(p);
-  BOOST_TEST(text.find("not known: counters: this driver keeps") != std::string::npos, text);
+  BOOST_TEST(text.find("missing: counters: this driver keeps") != std::string::npos, text);
   BOOST_TEST(text.find("168 registers") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_cpu_profile_has_its_roofline_and_its_machine_code) {
   Profile p;
   p.target = "cpu";
-  p.kernel_name = "tiled";
+  p.name = "tiled";
   p.workload = "small";
   p.median_us = 1000.0;
   p.value = 100.0;
@@ -205,14 +206,15 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_has_its_roofline_and_its_machine_code) {
   p.resources = {{"text_bytes", 4242}};
   const Report report = explain(p);
   BOOST_TEST(report.limited_by == "roofline");
-  BOOST_TEST(report.headline.find("90 % of the most") != std::string::npos, report.headline);
+  BOOST_TEST(report.headline.find("90 % of this device's measured peak") != std::string::npos,
+             report.headline);
   BOOST_TEST(report_text(p).find("text_bytes 4242") != std::string::npos);
   p.flops_us = 90.0;
   BOOST_TEST(explain(p).findings.empty());
   BOOST_TEST(explain(p).limited_by.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_differs_from_the_parent_is_told_and_what_does_not_is_not) {
+BOOST_AUTO_TEST_CASE(only_what_differs_from_the_parent_is_reported) {
   const Profile parent = waiting(), child = wgmma();
   const auto changes = differences(parent, child);
   BOOST_REQUIRE(!changes.empty());
@@ -232,7 +234,7 @@ BOOST_AUTO_TEST_CASE(what_differs_from_the_parent_is_told_and_what_does_not_is_n
   slower.kernels[0].registers = 200;
   bool stall = false, registers = false;
   for (const Change& c : differences(parent, slower)) {
-    stall = stall || (c.what == "stall_barrier" && c.words.find("22 % became 51 %") != std::string::npos);
+    stall = stall || (c.what == "stall_barrier" && c.words.find("22 % -> 51 %") != std::string::npos);
     registers = registers || c.what == "registers";
   }
   BOOST_TEST(stall);

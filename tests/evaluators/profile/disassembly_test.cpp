@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(widths_registers_and_stack_accesses_are_counted) {
   BOOST_TEST(vector_use("nothing of that kind\n").empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_compiled_kernel_tells_as_wide_as_this_machine_is) {
+BOOST_AUTO_TEST_CASE(a_compiled_kernel_shows_the_vector_width_of_this_machine) {
   const Variant variant = cpu_test::by_hand(
       "extern \"C\" void k(float* y, const float* x) { for (int i = 0; i < 4096; ++i) y[i] += 2.0f * x[i]; }",
       {"k"});

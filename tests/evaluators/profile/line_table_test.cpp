@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "evaluators/profile/profiling.hpp"
+#include "evaluators/judge/profiling.hpp"
 #include "evaluators/targets/cuda/cupti.hpp"
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(instructions_belong_to_the_lines_that_they_were_written_in)
   BOOST_REQUIRE(!code.lines.offsets_of("second", "variant.cu", 18).empty());
 }
 
-BOOST_AUTO_TEST_CASE(an_inlined_instruction_also_tells_who_called) {
+BOOST_AUTO_TEST_CASE(an_inlined_instruction_also_shows_its_caller) {
   const Code code = small();
   bool found = false;
   for (const std::uint64_t offset : code.lines.offsets_of("first", "variant.cu", 3)) {
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(it_says_what_cupti_says) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(samples_are_told_by_line_with_the_lines_text) {
+BOOST_AUTO_TEST_CASE(samples_are_reported_by_line_with_the_lines_text) {
   const Code code = small();
   const auto at18 = code.lines.offsets_of("second", "variant.cu", 18).back(),
              at16 = code.lines.offsets_of("second", "variant.cu", 16).back();

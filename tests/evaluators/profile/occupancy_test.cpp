@@ -40,8 +40,8 @@ BOOST_AUTO_TEST_CASE(hand_checked_kernels_on_an_h100) {
   BOOST_TEST(o.blocks == 1);
   BOOST_TEST(o.warps == 12);
   BOOST_TEST(o.share == 12.0 / 64, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(o.by_registers == 1);
-  BOOST_TEST(o.by_shared == 1);
+  BOOST_TEST(o.blocks_by_registers == 1);
+  BOOST_TEST(o.blocks_by_shared_memory == 1);
   BOOST_TEST((o.limit == OccupancyLimit::registers));
   // 256 threads of 32 registers: 1024 a warp, 16 a partition, 64 warps: everything is full at 8 blocks.
   o = cultivar::occupancy({256, 32, 0}, limits);

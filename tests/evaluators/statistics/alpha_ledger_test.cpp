@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(each_comparison_gets_less_than_the_one_before_and_never_not
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_resumed_run_goes_on_where_it_was) {
+BOOST_AUTO_TEST_CASE(a_resumed_run_continues_where_it_was) {
   AlphaLedger whole(0.02);
   for (int i = 0; i < 57; ++i) whole.next();
   AlphaLedger resumed(0.02, 57);

@@ -1,4 +1,4 @@
-// Real hostile kernels and cheats, and what the session makes of each.
+// Real hostile kernels and cheats, and the session's verdict on each.
 // runs alone
 #include <signal.h>
 #include <sys/stat.h>
@@ -36,8 +36,8 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
-// Works outside the time it is given: such runs do not count. Where all cores are busy with that work the
-// judge may wake only after it, and then its time is in the sample, which gains nothing.
+// Works outside the timed span: such runs do not count. If this work keeps all cores busy, the judge may wake
+// only after it; then its time is in the sample, and the kernel gains nothing.
 void check_disturbed(const char* file, const std::string& words) {
   BOOST_TEST_CONTEXT(file) {
     SoftmaxRun run(file, 8192, 1024);  // large, so that the work outlasts what the judge does meanwhile
@@ -49,7 +49,7 @@ void check_disturbed(const char* file, const std::string& words) {
       BOOST_REQUIRE(fair);
       least_of_honest = std::min(least_of_honest, fair->seconds);
       const auto sample = run.run({.timed = true, .poison_seed = 0, .deadline_s = 20.0});
-      if (!sample) {  // it wrote while the buffers were moved: that is the end of it as well
+      if (!sample) {  // it wrote while the buffers were moved, which also ends it
         BOOST_TEST((i > 0 && sample.error().kind == Fault::Kind::guard_overwritten), sample.error().detail);
         return;
       }
@@ -62,7 +62,7 @@ void check_disturbed(const char* file, const std::string& words) {
   }
 }
 
-// Processes that have this kernel's file in memory: its cells, and nobody else's.
+// The processes that have this kernel's file mapped: its cells and no others.
 std::size_t cells_of(const char* kernel) {
   const auto variant = load_variant(source_folder / "tests/kernels" / kernel, softmax());
   struct stat file {};
@@ -114,17 +114,17 @@ BOOST_AUTO_TEST_CASE(system_calls_are_forbidden_and_named) {
     check(expected);
 }
 
-BOOST_AUTO_TEST_CASE(crashes_are_told_with_signal_and_place) {
+BOOST_AUTO_TEST_CASE(crashes_are_reported_with_signal_and_place) {
   using K = Fault::Kind;
   for (const Expected_& expected : std::initializer_list<Expected_> {
          {"hostile/exits.cpp", K::crashed, "ended its own process"},
              {"hostile/illegal_instruction.cpp", K::crashed, "SIGILL"},
              {"hostile/overflows_the_stack.cpp", K::crashed, "stack"},
              {"hostile/segfaults.cpp", K::crashed, "null pointer"},
-             {"hostile/writes_far_past_the_end.cpp", K::crashed, "behind the end of 'y'"},
-             {"hostile/writes_past_the_end.cpp", K::crashed, "0 bytes behind the end of 'y'"},
-             {"cheats/looks_beyond_its_buffers.cpp", K::crashed, "behind the end of 'y'"},
-             {"cheats/overwrites_its_input.cpp", K::crashed, "'x', an input"},
+             {"hostile/writes_far_past_the_end.cpp", K::crashed, "past the end of 'y'"},
+             {"hostile/writes_past_the_end.cpp", K::crashed, "0 bytes past the end of 'y'"},
+             {"cheats/looks_beyond_its_buffers.cpp", K::crashed, "past the end of 'y'"},
+             {"cheats/overwrites_its_input.cpp", K::crashed, "the input 'x'; inputs are read-only"},
 #if defined(__x86_64__)
              {"cheats/reads_the_time_stamp.cpp", K::crashed, "rdtsc"},
 #endif
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_hangs_is_killed_at_the_deadline) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_eats_memory_is_stopped_by_its_limit) {
-  // Whether what it gets at the end is a null pointer or a crumb, there is no result.
+  // Whether malloc finally returns null or a small block, there is no result.
   SoftmaxRun run("hostile/eats_memory.cpp", 2048, 1024);
   const auto sample = run.run({.timed = false, .poison_seed = 0, .deadline_s = 60.0});
   if (sample)
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_computation_that_serves_two_calls_is_wrong_in_the_second)
 }
 
 BOOST_AUTO_TEST_CASE(a_remembered_pointer_is_another_buffer_the_next_time) {
-  // So the cheat never finds its key and has to compute, and does.
+  // The cheat never finds its key, so it has to compute and does.
   SoftmaxRun run("cheats/replays_by_pointer.cpp", 64, 512);
   for (int i = 0; i < 5; ++i) {
     BOOST_REQUIRE(run.run());
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_remembered_pointer_is_another_buffer_the_next_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_workspace_forgets_between_runs) {
-  // The mark is gone in every run, so the cheat has to compute each time, and does.
+  // The mark is gone in every run, so the cheat has to compute each time and does.
   SoftmaxRun run("cheats/remembers_in_workspace.cpp", 64, 512);
   for (int i = 0; i < 4; ++i) {
     BOOST_REQUIRE(run.run());
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_workspace_forgets_between_runs) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(stale_outputs_are_not_there_to_be_kept) {
+BOOST_AUTO_TEST_CASE(stale_outputs_are_not_available_to_be_kept) {
   SoftmaxRun run("cheats/keeps_what_is_there.cpp", 64, 512);
   for (int i = 0; i < 4; ++i) {
     BOOST_REQUIRE(run.run());
@@ -199,12 +199,12 @@ BOOST_AUTO_TEST_CASE(stale_outputs_are_not_there_to_be_kept) {
 }
 
 #if defined(__x86_64__)
-BOOST_AUTO_TEST_CASE(who_answers_before_the_work_is_done_is_seen_working_on) {
-  check_disturbed("cheats/answers_too_early.cpp", "after it said that it had finished");
+BOOST_AUTO_TEST_CASE(a_kernel_that_reports_completion_early_is_detected) {
+  check_disturbed("cheats/answers_too_early.cpp", "after it reported completion");
 }
 
-BOOST_AUTO_TEST_CASE(who_computes_ahead_between_runs_is_seen_working) {
-  check_disturbed("cheats/computes_ahead.cpp", "it computed for");
+BOOST_AUTO_TEST_CASE(a_kernel_that_computes_ahead_between_runs_is_detected) {
+  check_disturbed("cheats/computes_ahead.cpp", "the kernel computed for");
 }
 #endif
 

@@ -1,4 +1,4 @@
-// How a plan becomes calls, and what is checked around them. Kernels are written here, plans by hand.
+// How a plan becomes calls, and what is checked around them, with kernels and plans written in the tests.
 // runs alone
 #include "evaluators/targets/cpu/session.hpp"
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "evaluators/worker/cores.hpp"
+#include "evaluators/system/cores.hpp"
 #include "support/cpu_kernels.hpp"
 
 using namespace cultivar;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(one_byte_beyond_either_end_of_a_buffer_of_odd_size_is_found
     BOOST_REQUIRE(!sample);
     BOOST_TEST(name_of(sample.error().kind) == "guard_overwritten");
     BOOST_TEST(sample.error().detail.find(at < 0 ? "1 byte before the start of 'out'"
-                                                 : "right behind the end of 'out'") != std::string::npos,
+                                                 : "right past the end of 'out'") != std::string::npos,
                sample.error().detail);
   }
 }

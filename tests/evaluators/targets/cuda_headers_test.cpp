@@ -1,6 +1,6 @@
 // A variant with headers under NVRTC: compiled, screened, its lines named, and what it still cannot reach.
+#include "evaluators/judge/profiling.hpp"
 #include "evaluators/profile/line_table.hpp"
-#include "evaluators/profile/profiling.hpp"
 #include "evaluators/targets/cuda/cupti.hpp"
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/includes.hpp"
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(an_error_in_a_header_names_the_header_and_its_own_line) {
   BOOST_TEST(failure.reason.starts_with("tile.cuh(3): error"), failure.reason);
 }
 
-BOOST_AUTO_TEST_CASE(what_ptxas_refuses_is_told_with_the_headers_line) {
+BOOST_AUTO_TEST_CASE(what_ptxas_rejects_is_reported_with_the_headers_line) {
   const CompileFailure failure =
       failure_of(with("#pragma once\n__device__ __noinline__ float twice(float v, int n) {\n  asm "
                       "volatile(\"nonsense.f32 %0;\" : \"+f\"(v));\n"
@@ -164,7 +164,8 @@ BOOST_AUTO_TEST_CASE(a_header_may_not_take_the_place_of_the_toolkits) {
   const CompileFailure failure =
       failure_of(with({{"device_types.h", tile, 0}}, main_file + "#include \"device_types.h\"\n"));
   BOOST_TEST((failure.stage == Stage::screen));
-  BOOST_TEST(contains(failure.reason, "device_types.h has the name of one of the toolkit's"), failure.reason);
+  BOOST_TEST(contains(failure.reason, "device_types.h has the same name as a toolkit header"),
+             failure.reason);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -34,10 +34,10 @@ PlannedKernel launch() {
   k.kernel = "k";
   k.args = {argument(PlannedArgument::Kind::tensor_map), argument(PlannedArgument::Kind::buffer),
             argument(PlannedArgument::Kind::scalar, Dtype::f32)};
-  k.grid = {132, 1, 1};
-  k.block = {384, 1, 1};
-  k.cluster = {2, 1, 1};
-  k.shared_bytes = 232448 - 64;
+  k.launch.set("grid", {132, 1, 1});
+  k.launch.set("block", {384, 1, 1});
+  k.launch.set("cluster", {2, 1, 1});
+  k.launch.set("shared", {232448 - 64});
   return k;
 }
 
@@ -62,39 +62,49 @@ BOOST_AUTO_TEST_CASE(a_launch_at_every_limit_passes) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_code_and_the_plan_do_not_agree_on_is_refused) {
-  refuses([](auto&, auto& p) { p.args.pop_back(); }, "it takes 3 parameters, but the manifest gives it 2");
+  refuses([](auto&, auto& p) { p.args.pop_back(); }, "the kernel has 3 parameters, but the manifest gives 2");
   refuses([](auto&, auto& p) { p.args[2].type = Dtype::f64; },
           "parameter 3 has 4 bytes, but its argument has 8");
   refuses([](auto&, auto& p) { p.args[0].kind = PlannedArgument::Kind::buffer; },
           "parameter 1 has 128 bytes, but its argument has 8");
-  refuses([](auto&, auto& p) { p.block = {512, 1, 1}; }, "__launch_bounds__ promises 384 at most");
+  refuses([](auto&, auto& p) { p.launch.set("block", {512, 1, 1}); }, "__launch_bounds__ allows at most 384");
   refuses([](auto& c, auto&) { c.threads_exactly = {{128, 1, 1}}; }, "compiled for exactly [128, 1, 1]");
-  refuses([](auto& c, auto&) { c.cluster_exactly = {{4, 1, 1}}; }, "__cluster_dims__ says [4, 1, 1]");
+  refuses([](auto& c, auto&) { c.cluster_exactly = {{4, 1, 1}}; }, "__cluster_dims__ is [4, 1, 1]");
 }
 
 BOOST_AUTO_TEST_CASE(limits_of_the_card_are_kept) {
-  refuses([](auto&, auto& p) { p.shared_bytes += 1; },
+  refuses([](auto&, auto& p) { p.launch.set("shared", {232448 - 64 + 1}); },
           "232449 bytes of shared memory (232385 dynamic, 64 static)");
   refuses(
       [](auto& c, auto& p) {
-        c.threads_at_most.reset(), p.block = {512, 1, 1};
+        c.threads_at_most.reset(), p.launch.set("block", {512, 1, 1});
       },
-      "168 registers for each of 512 threads are 86016");
-  refuses([](auto& c, auto&) { c.stack_bytes = 500000; }, "a stack of 500000 bytes a thread");
-  refuses([](auto&, auto& p) { p.block = {1025, 1, 1}; }, "block[0] is 1025");
-  refuses([](auto&, auto& p) { p.block = {32, 1, 65}; }, "block[2] is 65; it must be 1 to 64");
+      "168 registers for each of 512 threads need 86016");
+  refuses([](auto& c, auto&) { c.stack_bytes = 500000; }, "a stack of 500000 bytes per thread");
+  refuses([](auto&, auto& p) { p.launch.set("block", {1025, 1, 1}); }, "block[0] is 1025");
+  refuses([](auto&, auto& p) { p.launch.set("block", {32, 1, 65}); }, "block[2] is 65; it must be 1 to 64");
   refuses(
       [](auto& c, auto& p) {
-        c.threads_at_most.reset(), p.block = {64, 32, 1};
+        c.threads_at_most.reset(), p.launch.set("block", {64, 32, 1});
       },
-      "a block of 2048 threads");
-  refuses([](auto&, auto& p) { p.grid[1] = 70000; }, "grid[1] is 70000");
-  refuses([](auto&, auto& p) { p.grid[2] = 0; }, "grid[2] is 0");
-  refuses([](auto&, auto& p) { p.grid[0] = 133; },
-          "grid[0] is 133, which is not a multiple of the cluster's 2");
-  refuses([](auto&, auto& p) { p.grid[0] = 136, p.cluster[0] = 17; },
-          "a cluster of 17 blocks; the limit is 16");
-  refuses([](auto&, auto& p) { p.grid = {32, 2, 1}, p.cluster = {16, 2, 1}; }, "a cluster of 32 blocks");
+      "the block has 2048 threads");
+  refuses([](auto&, auto& p) { p.launch.set("grid", {132, 70000, 1}); }, "grid[1] is 70000");
+  refuses([](auto&, auto& p) { p.launch.set("grid", {132, 1, 0}); }, "grid[2] is 0");
+  refuses(
+      [](auto&, auto& p) {
+        p.launch.set("grid", {133, 1, 1});
+      },
+      "grid[0] is 133, which is not a multiple of the cluster's 2");
+  refuses(
+      [](auto&, auto& p) {
+        p.launch.set("grid", {136, 1, 1}), p.launch.set("cluster", {17, 1, 1});
+      },
+      "the cluster has 17 blocks; the limit is 16");
+  refuses(
+      [](auto&, auto& p) {
+        p.launch.set("grid", {32, 2, 1}), p.launch.set("cluster", {16, 2, 1});
+      },
+      "the cluster has 32 blocks");
   CubinKernel c = code();
   Facts old = h100();
   old["compute_capability"] = 80;
@@ -104,7 +114,7 @@ BOOST_AUTO_TEST_CASE(limits_of_the_card_are_kept) {
 BOOST_AUTO_TEST_CASE(clusters_of_more_than_eight_blocks_are_not_portable) {
   PlannedKernel p = launch();
   BOOST_TEST(cluster_is_portable(p));
-  p.cluster = {16, 1, 1};
+  p.launch.set("cluster", {16, 1, 1});
   BOOST_TEST(!cluster_is_portable(p));
 }
 

@@ -16,7 +16,7 @@ const std::string head =
 const std::string tail =
     "\tret;\n}\n\t.file\t1 \"variant.cu\"\n\t.section\t.debug_str\n\t{\n$L_1:\n.b8 1,2\n\t}\n";
 
-// What is said of the table `t` when this is the body of a kernel; "" when it is only read.
+// The reported use of the table `t` if this is the body of a kernel; "" if it is only read.
 std::string said_of_t(const std::string& body) {
   Cubin cubin;
   cubin.globals.push_back({});
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(whatever_else_takes_the_address_counts_as_a_write) {
 BOOST_AUTO_TEST_CASE(the_line_of_the_source_is_named) {
   BOOST_TEST(said_of_t(address + "setp.eq.s64 %p1, %rd1, 0;\n") ==
              "line 7: its address goes into 'setp.eq.s64'");
-  BOOST_TEST(said_of_t(address + "#\n") == "the assembly cannot be followed, it has the sign '#'");
+  BOOST_TEST(said_of_t(address + "#\n") == "the PTX cannot be analyzed: it has the sign '#'");
 }
 
 BOOST_AUTO_TEST_CASE(a_register_of_another_function_is_another_register) {

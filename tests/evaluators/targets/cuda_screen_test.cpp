@@ -43,30 +43,32 @@ BOOST_AUTO_TEST_CASE(each_kind_of_forbidden_kernel_is_refused_with_a_reason_and_
            {"launders_an_address_by_loads", "that it may write: table (", "masked"},
            {"launders_an_address_by_predicates", "table (", "compared"},
            {"launders_an_address_by_branches", "table (", "compared"},
-           {"writes_its_own_code", "takes the address of a function (softmax)", "by their names"},
+           {"writes_its_own_code", "takes the address of a function (softmax)", "functions by name"},
            {"calls_what_it_copied", "calls a function by its address (line ", "resolve or inline every call"},
-           {"calls_an_address_by_assembly", "calls a function by its address (line ", "by their names"},
-           {"keeps_functions_in_a_table", "takes the address of a function (one(float))", "by their names"},
-           {"keeps_functions_in_constants", "takes the address of a function (one(float))", "by their names"},
+           {"calls_an_address_by_assembly", "calls a function by its address (line ", "functions by name"},
+           {"keeps_functions_in_a_table", "takes the address of a function (one(float))",
+            "functions by name"},
+           {"keeps_functions_in_constants", "takes the address of a function (one(float))",
+            "functions by name"},
            {"writes_constants_by_number",
-            "variables that it may write: constant memory (line 17: 'cvta.const.u64' of what is no "
-            "variable's",
+            "variables that it may write: constant memory (line 17: 'cvta.const.u64' of a value that is "
+            "not the address of a variable",
             "workspace"},
-           {"writes_behind_the_grid_barrier",
-            "than to wait at the barrier of a grid (line 19: 'ld.volatile.u32')", "this_grid().sync()"},
+           {"writes_behind_the_grid_barrier", "than the grid barrier (line 19: 'ld.volatile.u32')",
+            "this_grid().sync()"},
            {"reads_the_clock", "reads a clock (%clock64)", "clock64()"},
            {"reads_the_global_timer", "reads a clock (%globaltimer)", "%globaltimer"},
            {"device_malloc", "allocates memory on the device", "workspace"},
-           {"prints", "printf", "remove it"},
+           {"prints", "printf", "Remove it"},
            {"child_launch", "launches kernels from the device", "`launch`"},
            {"calls_the_device_runtime", "launches kernels from the device", "`launch`"},
            {"calls_what_is_not_there", "calls elsewhere", "define it"},
            {"spills", "spills registers", "smaller tiles"},
-           {"serialised_wgmma", "wgmma is serialised by ptxas (C75", "accumulators"},
+           {"serialised_wgmma", "wgmma is serialized by ptxas (C75", "accumulators"},
            {"ignored_setmaxnreg", "setmaxnreg is ignored by ptxas (C7508)", "__launch_bounds__(threads, 1)"},
-           {"missing_kernel", "kernel 'softmax' of the manifest is not in the source",
+           {"missing_kernel", "the source does not define kernel 'softmax' of the manifest",
             "extern \"C\" __global__"},
-           {"one_argument_too_few", "takes 4 parameters, but the manifest gives it 3", "`args`"}}) {
+           {"one_argument_too_few", "has 4 parameters, but the manifest gives 3", "`args`"}}) {
     const CompileFailure failure = failure_of(kernel(std::string("refused/") + file + ".cu"));
     BOOST_TEST((failure.stage == Stage::screen), file << ": " << failure.reason << "\n"
                                                       << failure.diagnostics);
@@ -102,7 +104,7 @@ BOOST_AUTO_TEST_CASE(no_clock_passes_wherever_its_name_is_put_together_and_whate
   const auto refused = [](const std::string& source, const std::string& register_name) {
     const CompileFailure failure = failure_of(small(source));
     BOOST_TEST((failure.stage == Stage::screen), source << failure.reason << failure.diagnostics);
-    BOOST_TEST(failure.reason == "it reads a clock (%" + register_name + ")", source);
+    BOOST_TEST(failure.reason == "the kernel reads a clock (%" + register_name + ")", source);
     BOOST_TEST(contains(failure.diagnostics, "mbarrier.try_wait"));
   };
   const std::string timer =
@@ -130,7 +132,7 @@ BOOST_AUTO_TEST_CASE(no_clock_passes_wherever_its_name_is_put_together_and_whate
           "globaltimer");
 }
 
-BOOST_AUTO_TEST_CASE(what_tells_one_launch_from_another_is_refused) {
+BOOST_AUTO_TEST_CASE(reading_what_differs_between_launches_is_rejected) {
   const auto reads = [](const std::string& type, const std::string& name) {
     return small(head + "{ " + (type == "u64" ? "unsigned long long" : "unsigned") +
                  " t; asm volatile(\"mov." + type + " %0, %%" + name +
@@ -144,8 +146,8 @@ BOOST_AUTO_TEST_CASE(what_tells_one_launch_from_another_is_refused) {
                                                         {"u64", "current_graph_exec"}}) {
     const CompileFailure failure = failure_of(reads(type, name));
     BOOST_TEST((failure.stage == Stage::screen), failure.reason << failure.diagnostics);
-    BOOST_TEST(failure.reason == "it reads what tells one launch from another (%" + name + ")");
-    BOOST_TEST(contains(failure.diagnostics, "counter of launches"));
+    BOOST_TEST(failure.reason == "the kernel reads a register that differs between launches (%" + name + ")");
+    BOOST_TEST(contains(failure.diagnostics, "launch counter"));
   }
   for (const char* name : {"smid", "nsmid", "warpid", "laneid", "dynamic_smem_size"})
     compiled(reads("u32", name));
@@ -155,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_cooperative_launch_may_wait_at_the_grids_barrier_and_do_n
   const auto cooperative = [](const std::string& body) {
     Variant variant = small("#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n" + head +
                             "{ " + body + " }");
-    variant.manifest.launch[0].cooperative = true;
+    variant.manifest.launch[0].keys["cooperative"] = {Expression::constant(1)};
     return variant;
   };
   for (const char* waits :
@@ -182,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_cooperative_launch_may_wait_at_the_grids_barrier_and_do_n
                     "g.barrier_wait(static_cast<decltype(t)&&>(t));")}) {
     const CompileFailure failure = failure_of(cooperative(strays));
     BOOST_TEST((failure.stage == Stage::screen), strays << failure.reason << failure.diagnostics);
-    BOOST_TEST(contains(failure.reason, "to wait at the barrier of a grid"), strays << failure.reason);
+    BOOST_TEST(contains(failure.reason, "than the grid barrier"), strays << failure.reason);
   }
 }
 
@@ -218,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_whose_assembly_is_missing_does_not_pass) {
   cubin.kernels.back().parameters[0].bytes = 8;
   cubin.kernels.back().parameters[1].bytes = 4;
   const ScreenVerdict verdict = screen(cubin, "", "", variant.manifest, {}, false);
-  BOOST_TEST(verdict.reason == "kernel 'k' is not in the compiler's assembly");
+  BOOST_TEST(verdict.reason == "the compiler's assembly does not contain kernel 'k'");
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_leave_sight_count_as_written) {

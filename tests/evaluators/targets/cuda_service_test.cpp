@@ -14,7 +14,7 @@ namespace {
 
 ServiceOptions options_for(const std::string& task, int workers, double deadline_s) {
   ServiceOptions o;
-  o.target = TargetKind::cuda;
+  o.target = target_named("cuda");
   o.programs = CULTIVAR_BIN_DIR;
   o.cache = cache_folder;
   o.task_folder = source_folder / "configs/tasks" / task;
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(a_refused_variant_is_a_rejection_with_words) {
   const auto compiled = service.compile(kernel("refused/serialised_wgmma.cu"), {attention(256)});
   BOOST_REQUIRE(!compiled.has_value());
   BOOST_TEST((compiled.error().stage == Stage::screen));
-  BOOST_TEST(contains(compiled.error().reason, "wgmma is serialised"), compiled.error().reason);
+  BOOST_TEST(contains(compiled.error().reason, "wgmma is serialized"), compiled.error().reason);
   BOOST_TEST(!compiled.error().worker_lost);
 }
 
@@ -68,8 +68,9 @@ BOOST_AUTO_TEST_CASE(what_no_card_could_launch_is_refused_without_one) {
   const auto compiled = service.compile(kernel("refused/more_threads_than_it_promises.cu"), {w});
   BOOST_REQUIRE(!compiled.has_value());
   BOOST_TEST((compiled.error().stage == Stage::screen));
-  BOOST_TEST(contains(compiled.error().reason, "no card can launch it on w"), compiled.error().reason);
-  BOOST_TEST(contains(compiled.error().diagnostics, "__launch_bounds__ promises 64 at most"),
+  BOOST_TEST(contains(compiled.error().reason, "no card can launch the variant on w"),
+             compiled.error().reason);
+  BOOST_TEST(contains(compiled.error().diagnostics, "__launch_bounds__ allows at most 64"),
              compiled.error().diagnostics);
 }
 

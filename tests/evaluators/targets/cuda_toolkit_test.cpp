@@ -1,4 +1,4 @@
-// Runs everywhere: what is said where there is no NVRTC, and what is found where there is one.
+// Runs everywhere: the message if NVRTC is missing, and what is found if it is installed.
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 
@@ -20,8 +20,9 @@ BOOST_AUTO_TEST_CASE(a_missing_nvrtc_is_said_at_once_with_what_to_install) {
   none.library = not_one;
   BOOST_CHECK_THROW(CudaCompiler{none}, MissingError);
   none.program = cache.folder / "cultivar-nvrtc";
-  BOOST_CHECK_EXCEPTION(CudaCompiler{none}, MissingError,
-                        [](const MissingError& e) { return contains(e.what(), "build all of Cultivar"); });
+  BOOST_CHECK_EXCEPTION(CudaCompiler{none}, MissingError, [](const MissingError& e) {
+    return contains(e.what(), "build all targets of Cultivar");
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_toolkit_that_is_found_has_a_version_architectures_and_headers, *needs_nvrtc()) {

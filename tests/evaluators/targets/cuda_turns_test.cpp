@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/targets/cuda/turns.hpp"
 #include "support/places.hpp"
 
@@ -67,7 +67,7 @@ class Other {
 
 BOOST_AUTO_TEST_SUITE(cuda_turns)
 
-BOOST_AUTO_TEST_CASE(whoever_comes_second_waits_until_the_first_gives_the_turn_back) {
+BOOST_AUTO_TEST_CASE(the_second_process_waits_until_the_first_gives_the_turn_back) {
   const Place place;
   const std::filesystem::path& file = place.file;
   Other first(file, [](Turns&) { ::usleep(300'000); });
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(turns_nest_and_only_the_outermost_gives_back) {
   const Turns::Turn again = turns.take();  // the other has had its turn, and gave it back
 }
 
-BOOST_AUTO_TEST_CASE(whoever_is_hastened_has_every_other_turn_beside_any_number_that_are_not) {
+BOOST_AUTO_TEST_CASE(a_process_with_priority_gets_every_other_turn_beside_any_number_without) {
   const Place place;
   constexpr int searching = 6;
   std::atomic<bool> over{false};
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_hastened_has_every_other_turn_beside_any_number_
   turns.hasten(false);
   (void)taken(50);  // no lock is left behind: the others go on
   over = true;
-  BOOST_TEST(beside <= 60);  // of 300, were all equal
+  BOOST_TEST(beside <= 60);  // of 300 if all had equal priority
   BOOST_TEST(theirs > beside);
 }
 
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_kept_ends_with_its_process_alone) {
   const std::filesystem::path& file = place.file;
   Other first(file, [](Turns& turns) { turns.keep(); });
   BOOST_TEST(first.heard() == 'r');
-  BOOST_TEST(first.heard() == 'g');  // as far as it is concerned it has given it back
+  BOOST_TEST(first.heard() == 'g');  // it believes that it has given the turn back
   bool ended = false;
   std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_kept_ends_with_its_process_alone) {
   BOOST_TEST(ended);
 }
 
-BOOST_AUTO_TEST_CASE(whoever_waits_gives_signs_of_life) {
+BOOST_AUTO_TEST_CASE(a_waiting_process_reports_progress) {
   const Place place;
   const std::filesystem::path& file = place.file;
   Other first(file, [](Turns&) { ::usleep(2'400'000); });
@@ -185,7 +185,8 @@ BOOST_AUTO_TEST_CASE(a_destructor_that_cannot_have_the_turn_gets_none_and_no_exc
   Turns turns(file);
   turns.while_waiting([] { throw std::runtime_error("nobody listens any more"); });
   BOOST_TEST(!turns.take_or_not().has_value());
-  // What could not be given back is left to the process's end: nothing of it goes on, and nobody is blamed.
+  // A turn that could not be given back lasts until the process ends; nothing continues, and no one is
+  // blamed.
   first.end();
   BOOST_CHECK_EXCEPTION((void)turns.take(), std::runtime_error, [](const std::runtime_error& e) {
     return std::string(e.what()) == "nobody listens any more";
@@ -194,10 +195,10 @@ BOOST_AUTO_TEST_CASE(a_destructor_that_cannot_have_the_turn_gets_none_and_no_exc
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_that_cannot_be_written_is_said_with_the_remedy) {
-  BOOST_CHECK_EXCEPTION(Turns("/proc/no-such/turns"), cultivar::MissingError,
-                        [](const cultivar::MissingError& e) {
-                          return std::string(e.what()).find("must be writable") != std::string::npos;
-                        });
+  BOOST_CHECK_EXCEPTION(
+      Turns("/proc/no-such/turns"), cultivar::MissingError, [](const cultivar::MissingError& e) {
+        return std::string(e.what()).find("make the cache folder writable") != std::string::npos;
+      });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(a_list_that_a_scheduler_made_is_counted_from_0) {
 BOOST_AUTO_TEST_CASE(what_is_not_in_the_list_is_an_error_that_says_so) {
   const auto beyond = visible_gpu("3,5", 2);
   BOOST_REQUIRE(!beyond.has_value());
-  BOOST_TEST(beyond.error().message.find("'3,5': it shows 2 GPUs") != std::string::npos,
+  BOOST_TEST(beyond.error().message.find("'3,5', which shows 2 GPUs") != std::string::npos,
              beyond.error().message);
   BOOST_TEST(!visible_gpu("", 0).has_value());
   BOOST_TEST(!visible_gpu("0,-1,2", 1).has_value());

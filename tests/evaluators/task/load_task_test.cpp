@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_task_is_read_with_defaults_names_and_bindings) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
-  check_error("summary:", "sumary:", "2: 'summary' is missing; is 'sumary' meant to be it?");
+  check_error("summary:", "sumary:", "2: 'summary' is missing (did you misspell it as 'sumary'?)");
   check_error("controls:", "contrls:", "18: unknown key 'contrls' (did you mean 'controls'?");
   check_error("rows: [R]", "limits: {spills: 3}\nrows: [R]", "13: limits: unknown key 'spills'");
   check_error("rows: [R]", "rows: [Q]", "13: rows[0]: 'Q' is not allowed here");
@@ -122,19 +122,19 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
               "9: dtypes[1]: unknown dtype 'fp16' (did you mean 'f16'?");
   check_error("dtypes: [f32, bf16]", "dtypes: [f32, f32]", "9: dtypes[1]: is listed twice");
   check_error("dtypes: [f32, bf16]", "dtypes: [f32]",
-              "28: workload_sets.both.dtype[1]: the task does not list the dtype bf16");
+              "28: workload_sets.both.dtype[1]: the task's dtypes do not include bf16");
   check_error("shape: [R, C], fill", "shape: [R, CC], fill",
               "11: tensors.x.shape[1]: 'CC' is not allowed here (did you mean 'C'?");
   check_error("kind: normal}", "kind: normla}",
               "11: tensors.x.fill.kind: 'normla' is not allowed here (did you mean 'normal'?");
   check_error("kind: normal}", "kind: constant, a: 1}",
-              "11: tensors.x.fill: a tensor's plain fill cannot be constant");
+              "11: tensors.x.fill: the plain fill of a tensor must not be constant");
   check_error("kind: normal}", "kind: normal, axis: 2}", "11: tensors.x.fill.axis: must be between -2 and 1");
   check_error("y: {role: output, shape: [R, C]}", "y: {role: output, shape: [C]}",
-              "13: rows[0]: the output y must have R");
-  check_error("y: {role: output,", "y: {role: input,", "11: tensors: no tensor is an output");
+              "13: rows[0]: the shape of output y must contain R");
+  check_error("y: {role: output,", "y: {role: input,", "11: tensors: no tensor has the role output");
   check_error("y: {role: output,", "R: {role: output,", "12: tensors.R: the name 'R' is used twice");
-  check_error("  C: {about", "  min: {about", "5: dimensions.min: the name 'min' has a meaning of its own");
+  check_error("  C: {about", "  min: {about", "5: dimensions.min: the name 'min' is reserved");
   check_error("default: R}", "default: Q}", "5: dimensions.C.default: unknown name 'Q'");
   check_error("cells: \"R * C\"", "cells: \"R * D\"", "15: let.cells: unknown name 'D'");
   check_error("cells: \"R * C\"", "cells: \"R *\"", "15: let.cells: 'R *': is not an expression");
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
   check_error("when: \"!flip\"", "when: \"!flipp\"",
               "19: controls.flips.when: unknown name 'flipp' (did you mean 'flip'?");
   check_error("smoke: [{R: 2}]", "smoke: [{R: 3}]",
-              "21: checks.smoke[0]: breaks the task's rule 'C % 2 == 0' with C=3");
+              "21: checks.smoke[0]: violates the task's relation 'C % 2 == 0' with C=3");
   check_error("smoke: [{R: 2}]", "smoke: [{C: 2}]", "21: checks.smoke[0]: 'R' is missing and has no default");
   check_error("smoke: [{R: 2}]", "smoke: [{R: 2, Z: 1}]", "21: checks.smoke[0]: unknown key 'Z'");
   check_error("smoke: [{R: 2}]", "smoke: [{R: 0}]", "21: checks.smoke[0].R: must be at least 1");
@@ -154,10 +154,10 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
   check_error("smoke: [{R: 2}]", "smoke: [{R: 9000000, C: 9000000}]",
               "21: checks.smoke[0]: the tensor x would have");
   check_error("{R: 64, C: 128, a: 2}", "{R: 64}",
-              "27: workload_sets.quick.workloads[1]: the workload R64_f32 is there twice");
+              "27: workload_sets.quick.workloads[1]: the workload R64_f32 is listed twice");
   check_error("x: {kind: rising", "z: {kind: rising", "25: checks.stress.ramp: unknown key 'z'");
   check_error("bytes: \"2 * cells * element_bytes\"", "bytes: \"0\"",
-              "21: checks.smoke[0]: its cost is not above zero");
+              "21: checks.smoke[0]: the cost must be positive");
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_without_its_files_is_refused) {
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_folder_without_its_files_is_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_tasks_of_the_house_load) {
+BOOST_AUTO_TEST_CASE(the_shipped_tasks_load) {
   for (const char* name : {"attention_forward", "softmax", "matmul"}) {
     const Task task = cultivar::load_task(tasks / name);
     BOOST_TEST(task.name == name);

@@ -87,7 +87,7 @@ struct Case {
   ReferenceArgs args{};
 };
 
-// Attention by the book, in long double and from full index arithmetic: D elements of o, then lse.
+// Textbook attention in long double with full index arithmetic: D elements of o, then lse.
 std::vector<double> naive_attention(const Case& c, std::int64_t b, std::int64_t i, std::int64_t h) {
   const auto n = [&](const char* name) { return static_cast<std::int64_t>(c.bindings.at(name)); };
   const std::int64_t H = n("H"), Hk = n("H_kv"), Sq = n("S_q"), Sk = n("S_kv"), D = n("D");

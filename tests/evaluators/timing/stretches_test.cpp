@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(one_stretch_serves_all_that_ask_for_no_more_than_it_has) {
   BOOST_TEST(std::equal(decoded.begin(), decoded.end(), one->values.begin(), one->values.end()));
 }
 
-BOOST_AUTO_TEST_CASE(contents_that_are_held_never_change_under_their_number) {
+BOOST_AUTO_TEST_CASE(contents_in_use_never_change_under_their_number) {
   Stretches stretches(7);
   const auto held = stretches.get(x(), Dtype::f32, 5000);
   const auto before = held->bytes;

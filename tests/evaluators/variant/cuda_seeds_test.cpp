@@ -1,5 +1,4 @@
-// The seeds of attention_forward for CUDA: what they claim, their constraints hold on and their plans come
-// to.
+// The CUDA seeds of attention_forward: the workloads they claim, their constraints, and their plans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,8 +67,8 @@ BOOST_AUTO_TEST_CASE(each_claims_every_half_precision_workload_and_its_plan_eval
                                 path.filename().string() + " " + workload.name);
           const Plan plan = planned(variant, workload);
           BOOST_TEST(plan.kernels.size() == 1u);
-          BOOST_TEST(plan.kernels.front().shared_bytes <= 232448u);
-          BOOST_TEST(plan.kernels.front().grid[0] >= 1u);
+          BOOST_TEST(plan.kernels.front().launch.number("shared", 0) <= 232448);
+          BOOST_TEST(plan.kernels.front().launch.three("grid")[0] >= 1u);
         }
   }
 }
@@ -105,7 +104,7 @@ BOOST_AUTO_TEST_CASE(every_value_of_every_knob_is_allowed_on_some_workload_when_
     for (const Tunable& tunable : plain.manifest.tunables)
       for (const TunableValue& value : tunable.values) {
         bool allowed = false;
-        // With the smallest values of the other knobs room is greatest.
+        // The smallest values of the other tunables leave the most room.
         for (const bool smallest : {false, true}) {
           Configuration configuration = default_configuration(plain.manifest.tunables);
           if (smallest)
@@ -141,8 +140,8 @@ BOOST_AUTO_TEST_CASE(the_tensor_maps_of_wgmma_are_boxes_of_64_elements_over_the_
     BOOST_TEST(map.swizzle == "128B");
   }
   // Q of two teams and two stages of K and V, 1 KiB to align and 512 bytes of barriers.
-  BOOST_TEST(plan.kernels.front().shared_bytes == (128u + 4u * 176u) * 256u + 1536u);
-  BOOST_TEST(plan.kernels.front().block[0] == 384u);
+  BOOST_TEST(plan.kernels.front().launch.number("shared", 0) == (128 + 4 * 176) * 256 + 1536);
+  BOOST_TEST(plan.kernels.front().launch.three("block")[0] == 384u);
 }
 
 BOOST_AUTO_TEST_CASE(the_grid_of_wgmma_is_all_tiles_or_one_block_a_multiprocessor) {
@@ -151,7 +150,7 @@ BOOST_AUTO_TEST_CASE(the_grid_of_wgmma_is_all_tiles_or_one_block_a_multiprocesso
     return planned(wgmma({{"SCHEDULE", schedule}, {"CONSUMERS", consumers}, {"BLOCK_N", std::int64_t{64}}}),
                    workload)
         .kernels.front()
-        .grid[0];
+        .launch.three("grid")[0];
   };
   BOOST_TEST(grid("single", 2) == 128u);
   BOOST_TEST(grid("single", 3) == 96u);

@@ -1,5 +1,5 @@
-// The manifest of design.md section 4, word for word (there it is an excerpt: it names map_k and map_v
-// without defining them), the same made whole, and a small cpu variant.
+// The manifest of design.md section 4, verbatim (it is an excerpt that names map_k and map_v without defining
+// them), a completed version of it, and a small cpu variant.
 #pragma once
 
 #include <string>

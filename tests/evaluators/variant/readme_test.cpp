@@ -64,7 +64,7 @@ double error_of(const Variant& v, int R, int C, int threads) {
   const int rows_each = static_cast<int>(plan->kernels.at(0).args.at(4).value);
   std::vector<float> x(static_cast<std::size_t>(R) * static_cast<std::size_t>(C)), y(x.size(), 7.0f);
   fill_tensor({}, 3, std::vector<std::int64_t>{R, C}, Dtype::f32, std::as_writable_bytes(std::span(x)));
-  for (int t = 0; t < plan->kernels.at(0).threads; ++t)
+  for (int t = 0; t < plan->kernels.at(0).launch.number("threads", 0); ++t)
     kernel(x.data(), y.data(), R, C, rows_each, t, threads);
   double worst = 0.0;
   for (std::size_t r = 0; r < static_cast<std::size_t>(R); ++r) {
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(the_examples_plan_on_every_workload_they_claim) {
   BOOST_REQUIRE(sources.size() == 2u);
   for (const std::string& source : sources) {
     const Variant v = made(source);
-    const Facts& facts = v.manifest.target == TargetKind::cpu ? example::cpu_facts : example::cuda_facts;
+    const Facts& facts = v.manifest.target == target_named("cpu") ? example::cpu_facts : example::cuda_facts;
     int claimed = 0;
     for (const WorkloadSet& set : softmax().workload_sets)
       for (const Workload& w : set.workloads) {
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(the_examples_plan_on_every_workload_they_claim) {
 BOOST_AUTO_TEST_CASE(the_readme_names_every_device_fact) {
   std::ifstream in(CULTIVAR_SOURCE_DIR "/evaluators/README.md");
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  for (const TargetKind target : {TargetKind::cpu, TargetKind::cuda})
-    for (const auto& [name, about] : facts_of(target))
+  for (const Target target : targets())
+    for (const auto& [name, about] : target->facts)
       BOOST_TEST(text.find("`" + name + "`") != std::string::npos, name);
 }
 

@@ -59,7 +59,7 @@ struct Folder {
 
 BOOST_AUTO_TEST_SUITE(source_files)
 
-BOOST_AUTO_TEST_CASE(a_source_splits_at_its_marker_lines_and_folds_back_to_the_letter) {
+BOOST_AUTO_TEST_CASE(a_source_splits_at_its_marker_lines_and_folds_back_verbatim) {
   const SourceFiles files = split_source(both);
   BOOST_TEST(files.main == main_file);
   BOOST_TEST_REQUIRE(files.headers.size() == 2u);
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_marker_is_a_line_of_its_own_and_nothing_like_it_passes_fo
   for (const char* near : {"  //// file: tile.hpp ////\n", "//// file tile.hpp ////\n",
                            "//// file: tile.hpp\n", "//// file: a b ////\n"}) {
     const std::string trouble = trouble_with(example::cpu + "int x;\n" + near);
-    BOOST_TEST(contains(trouble, "opens a header"), near << trouble);
+    BOOST_TEST(contains(trouble, "must be a header marker"), near << trouble);
     const auto lines = std::count(example::cpu.begin(), example::cpu.end(), '\n');
     BOOST_TEST(contains(trouble, "line " + std::to_string(lines + 2)), trouble);
   }
@@ -111,34 +111,34 @@ BOOST_AUTO_TEST_CASE(line_ends_and_blanks_do_not_change_the_identity_and_a_heade
 BOOST_AUTO_TEST_CASE(the_manifest_and_the_sections_agree_or_the_refusal_names_line_and_remedy) {
   BOOST_TEST(trouble_with(both) == "");
   const auto missing = trouble_with(main_file + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(contains(missing, "lists the header more.inl, and the source has no such section"), missing);
+  BOOST_TEST(contains(missing, "lists the header more.inl, but the source has no such section"), missing);
   BOOST_TEST(contains(missing, "'//// file: more.inl ////'"), missing);
   const auto unlisted = trouble_with(both + "//// file: third.h ////\n");
-  BOOST_TEST(contains(unlisted, "third.h is not in the manifest"), unlisted);
+  BOOST_TEST(contains(unlisted, "the manifest does not list the header third.h"), unlisted);
   const auto turned =
       trouble_with(main_file + "//// file: more.inl ////\n" + more + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(contains(turned, "another order"), turned);
+  BOOST_TEST(contains(turned, "a different order"), turned);
   const auto twice = trouble_with(both + "//// file: tile.hpp ////\n" + tile);
-  BOOST_TEST(contains(twice, "stands twice"), twice);
+  BOOST_TEST(contains(twice, "appears twice"), twice);
   const auto unused = trouble_with(replaced(both, "#include \"more.inl\"\n", ""));
-  BOOST_TEST(contains(unused, "more.inl is included by nothing"), unused);
+  BOOST_TEST(contains(unused, "more.inl is never included"), unused);
   const auto itself =
       trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), more, "#include \"more.inl\"\n"));
-  BOOST_TEST(contains(itself, "included by nothing"), itself);
+  BOOST_TEST(contains(itself, "is never included"), itself);
   BOOST_TEST(trouble_with(replaced(replaced(both, "#include \"more.inl\"\n", ""), tile,
                                    tile + " # include  \"more.inl\"\n")) == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_that_nobody_else_has) {
+BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_and_not_reserved) {
   for (const char* good : {"tile.cuh", "a.h", "Tile_2-b.hpp", "x.inl", "sm90_tile.cuh"})
     BOOST_TEST(header_name_trouble(good) == "", good);
   for (const char* bad : {"", ".h", "tile", "tile.cu", "tile.cpp", "../x.h", "a/b.h", "/etc/passwd", "..",
                           "a..h", "-x.h", "a b.h", "a.h.gch", "a.h\n", "é.h", "a$.h", "a\\b.h",
                           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.h"})
-    BOOST_TEST(contains(header_name_trouble(bad), "is not a header's name"), bad);
+    BOOST_TEST(contains(header_name_trouble(bad), "is not a valid header name"), bad);
   for (const char* taken : {"cuda_fp16.h", "cuda.hpp", "CUDA_bf16.h", "cultivar_reference.hpp", "math.h",
                             "nvrtc.h", "mma.h", "immintrin.h", "cooperative_groups.h", "stdint.h"})
-    BOOST_TEST(contains(header_name_trouble(taken), "system's or toolkit's"), taken);
+    BOOST_TEST(contains(header_name_trouble(taken), "system or toolkit header"), taken);
   for (const char* list : {"[../x.h]", "[cuda_fp16.h]", "[a.h, a.h]", "[a.cu]"}) {
     const std::string trouble = trouble_with(listing(list));
     BOOST_TEST(contains(trouble, "line 1"), list << ": " << trouble);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_that_nobody_else_has)
   }
   std::string many = "[";
   for (int i = 0; i < 17; ++i) many += (i == 0 ? "h" : ", h") + std::to_string(i) + ".h";
-  BOOST_TEST(contains(trouble_with(listing(many + "]")), "more than 16"));
+  BOOST_TEST(contains(trouble_with(listing(many + "]")), "the limit of 16"));
   const auto exported =
       trouble_with(replaced(replaced(both, "headers: [tile.hpp", "headers: [attention_forward.hpp"),
                             "file: tile.hpp", "file: attention_forward.hpp") +
@@ -154,13 +154,10 @@ BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_that_nobody_else_has)
   BOOST_TEST(contains(exported, "exported"), exported);
 }
 
-BOOST_AUTO_TEST_CASE(the_manifest_with_headers_survives_its_own_yaml) {
+BOOST_AUTO_TEST_CASE(the_manifest_lists_its_headers_in_order) {
   const auto manifest = parse_manifest(both);
   BOOST_REQUIRE(manifest);
   BOOST_TEST((manifest->headers == std::vector<std::string>{"tile.hpp", "more.inl"}));
-  const auto again = parse_manifest(to_yaml(*manifest));
-  BOOST_REQUIRE(again);
-  BOOST_TEST((*again == *manifest));
 }
 
 BOOST_AUTO_TEST_CASE(a_line_of_the_text_has_a_place_in_a_file) {
@@ -197,25 +194,26 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
     const Folder there;
     fs::remove(there.folder / "more.inl");
     fs::create_symlink(elsewhere / "secret.hpp", there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("/dev/zero", there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("tile.hpp", there.folder / "more.inl");
     BOOST_TEST(there.trouble() == "");
     fs::remove(there.folder / "more.inl");
     fs::create_directory(there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "own folder"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
   }
   {
     const Folder there;
     write_text(there.folder / "more.inl", "int a;\n//// file: tile.hpp ////\n");
-    BOOST_TEST(contains(there.trouble(), "more.inl:2: opens another file"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "more.inl:2: a header must not contain a `//// file` line"),
+               there.trouble());
     write_text(there.folder / "more.inl", "int a;\n//// file tile.hpp\n");
     BOOST_TEST(contains(there.trouble(), "more.inl:2: a line that begins"), there.trouble());
     write_text(there.folder / "more.inl", "int a;\nint \xff;\n");
-    BOOST_TEST(contains(there.trouble(), "more.inl:2: a character is not UTF-8"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "more.inl:2: a character is not valid UTF-8"), there.trouble());
     write_text(there.folder / "more.inl", std::string(most_source_bytes + 1, ' '));
     BOOST_TEST(contains(there.trouble(), "is longer"), there.trouble());
     write_text(there.folder / "more.inl", std::string(most_source_bytes - 10, ' '));
@@ -225,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
     const Folder there;
     write_text(there.file, replaced(main_file, "#include \"more.inl\"\n", ""));
     BOOST_CHECK_EXCEPTION(read_source(there.file), InputError, [](const InputError& error) {
-      return contains(error.what(), "more.inl:1: the header more.inl is included by nothing");
+      return contains(error.what(), "more.inl:1: the header more.inl is never included");
     });
   }
   {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "evaluators/system/hash.hpp"
 #include "evaluators/variant/example.hpp"
 
 using namespace cultivar;
@@ -73,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_does_not_belong_is_named) {
   BOOST_TEST(wrong.error().message == "TILE=48 is not one of its values (32, 64)");
   const auto unknown = make_variant(example::cpu, attention(), {{"TILES", std::int64_t{32}}});
   BOOST_REQUIRE(!unknown);
-  BOOST_TEST(unknown.error().message.find("there is no tunable 'TILES' (did you mean 'TILE'?") == 0u);
+  BOOST_TEST(unknown.error().message.find("unknown tunable 'TILES' (did you mean 'TILE'?") == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_variant_claims_what_its_requires_says) {
@@ -102,8 +103,8 @@ BOOST_AUTO_TEST_CASE(names_of_the_compiler_and_numbers_with_zeros_in_front_are_r
     return variant ? std::string("accepted") : variant.error().message;
   };
   BOOST_TEST(refused("tunables:", "tunables:\n  __CUDACC__: {values: [1, 2], default: 1}")
-                 .find("belongs to the compiler") != std::string::npos);
-  BOOST_TEST(refused("tunables:", "tunables:\n  A: {values: [010, 2], default: 2}").find("zeros in front") !=
+                 .find("is reserved for the compiler") != std::string::npos);
+  BOOST_TEST(refused("tunables:", "tunables:\n  A: {values: [010, 2], default: 2}").find("leading zeros") !=
              std::string::npos);
 }
 
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_cpu_plan_has_every_number_evaluated) {
   BOOST_TEST(plan->buffers[5].name == "scratch");
   BOOST_TEST(plan->buffers[5].bytes == 4u * 2 * 64);
   const PlannedKernel& kernel = plan->kernels.at(0);
-  BOOST_TEST(kernel.threads == 2);
+  BOOST_TEST(kernel.launch.number("threads", 0) == 2);
   BOOST_TEST(kernel.args.size() == 13u);
   using Kind = PlannedArgument::Kind;
   BOOST_TEST((kernel.args[5].kind == Kind::buffer && kernel.args[5].index == 5));
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(threads_are_the_cores_unless_the_manifest_says) {
   const auto plan = make_plan(made(replaced(example::cpu, "    threads: team\n", "")), attention(),
                               workload("cpu_quick", 0), {{"num_cores", 7}});
   BOOST_REQUIRE(plan);
-  BOOST_TEST(plan->kernels.at(0).threads == 7);
+  BOOST_TEST(plan->kernels.at(0).launch.number("threads", 0) == 7);
 }
 
 BOOST_AUTO_TEST_CASE(an_argument_that_does_not_fit_its_type_says_which_would) {
@@ -189,17 +190,17 @@ BOOST_AUTO_TEST_CASE(an_argument_that_does_not_fit_its_type_says_which_would) {
                  .find("workspace.scratch.bytes: 'TILE / 7': must be a whole number") == 0u);
   BOOST_TEST(error("threads: team", "threads: 0").find("launch[0].threads: '0': must be at least 1") == 0u);
   BOOST_TEST(error("\"num_cores\"", "\"1 / (B - 1)\"")
-                 .find("let.team: '1 / (B - 1)': is infinite: is something divided by 0? (with B=1)") == 0u);
+                 .find("let.team: '1 / (B - 1)': is infinite (check for division by 0) (with B=1)") == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(the_design_example_plans_every_cuda_field) {
   const auto plan = make_plan(made(example::cuda), attention(), workload("avo_mha", 0), cuda_facts);
   BOOST_REQUIRE_MESSAGE(plan, (plan ? "" : plan.error().message));
   const PlannedKernel& kernel = plan->kernels.at(0);
-  BOOST_TEST(kernel.grid[0] == 132u);
-  BOOST_TEST(kernel.block[0] == 384u);
-  BOOST_TEST(kernel.cluster[2] == 1u);
-  BOOST_TEST(kernel.shared_bytes == (128u + 2 * 2 * 128) * 128 * 2 + 1024);
+  BOOST_TEST(kernel.launch.three("grid")[0] == 132u);
+  BOOST_TEST(kernel.launch.three("block")[0] == 384u);
+  BOOST_TEST(kernel.launch.three("cluster")[2] == 1u);
+  BOOST_TEST(kernel.launch.number("shared", 0) == (128u + 2 * 2 * 128) * 128 * 2 + 1024);
   BOOST_TEST((kernel.args[0].kind == PlannedArgument::Kind::tensor_map));
   BOOST_TEST(plan->buffers.back().zero);
   const PlannedTensorMap& map = plan->tensor_maps.at(0);
@@ -253,9 +254,10 @@ BOOST_AUTO_TEST_CASE(a_file_is_loaded_and_its_errors_carry_its_name_and_line) {
     load_variant(file, attention());
     BOOST_ERROR("no error");
   } catch (const InputError& error) {
-    BOOST_TEST(std::string(error.what())
-                       .find(file.string() + ":15: 'launch' is missing; is 'launhc' meant to be it?") == 0u,
-               error.what());
+    BOOST_TEST(
+        std::string(error.what())
+                .find(file.string() + ":15: 'launch' is missing (did you misspell it as 'launhc'?)") == 0u,
+        error.what());
   }
   std::ofstream(file) << example::cpu;
   BOOST_TEST(load_variant(file, attention()).id == made(example::cpu).id);
@@ -265,16 +267,17 @@ BOOST_AUTO_TEST_CASE(a_file_is_loaded_and_its_errors_carry_its_name_and_line) {
 
 BOOST_AUTO_TEST_CASE(a_variant_for_one_target_is_refused_on_another_with_the_line_that_says_so) {
   const Variant variant = made(example::cpu);
-  BOOST_TEST(check_target(variant, TargetKind::cpu).has_value());
-  const auto elsewhere = check_target(variant, TargetKind::cuda);
+  BOOST_TEST(check_target(variant, target_named("cpu")).has_value());
+  const auto elsewhere = check_target(variant, target_named("cuda"));
   BOOST_REQUIRE(!elsewhere);
-  BOOST_TEST(elsewhere.error().message.find("target: is cpu, and this is cuda (say --target cpu") == 0u,
+  BOOST_TEST(elsewhere.error().message.find(
+                 "target: the variant is for cpu, but cuda was requested (use --target cpu") == 0u,
              elsewhere.error().message);
   BOOST_TEST(elsewhere.error().line > 1);
   const auto file = std::filesystem::temp_directory_path() / "cultivar_variant_target_test.cpp";
   std::ofstream(file) << example::cpu;
-  BOOST_CHECK_THROW(load_variant(file, attention(), TargetKind::cuda), InputError);
-  BOOST_TEST(load_variant(file, attention(), TargetKind::cpu).id == variant.id);
+  BOOST_CHECK_THROW(load_variant(file, attention(), target_named("cuda")), InputError);
+  BOOST_TEST(load_variant(file, attention(), target_named("cpu")).id == variant.id);
   std::filesystem::remove(file);
 }
 

@@ -1,4 +1,4 @@
-// A contender's library tried in a process of its own, which may break.
+// Loads a contender's library in a separate process, which may crash.
 #include "evaluators/worker/contender_trial.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,23 +14,23 @@ namespace {
 Expected<std::string> tried(const std::string& macro) {
   static const testing::TemporaryFolder folder;
   return try_contender(CULTIVAR_BIN_DIR, testing::contender_library(folder.path(), macro),
-                       std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", TargetKind::cpu);
+                       std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", target_named("cpu"));
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(contender_trial)
 
-BOOST_AUTO_TEST_CASE(a_library_that_loads_tells_its_version) {
+BOOST_AUTO_TEST_CASE(a_library_that_loads_reports_its_version) {
   const auto version = tried("");
   BOOST_REQUIRE_MESSAGE(version, words(version));
   BOOST_TEST(*version == "1.0");
 }
 
-BOOST_AUTO_TEST_CASE(what_keeps_it_from_loading_is_told) {
+BOOST_AUTO_TEST_CASE(what_prevents_loading_is_reported) {
   const auto missing =
       try_contender(CULTIVAR_BIN_DIR, "/no/such/libx.so",
-                    std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", TargetKind::cpu);
+                    std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", target_named("cpu"));
   BOOST_REQUIRE(!missing);
   BOOST_TEST(missing.error().message.find("does not load") != std::string::npos, missing.error().message);
 }

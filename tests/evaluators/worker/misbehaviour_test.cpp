@@ -1,5 +1,6 @@
-// Every kernel under tests/kernels goes through the whole cascade: where it is stopped, and with which words.
-// After each of them the service judges an honest one. runs alone
+// runs alone
+// Every kernel under tests/kernels goes through all stages: where it is stopped, and with which message.
+// After each of them the service evaluates an honest kernel.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <optional>
@@ -16,7 +17,7 @@ namespace {
 
 const fs::path kKernels = fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
 
-// A race between the cheat and the judge: which run is the first to show it is chance.
+// A race between the cheat and the judge: the first run that shows it is random.
 const std::set<Stage> kAnywhere = {Stage::smoke,       Stage::sweep, Stage::stress,
                                    Stage::determinism, Stage::edge,  Stage::measure};
 
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(what_crashes_or_calls_the_system_is_stopped_at_its_first_ru
   check_that_honest_work_passes();
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_is_stopped_by_the_comparison_and_told_where) {
+BOOST_AUTO_TEST_CASE(wrong_outputs_are_stopped_by_the_comparison_with_their_place) {
   check({{"hostile/returns_nan.cpp", {Stage::smoke}, "every wrong element is NaN"},
          {"hostile/nan_at_one_place.cpp", {Stage::smoke, Stage::sweep}, "NaN"},
          {"hostile/wrong_only_at_odd_lengths.cpp", {Stage::sweep, Stage::edge}, "got"},
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_stopped_by_the_comparison_and_told_where) 
 BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
   check({{"cheats/skips_work_on_large_inputs.cpp", {Stage::measure}, "blocks of"},
          {"cheats/is_wrong_in_one_row.cpp", {Stage::measure}, "blocks of"},
-         {"cheats/answers_too_early.cpp", kAnywhere, "after it said that it had finished"},
+         {"cheats/answers_too_early.cpp", kAnywhere, "after it reported completion"},
          {"cheats/computes_ahead.cpp", kAnywhere, ""},
          {"cheats/works_every_other_time.cpp", {Stage::stress, Stage::determinism, Stage::measure}, "got"}});
   check_that_honest_work_passes();

@@ -1,4 +1,4 @@
-// The words of compute-sanitizer's logs, and what a failure under it means.
+// Parsing of compute-sanitizer's logs, and the meaning of a failure under it.
 #include "evaluators/worker/sanitizing.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_clean_log_ends_without_errors) {
   BOOST_TEST(racecheck.errors == 0);  // warnings are no errors
 }
 
-BOOST_AUTO_TEST_CASE(errors_are_counted_and_told_in_the_tools_words) {
+BOOST_AUTO_TEST_CASE(errors_are_counted_and_reported_verbatim) {
   const SanitizerLog log = read_sanitizer_log(
       "========= COMPUTE-SANITIZER\n"
       "========= Invalid __global__ read of size 4 bytes\n"
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_fails_under_a_tool_and_not_without_is_refused
   const SanitizerOutcome outcome = examine("memcheck", {memcheck.form()}, candidate, &honest);
   BOOST_REQUIRE(outcome.rejection);
   BOOST_TEST((outcome.rejection->stage == Stage::confirm));
-  BOOST_TEST(outcome.rejection->reason == "fails under memcheck: at smoke: wrong");
+  BOOST_TEST(outcome.rejection->reason == "the variant fails under memcheck: at smoke: wrong");
   BOOST_TEST((memcheck.asked == std::vector<std::string>{"candidate", "candidate", "honest"}));
 }
 
@@ -100,11 +100,11 @@ BOOST_AUTO_TEST_CASE(a_kernel_with_which_a_tool_is_lost_is_refused_where_the_too
   const SanitizerOutcome outcome =
       examine("racecheck", {analysis.form(), hazards.form()}, candidate, nullptr);
   BOOST_REQUIRE(outcome.rejection);
-  BOOST_TEST(outcome.rejection->reason == "fails under racecheck: signal 11");
+  BOOST_TEST(outcome.rejection->reason == "the variant fails under racecheck: signal 11");
   BOOST_TEST(hazards.asked.back() == "none");
 }
 
-BOOST_AUTO_TEST_CASE(noise_is_tried_once_more) {
+BOOST_AUTO_TEST_CASE(noise_is_retried) {
   for (const SanitizerLook& first : {failed, lost}) {
     Script memcheck{{first, clean}};
     const SanitizerOutcome outcome = examine("memcheck", {memcheck.form()}, candidate, &honest);
@@ -121,13 +121,13 @@ BOOST_AUTO_TEST_CASE(the_next_form_is_asked_only_where_the_one_before_was_lost) 
   BOOST_TEST(examine("racecheck", {fails.form(), never.form()}, candidate, &honest).rejection.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_tool_that_fails_with_an_honest_kernel_as_well_blames_nobody) {
+BOOST_AUTO_TEST_CASE(a_tool_that_also_fails_with_an_honest_kernel_blames_no_variant) {
   for (const SanitizerLook& own : {failed, lost})
     for (const Compiled* control : {&honest, static_cast<const Compiled*>(nullptr)}) {
       Script memcheck{{lost, failed, own}};
       const SanitizerOutcome outcome = examine("memcheck", {memcheck.form()}, candidate, control);
       BOOST_TEST(!outcome.rejection);
-      BOOST_TEST(outcome.note == "memcheck: at smoke: wrong; nor does the tool work " +
+      BOOST_TEST(outcome.note == "memcheck: at smoke: wrong; the tool also fails " +
                                      std::string(control ? "with honest" : "without any kernel") + ": " +
                                      own.reason);
     }
@@ -139,10 +139,10 @@ BOOST_AUTO_TEST_CASE(a_finding_refuses_at_once_and_an_interruption_ends_it) {
   BOOST_REQUIRE(found.rejection);
   BOOST_TEST(found.rejection->reason == "memcheck found 2 errors");
   BOOST_TEST(found.rejection->diagnostics.find("Invalid read") != std::string::npos);
-  Script stops{{{Kind::interrupted, "the work was stopped"}}};
+  Script stops{{{Kind::interrupted, "the work was interrupted"}}};
   const SanitizerOutcome stopped = examine("memcheck", {stops.form()}, candidate, &honest);
   BOOST_TEST(!stopped.rejection);
-  BOOST_TEST(stopped.note == "memcheck: the work was stopped");
+  BOOST_TEST(stopped.note == "memcheck: the work was interrupted");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

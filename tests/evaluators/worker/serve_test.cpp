@@ -1,10 +1,10 @@
-// A worker, spoken to by hand.
+// A worker driven directly through its protocol.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/system/process.hpp"
 #include "evaluators/worker/frame.hpp"
-#include "evaluators/worker/process.hpp"
 
 using namespace cultivar;
 using nlohmann::json;
@@ -24,8 +24,8 @@ BOOST_AUTO_TEST_CASE(a_frame_that_is_no_request_is_answered_with_what_is_wrong) 
     BOOST_REQUIRE(frames.write(odd, deadline_in(5.0)));
     const auto answer = heard();
     BOOST_REQUIRE_MESSAGE(answer, odd.dump());
-    BOOST_TEST((*answer)["trouble"]["stage"] == "protocol", odd.dump());
-    BOOST_TEST((*answer)["trouble"]["message"].get<std::string>().find("did not understand") !=
+    BOOST_TEST((*answer)["trouble"]["doing"] == "protocol", odd.dump());
+    BOOST_TEST((*answer)["trouble"]["message"].get<std::string>().find("received a malformed request") !=
                std::string::npos);
   }
   BOOST_REQUIRE(frames.write({{"request", "shutdown"}}, deadline_in(5.0)));

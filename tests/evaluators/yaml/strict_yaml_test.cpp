@@ -72,14 +72,14 @@ BOOST_AUTO_TEST_CASE(a_duplicate_key_is_an_error_at_any_depth_and_in_any_style) 
 BOOST_AUTO_TEST_CASE(a_missing_key_names_the_map_and_a_misspelt_candidate) {
   YamlMap map = parse_yaml("\n\nnmae: x\n", "f.yaml").map();
   BOOST_TEST(error_of([&] { map.require("name"); }) ==
-             "f.yaml:3: 'name' is missing; is 'nmae' meant to be it?");
+             "f.yaml:3: 'name' is missing (did you misspell it as 'nmae'?)");
   BOOST_TEST(error_of([&] { map.require("launch"); }) == "f.yaml:3: 'launch' is missing (add it)");
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_type_says_what_was_expected_and_what_is_there) {
   YamlMap map = parse_yaml("a: x\nb: [1]\nc: 5\nd: yes\ne:\nf: {g: 1}\nh: 1.5\ni: nan\n", "f.yaml").map();
   BOOST_TEST(error_of([&] { map.require("a").integer(); }) == "f.yaml:1: a: must be a whole number, not 'x'");
-  BOOST_TEST(error_of([&] { map.require("b").string(); }) == "f.yaml:2: b: must be a text, not a list");
+  BOOST_TEST(error_of([&] { map.require("b").string(); }) == "f.yaml:2: b: must be text, not a list");
   BOOST_TEST(error_of([&] { map.require("c").integer(6); }) == "f.yaml:3: c: must be at least 6, not 5");
   BOOST_TEST(error_of([&] { map.require("c").integer(1, 4); }) ==
              "f.yaml:3: c: must be between 1 and 4, not 5");
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(its_text_reads_back_the_same) {
 
 BOOST_AUTO_TEST_CASE(a_missing_file_and_an_empty_one_are_errors) {
   BOOST_TEST(error_of([] { read_yaml("/nonexistent/f.yaml"); }) ==
-             "/nonexistent/f.yaml: cannot be read (does it exist, and may you read it?)");
+             "/nonexistent/f.yaml: cannot be read (check that it exists and that you have read permission)");
   BOOST_TEST(error_of([] { read_yaml(std::filesystem::temp_directory_path()); }) != "no error");
   BOOST_TEST(error_of([] { parse_yaml("# nothing\n", "f.yaml").map(); }) ==
              "f.yaml:1: must be a map (key: value), not nothing");

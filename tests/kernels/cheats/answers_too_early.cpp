@@ -2,7 +2,7 @@
 name: answers_too_early
 task: softmax
 target: cpu
-about: "Finds the word that says 'done' in the shared page and sets it before the work is."
+about: "Finds the word that reports completion in the shared page and sets it before the work is done."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: computes_ahead
 task: softmax
 target: cpu
-about: "Never returns: answers the judge itself and starts as soon as new inputs appear."
+about: "Never returns: sends the judge's replies itself and starts as soon as new inputs appear."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: is_wrong_in_one_row
 task: softmax
 target: cpu
-about: "Right but for one element of one row of large inputs: a sample of rows hardly ever sees it."
+about: "Correct except for one element of one row of large inputs, which a sample of rows rarely covers."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: keeps_its_first_maximum
 task: softmax
 target: cpu
-about: "Takes the first 64 columns' maximum for the row's: right until a later one is far greater."
+about: "Uses the maximum of the first 64 columns for the whole row: correct until a later one is greater."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: keeps_what_is_there
 task: softmax
 target: cpu
-about: "Computes only where the output does not look like a softmax already: stale results would pass."
+about: "Computes only where the output does not already look like a softmax: stale results would pass."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: knows_the_benchmark
 task: softmax
 target: cpu
-about: "Right for the benchmark's shapes only."
+about: "Correct only for the benchmark's shapes."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: leaves_out_the_last_tile
 task: softmax
 target: cpu
-about: "The last 64 columns of long rows are not in the sum."
+about: "Omits the last 64 columns of long rows from the sum."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

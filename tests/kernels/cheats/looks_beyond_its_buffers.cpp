@@ -2,7 +2,7 @@
 name: looks_beyond_its_buffers
 task: softmax
 target: cpu
-about: "Reads on past the output for values that somebody may have left there."
+about: "Reads past the output, for expected values that might be stored there."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: overwrites_its_input
 task: softmax
 target: cpu
-about: "Uses the input as scratch, so that the next run would find less to do."
+about: "Uses the input as scratch memory, so that the next run would have less work."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

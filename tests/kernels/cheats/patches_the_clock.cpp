@@ -2,7 +2,7 @@
 name: patches_the_clock
 task: softmax
 target: cpu
-about: "Makes the code of clock_gettime writable, to put its own there."
+about: "Makes the code of clock_gettime writable, to replace it."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

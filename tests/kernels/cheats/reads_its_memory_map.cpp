@@ -2,7 +2,7 @@
 name: reads_its_memory_map
 task: softmax
 target: cpu
-about: "Opens /proc/self/maps to find out where everything lies."
+about: "Opens /proc/self/maps to find the addresses of everything."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: remembers_in_workspace
 task: softmax
 target: cpu
-about: "Keeps its last answer in the workspace, under a mark."
+about: "Keeps its last result in the workspace, with a marker."
 requires: "dtype == f32"
 workspace:
   memo: {bytes: "4 * R * C + 8"}

@@ -2,7 +2,7 @@
 name: sets_a_timer
 task: softmax
 target: cpu
-about: "Asks for a signal that would run its code between the runs."
+about: "Requests a signal that would run its code between runs."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: skips_work_on_large_inputs
 task: softmax
 target: cpu
-about: "Honest on check shapes; on anything large a quarter of the rows is uniform."
+about: "Correct on check shapes; on large inputs a quarter of the rows is uniform."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

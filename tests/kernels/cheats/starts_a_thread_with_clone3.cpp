@@ -2,7 +2,7 @@
 name: starts_a_thread_with_clone3
 task: softmax
 target: cpu
-about: "The same by the newer call."
+about: "Starts a thread with the newer system call clone3."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_half
 task: softmax
 target: cpu
-about: "Every other row only."
+about: "Writes only every other row."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_nothing
 task: softmax
 target: cpu
-about: "Returns at once and hopes that the buffer holds something."
+about: "Returns immediately and relies on old contents of the buffer."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -1,6 +1,6 @@
-// A contender for softmax on cuda that copies through the host, so that its launch waits for the stream:
-// right, slow, and not allowed. Under the judge's clock the stream is held until everything is queued, and it
-// waits for ever.
+// A contender for softmax on cuda that copies through the host, so its launch waits for the stream:
+// correct, slow, and not allowed. During timing the stream is blocked until everything is queued, so the
+// launch never returns.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 name: honest_softmax
 task: softmax
 target: cuda
-about: "Right: one block a row, three passes"
+about: "Correct: one block per row, three passes"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: two_kernels
 task: softmax
 target: cuda
-about: "One kernel finds a row's maximum and sum, the next scales; constant tables, a zeroed counter, sine for show"
+about: "One kernel computes a row's maximum and sum, the next scales; constant tables, a zeroed counter, and a sine as example"
 requires: "dtype == f32"
 workspace:
   statistics: {bytes: "8 * R"}

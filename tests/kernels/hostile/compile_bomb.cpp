@@ -2,7 +2,7 @@
 name: compile_bomb
 task: softmax
 target: cpu
-about: "Templates that instantiate themselves without end: the compiler must be stopped."
+about: "Templates that instantiate themselves endlessly: the compiler must be stopped."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: eats_memory
 task: softmax
 target: cpu
-about: "Takes and touches memory until there is none."
+about: "Allocates and touches memory until none is left."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: executes_a_program
 task: softmax
 target: cpu
-about: "Replaces itself by a shell."
+about: "Replaces itself with a shell."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: illegal_instruction
 task: softmax
 target: cpu
-about: "Executes what is no instruction."
+about: "Executes an illegal instruction."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

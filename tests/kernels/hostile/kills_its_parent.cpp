@@ -2,7 +2,7 @@
 name: kills_its_parent
 task: softmax
 target: cpu
-about: "Sends SIGKILL to whoever started it."
+about: "Sends SIGKILL to its parent process."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: nan_at_one_place
 task: softmax
 target: cpu
-about: "NaN in one element of a right answer."
+about: "One element of a correct output is NaN."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: opens_a_socket
 task: softmax
 target: cpu
-about: "Wants to talk to somebody."
+about: "Opens a network socket."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

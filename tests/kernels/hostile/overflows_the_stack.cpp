@@ -2,7 +2,7 @@
 name: overflows_the_stack
 task: softmax
 target: cpu
-about: "Recursion without an end."
+about: "Infinite recursion."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: prints_gigabytes
 task: softmax
 target: cpu
-about: "Writes to standard output for ever."
+about: "Writes to standard output endlessly."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

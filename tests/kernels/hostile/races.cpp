@@ -2,7 +2,7 @@
 name: races
 task: softmax
 target: cpu
-about: "Both threads add to the same sums without order."
+about: "Both threads add to the same sums without synchronization."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

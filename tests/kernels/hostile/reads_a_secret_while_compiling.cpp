@@ -2,7 +2,7 @@
 name: reads_a_secret_while_compiling
 task: softmax
 target: cpu
-about: "Asks the compiler for a file of the host."
+about: "Includes a file of the host at compile time."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: static_constructor
 task: softmax
 target: cpu
-about: "Code that would run before anybody looks."
+about: "Code that would run while the object is loaded."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: too_slow
 task: softmax
 target: cpu
-about: "Right, but waits a second in every row."
+about: "Correct, but waits one second in every row."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

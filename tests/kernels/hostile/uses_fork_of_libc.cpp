@@ -2,7 +2,7 @@
 name: uses_fork_of_libc
 task: softmax
 target: cpu
-about: "Links to fork: the screen must see it."
+about: "Links to fork, which the screen must detect."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_before_the_start
 task: softmax
 target: cpu
-about: "One element before the beginning."
+about: "Writes one element before the start."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_far_past_the_end
 task: softmax
 target: cpu
-about: "A page too far."
+about: "Writes one page past the end."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

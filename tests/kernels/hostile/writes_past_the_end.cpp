@@ -2,7 +2,7 @@
 name: writes_past_the_end
 task: softmax
 target: cpu
-about: "One element too far."
+about: "Writes one element past the end."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: wrong_only_at_odd_lengths
 task: softmax
 target: cpu
-about: "Right when C is a multiple of 8, else the last few columns are garbage."
+about: "Correct if C is a multiple of 8; otherwise the last few columns are garbage."
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -1,4 +1,4 @@
-// What an agent's dialogue calls for, from its answers and what its tools gave: pure, without any tool.
+// The next move of an agent's dialogue, from its answers and tool results; pure, without running tools.
 #include "operators/agent/agent_dialogue.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,7 @@ using cultivar::testing::contains;
 namespace {
 
 struct Talk {
-  AgentBudget budget;
+  ToolBudget budget;
   std::vector<Turn> turns;
   Brief brief;
 
@@ -27,7 +27,7 @@ struct Talk {
     first.tools = agent_tool_specs();
     turns.push_back({first, {}, {}});
   }
-  Move next() const { return agent_move(brief, PromptKit({.resamples = 1, .agent = budget}), turns); }
+  Move next() const { return agent_move(brief, PromptKit({.resamples = 1, .tools = budget}), turns); }
   Move said(const std::string& text, StopReason stop = StopReason::end) {
     turns.back().answer.text = text;
     turns.back().answer.stop = stop;
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(calls_are_run_one_by_one_and_go_back_with_what_is_left) {
   BOOST_TEST(request.tools.size() == agent_tool_specs().size());
 }
 
-BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_are_run_and_the_others_are_left_out_and_counted) {
+BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_run_and_the_others_are_skipped_and_counted) {
   std::vector<std::string> many(kCallsAnAnswer + 2, "list_lineage");
   called(many);
   for (std::size_t i = 0; i < kCallsAnAnswer; ++i) gave(i, "known");
@@ -92,10 +92,10 @@ BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_are_run_and_the_others_are_left
   BOOST_REQUIRE(request.messages.size() == 2 + kCallsAnAnswer);  // every call of a protocol needs an answer
   BOOST_TEST(request.messages[1].tool_calls.size() == kCallsAnAnswer);
   BOOST_TEST(contains(request.messages.back().text,
-                      "known\n\n(Not run: 2 more calls. At most 8 of one answer are.)"));
+                      "known\n\n(Not run: 2 more calls. At most 8 calls of one answer are run.)"));
 }
 
-BOOST_AUTO_TEST_CASE(a_flood_of_calls_in_text_is_not_told_again) {
+BOOST_AUTO_TEST_CASE(a_flood_of_calls_in_text_is_not_repeated) {
   std::string flood;
   for (int i = 0; i < 60'000; ++i) flood += "```tool\n{\"tool\":\"diff\"}\n```\n";
   said("Eight and more:\n" + flood);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_question_that_cannot_fit_is_not_asked) {
   called({"list_lineage"});
   turns.back().answer.usage.input = 1000;
   gave(0, std::string(300'000, 'x'));
-  BOOST_TEST(contains(reason(next()), "the agent's next question was not asked: it has about"));
+  BOOST_TEST(contains(reason(next()), "the agent's next request was not sent: it has about"));
 }
 
 BOOST_AUTO_TEST_CASE(the_device_time_that_is_used_up_is_said_once_and_the_next_answer_is_the_last) {
@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(the_device_time_that_is_used_up_is_said_once_and_the_next_a
   called({"benchmark"});
   gave(0, "timed", 2.99);
   BOOST_TEST(contains(goes_on().messages.back().text,
-                      "Your budget ends here: 3.0 of 3 s of the device are used. This is your last answer"));
-  BOOST_TEST(contains(reason(called({"benchmark"})), "3.0 of 3 s of the device are used"));
+                      "Your budget ends here: 3.0 of 3 s of device time are used. This is your last answer"));
+  BOOST_TEST(contains(reason(called({"benchmark"})), "3.0 of 3 s of device time are used"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called) {
@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called
 BOOST_AUTO_TEST_CASE(answers_without_calls_are_refused_and_then_given_up) {
   said("Hello.");
   BOOST_TEST(contains(goes_on().messages.back().text, "Your answer calls no tool."));
-  BOOST_TEST(contains(reason(said("I think", StopReason::length)), "2 answers in a row called no tool"));
+  BOOST_TEST(contains(reason(said("I think", StopReason::length)),
+                      "2 answers in a row had no executable tool call"));
   BOOST_TEST(contains(reason(next()), "cut off"));
 }
 
@@ -158,9 +159,9 @@ BOOST_AUTO_TEST_CASE(a_call_in_between_makes_up_for_idle_answers) {
   BOOST_TEST(reason(said("Hello.")) == "went on");
 }
 
-BOOST_AUTO_TEST_CASE(a_call_that_is_written_wrongly_is_told_with_its_line) {
+BOOST_AUTO_TEST_CASE(a_malformed_call_is_reported_with_its_line) {
   said("So:\n```tool\n{\"tool\": \"compile\"\n```\n");
-  BOOST_TEST(contains(goes_on().messages.back().text, "The tool call on line 2: it is not JSON"));
+  BOOST_TEST(contains(goes_on().messages.back().text, "The tool call on line 2: it is not valid JSON"));
 }
 
 BOOST_AUTO_TEST_CASE(the_last_step_is_announced_and_runs_nothing_but_submit) {
@@ -172,7 +173,7 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_announced_and_runs_nothing_but_submit) {
   BOOST_REQUIRE(std::holds_alternative<ToolDue>(move));
   BOOST_TEST(std::get<ToolDue>(move).index == 1U);
   gave(1, "there is no d9");
-  BOOST_TEST(contains(reason(next()), "the agent's budget is spent (2 of 2 steps are used)"));
+  BOOST_TEST(contains(reason(next()), "the agent's budget is exhausted (2 of 2 steps are used)"));
 }
 
 BOOST_AUTO_TEST_CASE(tokens_from_a_cache_do_not_count_and_others_end_it) {

@@ -1,4 +1,4 @@
-// What a call of an agent's tool does and says. Nothing is compiled or run here.
+// The effect and the text of an agent's tool calls. Nothing is compiled or run here.
 #include "operators/agent/toolbox.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -59,29 +59,29 @@ BOOST_AUTO_TEST_CASE(the_nine_tools_have_schemas_of_objects_without_further_name
   BOOST_TEST(agent_tools(false).size() == 8u);
 }
 
-BOOST_AUTO_TEST_CASE(wrong_arguments_are_answered_in_words_that_say_what_to_change) {
+BOOST_AUTO_TEST_CASE(wrong_arguments_get_a_message_that_says_what_to_change) {
   const struct {
     const char *tool, *arguments, *words;
   } cases[] = {
       {"check", R"({"varient": "1"})", "did you mean 'variant'"},
-      {"check", R"({"variant": 1})", "`variant` must be of type string, and is 1"},
+      {"check", R"({"variant": 1})", "`variant` must be of type string, but is 1"},
       {"check", R"({"variant": "1", "up_to": "gate"})", "must be one of: smoke, sweep"},
-      {"check", R"({})", "Say which kernel"},
+      {"check", R"({})", "Specify a kernel"},
       {"check", R"([1])", "the arguments must be an object"},
       {"check", R"({"variant": "1", "tunables": {"TILE": 2.5}})", "tunables.TILE"},
       {"check", R"({"variant": "1", "tunables": {"TILE": 3}})", "lint"},
       {"check", R"({"variant": "77"})", "no individual '77'"},
-      {"check", R"({"variant": "1", "source": "x"})", "leave out `source`"},
+      {"check", R"({"variant": "1", "source": "x"})", "omit `source`"},
       {"check", R"({"source": "int main() {}"})", "lint"},
       {"check", R"({"variant": "1", "workloads": ["nope"]})", "There is no workload `nope`"},
       {"check", R"({"variant": "1", "workloads": [1]})", "`workloads[]` must be of type string"},
       {"benchmark", R"({"variant": "1", "against": "77"})", "no individual '77'"},
       {"read_variant", R"({})", "`variant` is missing"},
-      {"read_variant", R"({"variant": "1", "from_line": 0})", "must be 1 at least"},
-      {"list_lineage", R"({"limit": 100000})", "must be 200 at most"},
+      {"read_variant", R"({"variant": "1", "from_line": 0})", "must be at least 1"},
+      {"list_lineage", R"({"limit": 100000})", "must be at most 200"},
       {"read_knowledge", R"({"name": "tile"})", "tiles"},
       {"submit", R"({"source": "x"})", "`note` is missing"},
-      {"submit", R"({"variant": "1", "note": "again"})", "known to the run already"},
+      {"submit", R"({"variant": "1", "note": "again"})", "is already in the run"},
       {"compille", R"({})", "did you mean 'compile'"},
   };
   for (const auto& each : cases) {
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_answered_in_words_that_say_what_to_chan
 BOOST_AUTO_TEST_CASE(sources_beyond_a_mebibyte_are_refused_unread) {
   const ToolResult result = call("compile", {{"source", std::string((1 << 20) + 1, 'x')}});
   BOOST_TEST(result.failed);
-  SAYS(result, "`source` has 1048577 bytes, and may have 1048576");
+  SAYS(result, "`source` has 1048577 bytes, but at most 1048576 are allowed");
 }
 
 BOOST_AUTO_TEST_CASE(an_edit_makes_a_draft_that_later_calls_name) {
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_later_call_of_an_answer_may_name_the_draft_that_an_earlie
   BOOST_TEST(contains(turns.back().results[1].text, "1.250x the speed of 2"), turns.back().results[1].text);
   BOOST_TEST(turns.back().results[2].failed);  // no call has made it
   const std::string page = kit.piece("agent");
-  BOOST_TEST(contains(page, "a later one may name the draft that an earlier one makes"), page);
+  BOOST_TEST(contains(page, "a later call can name the draft that an earlier one creates"), page);
 }
 
 BOOST_AUTO_TEST_CASE(an_edit_that_does_not_fit_is_refused_and_never_guessed) {
@@ -178,18 +178,18 @@ BOOST_AUTO_TEST_CASE(a_source_may_come_in_a_fence) {
 BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_compile_shows_the_compiler_and_is_an_answer) {
   const ToolResult result = call("benchmark", {{"source", softmax_kernel("does not compile")}});
   BOOST_TEST(!result.failed);
-  SAYS(result, "Refused at stage `compile`: one error");
+  SAYS(result, "Rejected at stage `compile`: one error");
   SAYS(result, "softmax.cpp:14: error: expected ';'");
   BOOST_TEST(bench.evaluations == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_check_says_the_stage_and_the_first_wrong_element) {
   const ToolResult wrong = call("check", {{"source", softmax_kernel("is wrong")}});
-  SAYS(wrong, "Refused at stage `sweep`: wrong output");
+  SAYS(wrong, "Rejected at stage `sweep`: wrong output");
   SAYS(wrong, "y[3, 17] is 0.5 and should be 0.25");
   SAYS(call("read_variant", {{"variant", "d1"}}), "rejected at sweep");
   const ToolResult right = call("check", {{"variant", "1"}, {"up_to", "stress"}});
-  SAYS(right, "Right in every check: smoke, sweep, stress. Nothing was timed.");
+  SAYS(right, "Passed every check: smoke, sweep, stress. Not timed.");
 }
 
 BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_profile_is_of_one_workload) {
   BOOST_TEST(!result.failed, result.text);
   SAYS(result, name);
   const ToolResult unknown = call("profile", {{"variant", "1"}, {"against", "2"}});
-  SAYS(unknown, "Nothing is recorded of how 2 does");
+  SAYS(unknown, "There is no recorded profile of 2");
 }
 
 BOOST_AUTO_TEST_CASE(a_submission_carries_the_source_and_the_note) {
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_submission_says_which_kernel_of_the_run_it_goes_back_to) 
   BOOST_TEST(bench.submitted[0].from == "1");
 }
 
-BOOST_AUTO_TEST_CASE(where_nothing_can_be_submitted_the_tool_is_not_there) {
+BOOST_AUTO_TEST_CASE(where_nothing_can_be_submitted_the_tool_is_not_offered) {
   bench.submissions = false;
   BOOST_TEST(call("submit", {{"variant", "1"}, {"note", "x"}}).failed);
   BOOST_TEST(!toolbox->has("submit"));
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(long_sources_come_in_parts_that_join_to_the_whole) {
     from = next == std::string::npos ? 0 : std::stoi(text.substr(next + 10));
   }
   BOOST_TEST((joined == source));
-  SAYS(call("read_variant", {{"variant", "1"}, {"from_line", 100000}}), "none from line 100000 on");
+  SAYS(call("read_variant", {{"variant", "1"}, {"from_line", 100000}}), "from_line=100000 is past its end");
 }
 
 BOOST_AUTO_TEST_CASE(results_are_bounded_and_say_what_was_cut) {
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(results_are_bounded_and_say_what_was_cut) {
   for (int i = 0; i < 100; ++i) bench.known.push_back(bench.known[0]);
   const ToolResult result = call("list_lineage", json::object());
   BOOST_TEST(result.text.size() < 2100u);
-  SAYS(result, "bytes left out");
+  SAYS(result, "bytes omitted");
 }
 
 BOOST_AUTO_TEST_CASE(old_drafts_are_forgotten) {
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(the_device_time_of_a_session_is_counted_and_ends) {
   BOOST_TEST(toolbox->device_seconds_used() >= 0.1);
   const ToolResult none = call("check", {{"source", softmax_kernel("quick")}});
   BOOST_TEST(none.failed);
-  SAYS(none, "used up");
+  SAYS(none, "is exhausted");
   BOOST_TEST(bench.evaluations == 2);
   BOOST_TEST(!call("read_variant", {{"variant", "1"}}).failed);
   BOOST_TEST(!call("compile", {{"variant", "1"}}).failed);  // needs no device
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(knowledge_is_listed_and_read_by_name) {
   SAYS(call("read_knowledge", json::object()), "- task: what must be computed");
   SAYS(call("read_knowledge", {{"name", "task"}}), "The page task");
   SAYS(call("read_knowledge", {{"name", "tiles"}}), "Make them smaller.");
-  SAYS(call("read_knowledge", {{"bottleneck", "memory"}}), "help here, the most helpful first:\n- tiles");
+  SAYS(call("read_knowledge", {{"bottleneck", "memory"}}), "apply here, most relevant first:\n- tiles");
 }
 
 BOOST_AUTO_TEST_CASE(what_a_kernel_says_cannot_end_the_fence_that_it_stands_in) {

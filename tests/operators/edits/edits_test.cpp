@@ -28,7 +28,7 @@ std::string block(const std::string& search, const std::string& replace) {
   return "<<<<<<< SEARCH\n" + search + "=======\n" + replace + ">>>>>>> REPLACE\n";
 }
 
-// The new source, or "refused: " and the words.
+// The new source, or "refused: " and the message.
 std::string edited(const std::string& answer, const std::string& source = kSource) {
   const auto edit = find_edit(answer);
   if (!edit) return "refused: " + edit.error().words;
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(an_ambiguous_block_is_refused_with_its_places) {
   check_refused(block("a[i] = 0;\n", "a[i] = 9;\n"), {"2 places", "lines 8, 13"});
 }
 
-BOOST_AUTO_TEST_CASE(a_block_that_is_not_there_is_told_what_comes_nearest) {
+BOOST_AUTO_TEST_CASE(a_block_that_does_not_match_is_reported_with_the_nearest_lines) {
   check_refused(block("    a[i] = 0;\n    b[i] = 2;\n", "x\n"),
                 {"Block 1 (line 1 of your answer)", "Nearest is line 8", "yours:\n  |     b[i] = 2;",
                  "line 9 of the source:\n  |     b[i] = 1;"});
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_whole_source_is_taken_from_the_last_fence_that_has_a_mani
   BOOST_TEST(edited("First I thought\n```\n" + kSource + "```\nbut this is better:\n```cpp\n" + fresh +
                     "```\n" + "Run it so:\n```sh\nmake\n```\n") == fresh);
   BOOST_TEST(edited("\n" + fresh) == fresh);
-  check_refused("```\n" + kSource + "```\n", {"is the one you were given"});
+  check_refused("```\n" + kSource + "```\n", {"equals the one that you were given"});
 }
 
 BOOST_AUTO_TEST_CASE(answers_without_an_edit_or_cut_off_are_refused) {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(answers_without_an_edit_or_cut_off_are_refused) {
                 {"not closed before the next"});
   check_refused("```\n" + kSource, {"not closed by ```"});
   check_refused("```\n" + with(kSource, "k", "z") + "```\n" + block("    b[i] = 1;\n", "x\n"),
-                {"Send one of the two"});
+                {"Send only one of them"});
   BOOST_TEST(!find_edit(std::string(2000, 'x'), 1000));
 }
 
@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(line_ends_and_missing_last_newlines_do_not_matter) {
   BOOST_TEST(edited(block("last\n", "end\n"), "first\nlast") == "first\nend\n");
 }
 
-// Sources of nothing but one line, and blocks of nothing but that line: what compares each with each never
-// ends.
+// Sources that consist of only one repeated line, and blocks of only that line: a comparison of all pairs
+// would never finish.
 BOOST_AUTO_TEST_CASE(what_repeats_itself_without_end_is_refused_at_once_and_in_few_words) {
   const auto times = [](const std::string& line, int count) {
     std::string text;
@@ -144,11 +144,11 @@ BOOST_AUTO_TEST_CASE(what_repeats_itself_without_end_is_refused_at_once_and_in_f
   BOOST_TEST(tabs.find("tabs and spaces") != std::string::npos, tabs);
   std::string blocks;
   for (int i = 0; i < 1000; ++i) blocks += block("a\n", "b\n");
-  BOOST_TEST(edited(blocks, source).find("1000 blocks; at most 200") != std::string::npos);
+  BOOST_TEST(edited(blocks, source).find("1000 blocks, but at most 200") != std::string::npos);
   BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(30)));
 }
 
-BOOST_AUTO_TEST_CASE(lines_that_differ_in_depth_alone_are_told_apart) {
+BOOST_AUTO_TEST_CASE(lines_that_differ_only_in_indentation_are_distinguished) {
   check_refused(block("a[i] = 0;\n  b[i] = 1;\n", "x\n"),
                 {"Nearest is line 8, where 2 of 2", "yours:\n  |   b[i]"});
 }
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_headers_lines_are_edited_like_the_main_files_and_a_whole_
   BOOST_TEST(edited(block("int b;\n", "int c;\n"), both) == changed);
   // The same line in two headers is meant only with one around it.
   const std::string twice = edited(block("#pragma once\n", ""), both);
-  BOOST_TEST(twice.find("stand in 2 places") != std::string::npos, twice);
+  BOOST_TEST(twice.find("occur in 2 places") != std::string::npos, twice);
   BOOST_TEST(edited(block("//// file: b.hpp ////\n#pragma once\n", "//// file: b.hpp ////\n"), both)
                  .find("////\nint b;") != std::string::npos);
   BOOST_TEST(edited("```cpp\n" + both + "```\n") == both);

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before
   BOOST_TEST((at("wgmma") < at("shared_memory_banks")));
 }
 
-BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_left_out) {
+BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_omitted) {
   const auto notes = load_notes({kOwn});
   const auto has = [&](const Situation& situation, const std::string& name) {
     const auto picked = names(pick_notes(notes, situation));

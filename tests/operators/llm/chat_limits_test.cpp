@@ -1,5 +1,5 @@
-// What all models together may cost, and how much of it at a time: caps, the provider's limits, calls in
-// flight.
+// Limits on the cost of all models together and on concurrent cost: budget limits, the provider's limits,
+// calls in flight.
 #include "operators/llm/chat_service.hpp"
 
 #include <atomic>
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_hard_cap_is_never_passed_by_calls_in_flight) {
       ++refused;
   }
   BOOST_TEST(answered + refused == 12);
-  BOOST_TEST(answered == 12);  // they cost far less than they reserve: all fit, two or three at a time
+  BOOST_TEST(answered == 12);  // they cost far less than they reserve, so all fit, two or three at a time
   BOOST_TEST(seen_most <= *caps.run.usd * (1 + 1e-9));
   service.reset();
   caps.run.usd = 0.5 * kUsd;
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_that_makes_more_of_a_prompt_than_expected_is_re
   BOOST_TEST(service->state().spent.usage.total() <= 3700);
 }
 
-BOOST_AUTO_TEST_CASE(figures_that_cannot_be_cost_no_more_than_was_reserved_and_are_told) {
+BOOST_AUTO_TEST_CASE(impossible_usage_figures_cost_no_more_than_was_reserved_and_are_reported) {
   ChatServer server([](const SeenRequest&) {
     return event_stream(openai_events("x", {1'000'000'000, 0, 0, 1'000'000, 0}));
   });
@@ -75,11 +75,13 @@ BOOST_AUTO_TEST_CASE(figures_that_cannot_be_cost_no_more_than_was_reserved_and_a
   BOOST_TEST(log.rows[0].answer->usage.total() == log.rows[0].sent.reserved.total());
   BOOST_TEST(log.rows[0].usd <= log.rows[0].sent.reserved_usd);
   BOOST_TEST(log.rows[0].answer->not_believed.find(
-                 "1000000 output tokens are said of a call that may have 1000") != std::string::npos);
-  BOOST_TEST(told("not believed, what was reserved is counted"));
+                 "the provider reported 1000000 output tokens for a call limited to 1000") !=
+             std::string::npos);
+  BOOST_TEST(told("which is implausible; the reservation is counted instead"));
   const BelievedCost dear = believed({10, 0, 0, 10}, 99.0, {{100, 0, 0, 1000}, 0.09, 40});
   BOOST_TEST(dear.usd.value() == 0.09);
-  BOOST_TEST(dear.not_believed == "99.0000 USD are said of a call that may cost 0.0900");
+  BOOST_TEST(dear.not_believed ==
+             "the provider reported 99.0000 USD for a call that can cost at most 0.0900");
   BOOST_TEST(believed({10, 0, 0, 10}, 99.0, {{100, 0, 0, 1000}, 0.0, 40}).usd.value() < 2.0);  // no prices
   const BelievedCost fair = believed({20'000, 0, 0, 900}, 0.05, {{100, 0, 0, 1000}, 0.09, 40});
   BOOST_TEST(fair.not_believed == "");

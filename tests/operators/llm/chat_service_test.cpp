@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_would_fail_again_is_not_tried_again) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_429_waits_as_long_as_it_is_told_and_burns_no_attempt) {
+BOOST_AUTO_TEST_CASE(a_429_waits_as_long_as_requested_and_uses_no_attempt) {
   using Steady = std::chrono::steady_clock;
   std::vector<Steady::time_point> times;
   ChatServer server([&](const SeenRequest& seen) {
@@ -186,9 +186,9 @@ BOOST_AUTO_TEST_CASE(a_429_waits_as_long_as_it_is_told_and_burns_no_attempt) {
   BOOST_TEST_REQUIRE(times.size() == 4U);
   for (std::size_t i = 1; i < times.size(); ++i)
     BOOST_TEST(std::chrono::duration<double>(times[i] - times[i - 1]).count() >= 0.39);
-  BOOST_TEST(told("model a is left alone"));
-  BOOST_TEST(told("no language model is to be had"));
-  BOOST_TEST(told("a language model is to be had again"));
+  BOOST_TEST(told("model a is on hold"));
+  BOOST_TEST(told("no language model is available"));
+  BOOST_TEST(told("a language model is available again"));
   BOOST_TEST(near(result->usd, kUsd));
 }
 
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_429_without_a_word_on_when_backs_off) {
   BOOST_TEST(server.seen().size() == 5U);
 }
 
-BOOST_AUTO_TEST_CASE(without_credit_the_search_is_told_to_pause_and_goes_on_by_itself) {
+BOOST_AUTO_TEST_CASE(without_credit_the_search_pauses_and_continues_by_itself) {
   std::atomic<bool> paid = false;
   ChatServer server([&](const SeenRequest&) { return paid ? good() : status_reply(402, "{}"); });
   add("a", server.url()).retry.first_wait_s = 0.02;
@@ -281,8 +281,8 @@ BOOST_AUTO_TEST_CASE(the_breaker_keeps_calls_from_a_dead_server_and_closes_by_it
   BOOST_TEST(before <= 3U + 8U);  // those that were on their way
   up = true;
   for (auto& result : results) BOOST_TEST(result.get().has_value());
-  BOOST_TEST(told("model a rests after 3 failures"));
-  BOOST_TEST(told("model a answers again"));
+  BOOST_TEST(told("model a is paused after 3 failures"));
+  BOOST_TEST(told("model a is available again"));
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_that_cannot_be_recorded_is_not_used) {

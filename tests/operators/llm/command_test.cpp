@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "operators/llm/plain_prompt.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_fails_says_why) {
   CHECK_KIND(ask("kill -SEGV $$"), Kind::program_failed);
 }
 
-BOOST_AUTO_TEST_CASE(a_program_that_is_not_there_is_unreachable) {
+BOOST_AUTO_TEST_CASE(a_missing_program_is_unreachable) {
   CommandModelOptions options;
   options.command = {"no-such-program-anywhere"};
   CommandModel model(options);
@@ -183,7 +184,7 @@ BOOST_AUTO_TEST_CASE(an_answer_ends_where_its_tokens_were_reserved_and_counts_no
   const ChatResult flood = ask("yes");  // 1000 tokens were asked for
   CHECK_KIND(flood, Kind::too_large);
   BOOST_TEST(flood.error().message ==
-             "killed: more than 21384 bytes of output; an answer may have 1000 tokens "
+             "killed: more than 21384 bytes of output; the limit for an answer is 1000 tokens "
              "(max_output_tokens)");
   BOOST_TEST(flood.error().usage.output == 1000);
   const ChatResult file =
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(tools_stand_in_the_prompt_with_how_they_are_called) {
   BOOST_TEST(answer->text.find("```tool\n{\"tool\": \"NAME\"") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_program_hid_in_a_session_of_its_own_ends_with_the_call) {
+BOOST_AUTO_TEST_CASE(processes_that_a_program_hid_in_another_session_end_with_the_call) {
   const auto file = path() / "hidden";
   CHECK_KIND(ask("setsid sleep 600 & echo $! > " + file.string() + "; sleep 600", {},
                  CommandModelOptions::Answer::text, {5, 0.7, 5, 10}),
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(what_a_program_hid_in_a_session_of_its_own_ends_with_the_ca
   BOOST_TEST(gone(file));
 }
 
-// As when a search is killed with SIGKILL: nothing of ours can clean up behind it.
+// As if the search were killed with SIGKILL: no cleanup code can run.
 BOOST_AUTO_TEST_CASE(
     when_the_search_is_killed_all_that_its_model_started_dies_and_its_folder_goes_at_the_next_start) {
   const auto pids = path() / "pids", work = path() / "work";

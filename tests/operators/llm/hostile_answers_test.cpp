@@ -1,4 +1,5 @@
-// Answers that no honest provider gives: each ends its call, none the search, and none moves a cap or a key.
+// Answers that no honest provider sends: each ends its call but not the search, and none changes a budget or
+// a key.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -6,6 +7,7 @@
 #include "operators/llm/mailbox_files.hpp"
 #include "operators/llm/said_cost.hpp"
 #include "operators/llm/secret.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 
 using namespace cultivar;
@@ -101,7 +103,7 @@ BOOST_AUTO_TEST_CASE(arguments_that_nest_without_end_are_no_arguments) {
   BOOST_TEST(ask_and_wait(*made(model_at(server.url(), "openai"), http), next).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_mailbox_answer_that_nests_without_end_is_refused_in_words) {
+BOOST_AUTO_TEST_CASE(a_mailbox_answer_that_is_nested_too_deeply_is_rejected_with_a_message) {
   const auto answer = read_mailbox_answer("{\"tool_calls\": " + nested(400'000) + "}", true, question("x"));
   BOOST_TEST_REQUIRE(!answer.has_value());
   ChatRequest offering = question("x");
@@ -110,8 +112,9 @@ BOOST_AUTO_TEST_CASE(a_mailbox_answer_that_nests_without_end_is_refused_in_words
       "```tool\n{\"tool\": \"check\", \"arguments\": {\"a\": " + nested(400'000) + "}}\n```\n";
   const auto text = read_mailbox_answer(call, false, offering);
   BOOST_TEST_REQUIRE(!text.has_value());
-  BOOST_TEST(text.error().message.find("deeper than 64 levels") != std::string::npos, text.error().message);
-  BOOST_TEST(answer.error().message.find("deeper than 64 levels") != std::string::npos,
+  BOOST_TEST(text.error().message.find("nested deeper than 64 levels") != std::string::npos,
+             text.error().message);
+  BOOST_TEST(answer.error().message.find("nested more than 64 levels deep") != std::string::npos,
              answer.error().message);
 }
 

@@ -1,4 +1,4 @@
-// The HTTP providers against a real server on this machine, on good days and on bad ones.
+// The HTTP providers against a real server on this machine, with and without faults.
 #include "operators/llm/http_chat.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 
 using namespace cultivar;
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(tool_calls_are_put_together_and_bad_arguments_are_values) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_conversation_with_tools_goes_out_as_each_protocol_wants_it) {
+BOOST_AUTO_TEST_CASE(a_conversation_with_tools_is_sent_in_the_form_of_each_protocol) {
   for (const Spoken& spoken : protocols()) {
     ChatServer server([&](const SeenRequest&) {
       return event_stream(spoken.events("ok", kUsage, {{"c1", "compile", "{\"a\": 1}"}}));
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(retry_after_is_passed_on) {
     BOOST_TEST(told({"retry-after-ms: 250"}).value() == 0.25);
     BOOST_TEST(!told({}).has_value());
     const ChatResult ages = against(spoken, status_reply(429, "{}", {"Retry-After: 100000000000000000000"}));
-    BOOST_TEST(ages.error().message.find("asks to be left alone for days") != std::string::npos,
+    BOOST_TEST(ages.error().message.find("asks to wait several days") != std::string::npos,
                ages.error().message);
   }
 }
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_redirect_is_not_followed) {
   BOOST_TEST(elsewhere.seen().empty());
 }
 
-BOOST_AUTO_TEST_CASE(nobody_at_the_address_is_unreachable) {
+BOOST_AUTO_TEST_CASE(an_address_without_a_server_is_unreachable) {
   for (const Spoken& spoken : protocols()) {
     ModelConfig config = model_at("http://127.0.0.1:9/v1", spoken.provider);  // the discard port
     const ChatResult result = ask(config);
@@ -464,7 +465,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_goes_takes_its_calls_with_it) {
   BOOST_TEST(cancelled.load() == 20);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_protocol_cannot_say_is_refused_and_not_left_out) {
+BOOST_AUTO_TEST_CASE(what_a_protocol_cannot_express_is_rejected_and_not_omitted) {
   ChatServer server([](const SeenRequest&) { return event_stream(responses_events("x", kUsage)); });
   ChatRequest request = question("hello");
   request.stop = {"END"};

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "operators/llm/chat_service.hpp"
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(words_of_a_keys_shape_are_taken_out_of_errors_and_no_others
   BOOST_TEST(mask.without_keys(harmless) == harmless);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_failing_program_prints_is_recorded_and_told_without_keys) {
+BOOST_AUTO_TEST_CASE(what_a_failing_program_prints_is_recorded_and_shown_without_keys) {
   TemporaryFolder folder;
   write_text(folder.path() / "lie.sh",
              "#!/bin/bash\ncat > /dev/null\necho \"Error: key $MASK_TEST_NAMED\" >&2\n"
@@ -74,9 +75,9 @@ BOOST_AUTO_TEST_CASE(what_a_failing_program_prints_is_recorded_and_told_without_
   }
   auto service = ChatService::make(std::move(options), std::move(models), log);
   BOOST_TEST_REQUIRE(service.has_value());
-  const ServedResult lie = (*service)->ask_and_wait({"mutate", "lie", question("x")});
+  const ServedResult lie = ask_and_wait(**service, {"mutate", "lie", question("x")});
   BOOST_TEST_REQUIRE(!lie.has_value());
-  const ServedResult answer = (*service)->ask_and_wait({"mutate", "tell", question("y")});
+  const ServedResult answer = ask_and_wait(**service, {"mutate", "tell", question("y")});
   BOOST_TEST_REQUIRE(answer.has_value());
   service->reset();
   BOOST_TEST(answer->answer.text == "mine is [key]\n");

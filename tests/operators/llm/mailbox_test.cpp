@@ -129,12 +129,12 @@ BOOST_AUTO_TEST_CASE(a_bad_answer_is_moved_aside_with_a_word_and_the_request_sta
   auto result = ask(model, request);
   BOOST_TEST_REQUIRE(appears(at("requests/" + id + ".md")));
   const std::vector<std::pair<std::string, std::string>> bad{
-      {"{\"text\": ", "not JSON: it ends too early"},
-      {"{\n \"text\": \"two\nlines\"}", "not JSON: line 2, byte 14"},
+      {"{\"text\": ", "not valid JSON: the text ends too early"},
+      {"{\n \"text\": \"two\nlines\"}", "not valid JSON: line 2, byte 14"},
       {"[]", "one JSON object"},
       {"{\"txt\": \"x\"}", "no key \"txt\""},
       {"{\"text\": 7}", "must be a string"},
-      {"{}", "neither text nor tool calls"},
+      {"{}", "neither a text nor tool calls"},
       {"{\"tool_calls\": [{\"name\": \"complie\"}]}", "no tool \"complie\"; the request offers: compile"},
       {"{\"tool_calls\": [{\"name\": \"compile\", \"arguments\": [1]}]}", "must be an object"},
   };
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(links_pipes_folders_and_floods_are_no_answers) {
   BOOST_TEST(appears(at("answers/rejected/" + id + ".why.txt")));
   const std::string why = read_text(at("answers/rejected/" + id + ".why.txt"));
   BOOST_TEST(why.find("This is a symbolic link, and links are not followed") == 0U, why);
-  BOOST_TEST(read_text(at("README.md")).find("a symbolic link is refused") != std::string::npos);
+  BOOST_TEST(read_text(at("README.md")).find("a symbolic link is rejected") != std::string::npos);
   ::mkfifo(answer.c_str(), 0600);
   BOOST_TEST(appears(at("answers/rejected/" + id + "-2.why.txt")));
   fs::create_directory(answer);

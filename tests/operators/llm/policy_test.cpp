@@ -1,4 +1,4 @@
-// The rules around a model, each alone, with the test's own clock.
+// Each rule around a model in isolation, with the test's own clock.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
@@ -160,22 +160,24 @@ BOOST_AUTO_TEST_CASE(caps_count_what_is_in_flight_with_the_most_that_it_can_cost
   Ledger ledger(caps);
   const auto call = wanted("mutate", "a", 1000, 0.3);
   for (int i = 0; i < 3; ++i) {
-    BOOST_TEST(ledger.forbids(call) == "");
+    BOOST_TEST(!ledger.forbids(call));
     ledger.reserve(call);
   }
-  bool even_alone = true;
-  BOOST_TEST(ledger.forbids(call, &even_alone) != "");
-  BOOST_TEST(!even_alone);  // it is worth waiting
+  auto refusal = ledger.forbids(call);
+  BOOST_REQUIRE(refusal);
+  BOOST_TEST((refusal->scope == CapScope::run));
+  BOOST_TEST(!refusal->even_alone);  // it is worth waiting
   ledger.settle(call, output_of(10), 0.01, false);
-  BOOST_TEST(ledger.forbids(call) == "");
+  BOOST_TEST(!ledger.forbids(call));
   ledger.settle(call, output_of(990), 0.3, false);
   ledger.settle(call, output_of(990), 0.3, true);
   BOOST_TEST(ledger.reserved_usd() == 0.0);
-  BOOST_TEST(ledger.forbids(call) == "");
+  BOOST_TEST(!ledger.forbids(call));
   ledger.reserve(call);
   ledger.settle(call, output_of(990), 0.3, false);
-  BOOST_TEST(ledger.forbids(call, &even_alone) != "");
-  BOOST_TEST(even_alone);
+  refusal = ledger.forbids(call);
+  BOOST_REQUIRE(refusal);
+  BOOST_TEST(refusal->even_alone);
   BOOST_TEST(ledger.run().calls == 4);
   BOOST_TEST(ledger.run().failed == 1);
   BOOST_TEST(std::abs(ledger.run().usd - 0.91) < 1e-12);
@@ -187,9 +189,27 @@ BOOST_AUTO_TEST_CASE(caps_of_an_operator_and_of_a_model_bind_only_these) {
   caps.by_model["dear"].usd = 0.5;
   Ledger ledger(caps);
   ledger.reserve(wanted("agent", "cheap", 1000, 0.1));
-  BOOST_TEST(ledger.forbids(wanted("agent", "cheap", 1000, 0.1)).find("operator agent") != std::string::npos);
-  BOOST_TEST(ledger.forbids(wanted("mutate", "cheap", 1000, 0.1)) == "");
-  BOOST_TEST(ledger.forbids(wanted("mutate", "dear", 1000, 0.6)).find("model dear") != std::string::npos);
+  const auto of_operator = ledger.forbids(wanted("agent", "cheap", 1000, 0.1));
+  BOOST_REQUIRE(of_operator);
+  BOOST_TEST((of_operator->scope == CapScope::op));
+  BOOST_TEST(of_operator->words.find("operator agent") != std::string::npos);
+  BOOST_TEST(!ledger.forbids(wanted("mutate", "cheap", 1000, 0.1)));
+  const auto of_model = ledger.forbids(wanted("mutate", "dear", 1000, 0.6));
+  BOOST_REQUIRE(of_model);
+  BOOST_TEST((of_model->scope == CapScope::model));
+  BOOST_TEST(of_model->words.find("model dear") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_cap_that_waiting_does_not_help_with_is_named_before_one_that_frees_itself) {
+  Caps caps;
+  caps.run.usd = 1.0;
+  caps.by_operator["mutate"].usd = 0.2;
+  Ledger ledger(caps);
+  ledger.reserve(wanted("agent", "a", 1000, 0.8));
+  const auto refusal = ledger.forbids(wanted("mutate", "a", 1000, 0.3));
+  BOOST_REQUIRE(refusal);
+  BOOST_TEST((refusal->scope == CapScope::op));
+  BOOST_TEST(refusal->even_alone);
 }
 
 BOOST_AUTO_TEST_CASE(what_earlier_sessions_spent_counts) {
@@ -200,8 +220,8 @@ BOOST_AUTO_TEST_CASE(what_earlier_sessions_spent_counts) {
   before.calls = 3;
   before.usd = 0.95;
   ledger.add("mutate", "a", before);
-  BOOST_TEST(ledger.forbids(wanted("mutate", "a", 10, 0.1)) != "");
-  BOOST_TEST(ledger.forbids(wanted("mutate", "a", 10, 0.04)) == "");
+  BOOST_TEST(ledger.forbids(wanted("mutate", "a", 10, 0.1)).has_value());
+  BOOST_TEST(!ledger.forbids(wanted("mutate", "a", 10, 0.04)));
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_asks_for_ages_is_obeyed_for_an_hour) {

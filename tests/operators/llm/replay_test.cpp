@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE(recorded_answers_are_given_by_request_and_call) {
   BOOST_TEST(ask_and_wait(model, question("y"))->usage.output == 7);
 }
 
-BOOST_AUTO_TEST_CASE(by_call_a_dialogue_goes_on_with_the_answers_of_the_one_that_it_began_with) {
+BOOST_AUTO_TEST_CASE(by_call_a_dialogue_continues_with_the_answers_of_the_dialogue_it_began_with) {
   std::vector<RecordedExchange> told;
   for (const char* call : {"agent/4/0", "agent/9/0", "agent/4/1", "agent/9/1", "agent/9/2"}) {
     RecordedExchange exchange;

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(calls_are_read_in_order_with_the_code_below_them) {
 BOOST_AUTO_TEST_CASE(what_stands_inside_of_code_calls_nothing) {
   BOOST_TEST(calls("Nothing to call here: `tool`.\n").empty());
   BOOST_TEST(calls("````md\n```tool\n{\"tool\": \"check\"}\n```\n````\n").empty());
-  BOOST_TEST(!calls_tools_in_text("<<<<<<< SEARCH\n```tool\n=======\n>>>>>>> REPLACE\n"));
+  BOOST_TEST(calls("<<<<<<< SEARCH\n```tool\n=======\n>>>>>>> REPLACE\n").empty());
   const auto found =
       calls("```tool\n{\"tool\": \"check\"}\n```\n<<<<<<< SEARCH\n```tool\n=======\nx\n>>>>>>> REPLACE\n");
   BOOST_REQUIRE(found.size() == 1U);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_stands_inside_of_code_calls_nothing) {
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_with_its_line) {
   const auto block = [](const std::string& object) { return "One.\n\n```tool\n" + object + "\n```\n"; };
   const std::string broken = refusal(block("{\"tool\": \"check\""));
-  BOOST_TEST(contains(broken, "on line 3: it is not JSON"), broken);
+  BOOST_TEST(contains(broken, "on line 3: it is not valid JSON"), broken);
   BOOST_TEST(!contains(broken, "json.exception"), broken);
   BOOST_TEST(contains(refusal(block("[1]")), "it must be {\"tool\""));
   BOOST_TEST(
@@ -72,9 +72,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_with_its_line) {
   BOOST_TEST(contains(refusal(block("{\"name\": \"check\", \"tool\": \"check\"}")), "no key \"name\""));
   BOOST_TEST(contains(refusal(block("{\"tool\": \"check\", \"arguments\": 3}")), "must be an object"));
   BOOST_TEST(contains(refusal("```tool\n{\"tool\": \"check\"}\n"), "line 1: its block is not closed"));
-  BOOST_TEST(contains(refusal(block("{\"tool\": \"diff\"}") + kEdit), "`diff` takes no edit"));
+  BOOST_TEST(contains(refusal(block("{\"tool\": \"diff\"}") + kEdit), "`diff` has no argument edit"));
   BOOST_TEST(contains(refusal(block("{\"tool\": \"check\", \"arguments\": {\"edit\": \"x\"}}") + kEdit),
-                      "\"edit\" stands in its arguments, and below it too"));
+                      "\"edit\" is given both in its arguments and below it"));
 }
 
 BOOST_AUTO_TEST_CASE(a_prompt_for_readers_shows_the_tools_and_how_they_are_called) {

@@ -20,9 +20,9 @@ const Task& attention() {
 
 BOOST_AUTO_TEST_SUITE(describe)
 
-BOOST_AUTO_TEST_CASE(a_task_is_told_with_all_that_a_kernel_needs) {
+BOOST_AUTO_TEST_CASE(a_task_is_described_with_all_that_a_kernel_needs) {
   const auto& workloads = attention().workloads("avo_mha")->workloads;
-  const std::string text = describe_task(attention(), workloads, TargetKind::cuda);
+  const std::string text = describe_task(attention(), workloads, target_named("cuda"));
   for (const auto& tensor : attention().tensors)
     BOOST_TEST(contains(text, "- " + tensor.name + " ("), tensor.name);
   for (const auto& dimension : attention().dimensions) BOOST_TEST(contains(text, dimension.about));
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_task_is_told_with_all_that_a_kernel_needs) {
   BOOST_TEST(contains(text, "struct Row"));  // the oracle itself,
   BOOST_TEST(contains(text, "r.attend(out, r.visible);\n}\n"));
   BOOST_TEST(!contains(text, "control_mean_of_v"));  // and nothing of what must be refused
-  const std::size_t at = text.find("It is checked on 25 more shapes: ");
+  const std::size_t at = text.find("It is checked on 25 further shapes: ");
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, text);
   const std::string shapes = text.substr(at, text.find(".\n", at) - at);
   BOOST_TEST(std::ranges::count(shapes, ',') == 24, shapes);
@@ -41,8 +41,8 @@ BOOST_AUTO_TEST_CASE(a_task_is_told_with_all_that_a_kernel_needs) {
   BOOST_TEST(estimated_tokens(text) < 5000);
 }
 
-// Where there is room for little, what decides right from wrong is still told, whatever the task.
-BOOST_AUTO_TEST_CASE(the_short_task_keeps_every_rule_that_the_task_states_in_words) {
+// Even if there is little room, the rules that decide correctness are included for every task.
+BOOST_AUTO_TEST_CASE(the_short_task_keeps_every_rule_that_the_task_states) {
   for (const char* name : {"attention_forward", "matmul", "softmax"}) {
     const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
     const std::string text = describe_task_briefly(task);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(the_ceiling_of_a_processor_comes_with_its_meaning) {
   const std::string text = describe_device("Epyc", {{"num_cores", 2.0}, {"vector_bits", 512.0}},
                                            {.flops = 231e9, .bytes_per_second = 2e10});
   BOOST_TEST(contains(text, "231 GFLOPS"), text);
-  BOOST_TEST(contains(text, "(115.5 a core;"), text);
+  BOOST_TEST(contains(text, "(115.5 per core;"), text);
   BOOST_TEST(!contains(describe_device("H100", {{"num_sms", 132.0}}, {.flops = 9e14}), "a core"));
   BOOST_TEST(!contains(describe_device("Epyc", {{"num_cores", 2.0}}), "a core"));  // nothing was measured
 }
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(long_diagnostics_keep_their_head_and_tail) {
   BOOST_TEST(contains(text, "stage `compile`: variant.cpp:3: error"));
   BOOST_TEST(contains(text, "first error"));
   BOOST_TEST(contains(text, "last line"));
-  BOOST_TEST(contains(text, "bytes left out"));
+  BOOST_TEST(contains(text, "bytes omitted"));
   BOOST_TEST(text.size() < 1200u);
 }
 
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(no_text_can_end_its_fence) {
   BOOST_TEST(fenced("x") == "```\nx\n```\n");
 }
 
-BOOST_AUTO_TEST_CASE(configurations_are_told_as_they_are_typed) {
+BOOST_AUTO_TEST_CASE(configurations_are_shown_as_they_are_typed) {
   BOOST_TEST(describe_configuration({{"A", std::int64_t{3}}, {"B", std::string("packed")}}) ==
              "A=3 B=packed");
   BOOST_TEST(describe_configuration({}) == "defaults");

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "operators/dialogue.hpp"
 #include "support/chronicle.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
@@ -50,7 +51,7 @@ struct Attention {
     p.target = "cuda";
     p.device = "NVIDIA H100 80GB HBM3";
     p.variant = "x" + std::to_string(id);
-    p.kernel_name = "attention_wgmma";
+    p.name = "attention_wgmma";
     p.workload = workloads.front().name;
     p.median_us = 1780.0;
     p.value = 616.3;
@@ -85,12 +86,12 @@ struct Attention {
                       .facts = facts,
                       .archive = chronicle.archive,
                       .chronicle = chronicle,
-                      .target = "cuda",
+                      .target = target_named("cuda"),
                       .device = "NVIDIA H100 80GB HBM3",
                       .architecture = "sm_90",
                       .seen = {.flops = 989e12, .bytes_per_second = 3.3e12},
                       .incumbent = incumbent};
-    return opening(brief, scene, kit, left_out);
+    return first_question(brief, scene, kit, left_out);
   }
 };
 
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
     const std::string& user = request.messages.at(0).text;
     BOOST_TEST(contains(user, seed(name)));                                            // to the letter
     BOOST_TEST(contains(user, "attention_wgmma on " + workloads.front().name), name);  // the report
-    BOOST_TEST(contains(user, "the tensor pipe works in"), name);
+    BOOST_TEST(contains(user, "the tensor pipe is active in"), name);
     BOOST_TEST(contains(user, "line 253: 6 % of samples, barrier: asm"), name);
     BOOST_TEST(contains(user, "<<<<<<< SEARCH"));
     BOOST_TEST(contains(user, "Make one change in this direction: attack what the measurements show"));
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
   }
 }
 
-BOOST_AUTO_TEST_CASE(everything_an_expert_wants_is_there_when_there_is_room) {
+BOOST_AUTO_TEST_CASE(everything_an_expert_needs_is_included_when_there_is_room) {
   const IndividualId seed_id =
       chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0), "cuda_naive.cu");
   const IndividualId parent =
@@ -165,10 +166,7 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_wants_is_there_when_there_is_room) {
   BOOST_TEST(contains(system, "num_sms = 132"));
   BOOST_TEST(contains(user, "| 290 TFLOPS | 29 % | 0.471x | 0.424x |"), user);  // roofline, best, cudnn
   BOOST_TEST(contains(user, "The best so far is #" + std::to_string(incumbent)));
-  BOOST_TEST(contains(user,
-                      "It reaches 62 to 62 % of what the device was seen to do. Against the contender cudnn "
-                      "its speed is 0.9x"),
-             user);
+  BOOST_TEST(contains(user, "It reaches 62 to 62 % of the device's measured peak. Its speed is 0.9x"), user);
   BOOST_TEST(contains(user, "- #2 mutate of #1: tensor cores instead of fma -> 290 (+2536.4 %)"), user);
   BOOST_TEST(contains(user, "- #3 mutate of #2: smaller tiles -> 250 (-13.8 %)"), user);
   BOOST_TEST(contains(user, "first wrong element: o[0, 3, 1, 7]"));
@@ -177,8 +175,8 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_wants_is_there_when_there_is_room) {
   // A child that nobody profiled is told what the one it came from ran into.
   const IndividualId child =
       chronicle.add(seed("cuda_mma.cu") + "// child\n", "mutate", {parent}, measured(295.0));
-  BOOST_TEST(
-      contains(ask(mutate(child)).messages.at(0).text, "It was not profiled; #2, from which it came, was:"));
+  BOOST_TEST(contains(ask(mutate(child)).messages.at(0).text,
+                      "It was not profiled; this is the profile of its ancestor #2:"));
 }
 
 BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
@@ -204,15 +202,15 @@ BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
   BOOST_TEST(tokens_of(request) <= 4'000);
   BOOST_REQUIRE(!left_out.empty());
   BOOST_TEST(left_out.front().starts_with("note "), left_out.front());
-  BOOST_TEST(contains(request.messages.at(0).text, "the tensor pipe works in"));
+  BOOST_TEST(contains(request.messages.at(0).text, "the tensor pipe is active in"));
 }
 
 BOOST_AUTO_TEST_CASE(how_bold_a_change_should_be_follows_from_the_way_to_the_roofline) {
   const IndividualId naive = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = naive;
   const std::string far = ask(mutate(naive)).messages.at(0).text;
-  BOOST_TEST(contains(far, "It reaches 1 % of what the device was seen to do. That is far"), far);
-  BOOST_TEST(contains(far, "write the core anew"), far);
+  BOOST_TEST(contains(far, "It reaches 1 % of the device's measured peak. That is far"), far);
+  BOOST_TEST(contains(far, "rewrite the core"), far);
   BOOST_TEST(!contains(far, "change only what serves"), far);
   const IndividualId good = chronicle.add(seed("cuda_wgmma.cu"), "mutate", {naive}, measured(700.0));
   const IndividualId close =
@@ -226,7 +224,7 @@ BOOST_AUTO_TEST_CASE(how_bold_a_change_should_be_follows_from_the_way_to_the_roo
   BOOST_TEST(!contains(near, "bold"), near);
   BOOST_TEST(contains(ask(mutate(behind)).messages.at(0).text, "43 % of the best. That is far"));
   BOOST_TEST(
-      contains(ask(mutate(between)).messages.at(0).text, "One change means one idea, carried through"));
+      contains(ask(mutate(between)).messages.at(0).text, "One change means one idea, fully implemented"));
 }
 
 BOOST_AUTO_TEST_CASE(the_source_of_the_best_is_there_when_it_is_another_and_there_is_room) {
@@ -258,14 +256,14 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_why_a_sibling_lost_stands_beside_it) {
   chronicle.profiles[child] = profile_of(child);
   const std::string user = ask(mutate(parent)).messages.at(0).text;
   const std::size_t at = user.find("wider -> 60 (-40.0 %) [spill_bytes 0 -> 1312; least on " +
-                                   workloads[2].name + ": -70 %; its times scatter by 31 %; ");
+                                   workloads[2].name + ": -70 %; its times vary by 31 %; ");
   BOOST_TEST(at != std::string::npos, user);
   BOOST_TEST(
       user.find(explain(profile_of(child)).findings.at(0).words.substr(0, 40), at) != std::string::npos,
       user);
 }
 
-BOOST_AUTO_TEST_CASE(of_two_that_measure_the_same_an_idea_is_asked_for_and_not_what_is_faster_where) {
+BOOST_AUTO_TEST_CASE(for_parents_with_equal_times_the_question_asks_for_an_idea) {
   const IndividualId one = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
   const IndividualId same = chronicle.add(seed("cuda_naive.cu") + "// b\n", "mutate", {one}, measured(101.0));
   const IndividualId other =
@@ -276,11 +274,11 @@ BOOST_AUTO_TEST_CASE(of_two_that_measure_the_same_an_idea_is_asked_for_and_not_w
   brief.direction = "one kernel with what each of the two does better";
   brief.parents = {one, same};
   const std::string alike = ask(brief).messages.at(0).text;
-  BOOST_TEST(contains(alike, "The two measure the same everywhere"), alike);
+  BOOST_TEST(contains(alike, "The two have the same speed on every workload"), alike);
   BOOST_TEST(!contains(alike, "makes each of the two faster where it is faster"));
   brief.parents = {one, other};
   const std::string unlike = ask(brief).messages.at(0).text;
-  BOOST_TEST(!contains(unlike, "The two measure the same everywhere"));
+  BOOST_TEST(!contains(unlike, "The two have the same speed on every workload"));
   BOOST_TEST(contains(unlike, "makes each of the two faster where it is faster"));
 }
 
@@ -300,14 +298,14 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(contains(system, "`requires` may be narrowed"), system);
 }
 
-BOOST_AUTO_TEST_CASE(beside_the_short_system_text_the_whole_format_is_told_where_there_is_room) {
+BOOST_AUTO_TEST_CASE(with_the_short_system_text_the_whole_format_is_included_where_there_is_room) {
   const IndividualId one = chronicle.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
   const IndividualId two = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = one;
   Brief brief = mutate(one);
   brief.op = "crossover";
   brief.parents = {one, two};
-  const std::string rule = "do not pass a specialised dimension as an argument";
+  const std::string rule = "do not pass a specialized dimension as an argument";
   int told = 0, left = 0;
   for (int tokens = 3'000; tokens <= 14'000; tokens += 250) {
     PromptOptions options;
@@ -339,9 +337,9 @@ BOOST_AUTO_TEST_CASE(a_critique_gets_the_evidence_between_marks_and_the_kernel_t
   const std::size_t begin = user.find("<evidence>"), end = user.find("</evidence>");
   BOOST_REQUIRE(begin != std::string::npos);
   BOOST_REQUIRE(end != std::string::npos);
-  BOOST_TEST(contains(user.substr(begin, end - begin), "Refused at stage `compile`"));
+  BOOST_TEST(contains(user.substr(begin, end - begin), "Rejected at stage `compile`"));
   BOOST_TEST(contains(user.substr(begin, end - begin), "kernel.cu(40): error"));
-  BOOST_TEST(contains(user, "What it was made from, which worked"));
+  BOOST_TEST(contains(user, "The working kernel that it was derived from"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

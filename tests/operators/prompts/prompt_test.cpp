@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/error.hpp"
+#include "evaluators/system/error.hpp"
 
 using namespace cultivar;
 
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(the_budget_takes_the_least_useful_first_and_never_what_must
 BOOST_AUTO_TEST_CASE(bad_templates_are_named_with_line_and_nearest_slot) {
   BOOST_TEST(complaint("fine {{task}} {{! a remark }}") == "no complaint");
   const std::string unknown = complaint("one\n{{taks}}\n");
-  BOOST_TEST(unknown.find("my.md:2: no slot is called 'taks'") != std::string::npos, unknown);
+  BOOST_TEST(unknown.find("my.md:2: there is no slot 'taks'") != std::string::npos, unknown);
   BOOST_TEST(unknown.find("'task'") != std::string::npos, unknown);
   BOOST_TEST(complaint("{{#task}} open").find("my.md") != std::string::npos);
   BOOST_TEST(complaint("{{> /etc/passwd}}").find("my.md:1") != std::string::npos);

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(the_same_seed_and_observations_give_the_same_proposals) {
   BOOST_TEST(points != trace(other, 40));
 }
 
-BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_goes_on_the_same_way) {
+BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_continues_the_same_way) {
   Tuner first(kernel_space(), 5), second(kernel_space(), 5);
   for (const Point& point : trace(first, 40)) second.observe(point, kernel_cost(point));
   BOOST_TEST(*first.propose() == *second.propose());
@@ -191,14 +191,14 @@ BOOST_AUTO_TEST_CASE(a_space_without_feasible_points_has_no_proposals) {
   BOOST_TEST(!Tuner(space, 1).propose().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_on_when_everything_fails) {
+BOOST_AUTO_TEST_CASE(it_continues_when_everything_fails) {
   Space space = kernel_space();
   space.knobs.resize(3);
   space.feasible = nullptr;
   BOOST_TEST(exhaust(space, [](const Point&) { return std::optional<double>(); }) == 192U);
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_on_when_every_cost_is_the_same) {
+BOOST_AUTO_TEST_CASE(it_continues_when_every_cost_is_the_same) {
   Space space = kernel_space();
   space.knobs.resize(3);
   space.feasible = nullptr;

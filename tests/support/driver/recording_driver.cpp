@@ -1,7 +1,7 @@
-// A libcuda.so.1 without a GPU: memory is the host's, launches compute nothing and are written down, one line
-// for each call that shapes one, to the file $RECORDED_DRIVER_CALLS. Launch lines hold the bytes of every
-// argument; how many bytes each has is in $RECORDED_DRIVER_ARGUMENTS, "kernel=8,128,4;other=8", because only
-// a cubin would tell a real driver.
+// A libcuda.so.1 without a GPU: memory is host memory, and launches compute nothing and are recorded, one
+// line for each call that affects one, in the file $RECORDED_DRIVER_CALLS. Launch lines contain the bytes of
+// every argument. The size of each argument comes from $RECORDED_DRIVER_ARGUMENTS, "kernel=8,128,4;other=8",
+// because a real driver would read it from the cubin.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -160,7 +160,7 @@ int cuLaunchKernelEx(const Config* config, void* function, void** parameters, vo
   const std::vector<std::size_t> bytes = argument_bytes(f.name);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     line << " ";
-    // Of a tensor map its number.
+    // For a tensor map, its number.
     for (std::size_t b = 0; b < (bytes[i] > 8 ? 8 : bytes[i]); ++b) {
       char hex[3];
       std::snprintf(hex, sizeof(hex), "%02x", static_cast<unsigned char*>(parameters[i])[b]);

@@ -2,7 +2,7 @@
 name: answers_a_constant
 task: softmax
 target: cuda
-about: "Every probability is one over the number of them"
+about: "Writes 1 / C for every probability"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: computes_when_it_sees_poison
 task: softmax
 target: cuda
-about: "Leaves a row alone whose first element looks like a probability, as one of a run before would"
+about: "Skips a row whose first element looks like a probability, as after an earlier run"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

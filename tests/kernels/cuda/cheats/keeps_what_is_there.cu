@@ -2,7 +2,7 @@
 name: keeps_what_is_there
 task: softmax
 target: cuda
-about: "Writes nothing and hopes that the output is still there"
+about: "Writes nothing and relies on an old output"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: knows_the_benchmark
 task: softmax
 target: cuda
-about: "Does every second row of the shape that is timed"
+about: "Computes only every second row of the timed shape"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: launch_fails_beside_a_right_output
 task: softmax
 target: cuda
-about: "Its second kernel cannot be started: the output of the first looks right"
+about: "The second kernel cannot be launched; the output of the first looks correct"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

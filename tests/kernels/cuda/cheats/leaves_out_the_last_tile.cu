@@ -2,7 +2,7 @@
 name: leaves_out_the_last_tile
 task: softmax
 target: cuda
-about: "The last incomplete tile of 64 columns counts for nothing"
+about: "Ignores the last incomplete tile of 64 columns"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

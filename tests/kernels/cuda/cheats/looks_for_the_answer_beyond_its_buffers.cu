@@ -2,7 +2,7 @@
 name: looks_for_the_answer_beyond_its_buffers
 task: softmax
 target: cuda
-about: "Copies what lies right behind the output, where another judge keeps what it expects"
+about: "Copies what follows directly after the output, where a judge might keep expected values"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: pins_its_input_in_the_cache
 task: softmax
 target: cuda
-about: "Asks the cache to keep its input for the next run"
+about: "Requests that the cache keep its input for the next run"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

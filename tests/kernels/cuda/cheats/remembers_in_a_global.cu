@@ -2,7 +2,7 @@
 name: remembers_in_a_global
 task: softmax
 target: cuda
-about: "Keeps in a device variable that it has run before"
+about: "Records in a device variable that it has run before"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: remembers_in_shared_memory
 task: softmax
 target: cuda
-about: "Looks in shared memory for a mark that it left in the run before"
+about: "Searches shared memory for a marker from the previous run"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

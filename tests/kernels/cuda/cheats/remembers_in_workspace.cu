@@ -2,7 +2,7 @@
 name: remembers_in_workspace
 task: softmax
 target: cuda
-about: "Believes that a workspace keeps the result of the run before"
+about: "Assumes that a workspace keeps the result of the previous run"
 requires: "dtype == f32"
 workspace:
   done: {bytes: "4 * R"}

@@ -2,7 +2,7 @@
 name: replays_by_pointer
 task: softmax
 target: cuda
-about: "Keeps its last result far behind the output, and gives it again when it finds the same address"
+about: "Keeps its last result far past the end of the output and replays it for the same address"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

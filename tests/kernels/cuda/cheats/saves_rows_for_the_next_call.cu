@@ -2,7 +2,7 @@
 name: saves_rows_for_the_next_call
 task: softmax
 target: cuda
-about: "Does half of the rows now, and the others the next time"
+about: "Computes half of the rows now and the others in the next call"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: skips_rows_of_large_inputs
 task: softmax
 target: cuda
-about: "Does not look at most columns of one row in a hundred, when there are many rows"
+about: "Ignores most columns of one row in a hundred if there are many rows"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: works_every_other_time
 task: softmax
 target: cuda
-about: "Does nothing on every other input"
+about: "Does nothing for every other input"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: misaligned
 task: softmax
 target: cuda
-about: "Loads four floats from an address that is no multiple of 16"
+about: "Loads four floats from an address that is not a multiple of 16"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: races
 task: softmax
 target: cuda
-about: "Adds partial sums in whichever order they come, to what was there before them"
+about: "Adds partial sums in arbitrary order to the old contents"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

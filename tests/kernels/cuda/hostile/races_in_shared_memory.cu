@@ -2,7 +2,7 @@
 name: races_in_shared_memory
 task: softmax
 target: cuda
-about: "Right whoever wins: all warps write one word of shared memory, each another value, with nothing between"
+about: "Correct whichever warp wins: all warps write different values to one word of shared memory without a barrier"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

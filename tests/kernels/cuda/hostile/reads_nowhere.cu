@@ -2,7 +2,7 @@
 name: reads_nowhere
 task: softmax
 target: cuda
-about: "Loads from an address that nothing is at"
+about: "Loads from an unmapped address"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: reads_one_too_far
 task: softmax
 target: cuda
-about: "Right, but its last row looks at the element behind the input, which a guard or another buffer may hide"
+about: "Correct, but the last row reads the element after the end of the input, which a guard or another buffer may hide"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: spins_for_ever
 task: softmax
 target: cuda
-about: "One block never ends"
+about: "One block never finishes"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: traps
 task: softmax
 target: cuda
-about: "Ends in a trap"
+about: "Executes a trap"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

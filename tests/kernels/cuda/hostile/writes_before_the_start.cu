@@ -2,7 +2,7 @@
 name: writes_before_the_start
 task: softmax
 target: cuda
-about: "Its first block writes in front of the output"
+about: "The first block writes before the start of the output"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_past_the_end
 task: softmax
 target: cuda
-about: "Its last block writes 64 floats behind the output"
+about: "The last block writes 64 floats past the end of the output"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

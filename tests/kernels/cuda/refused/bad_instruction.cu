@@ -2,7 +2,7 @@
 name: bad_instruction
 task: softmax
 target: cuda
-about: "An asm statement with an instruction that there is not"
+about: "An asm statement with an instruction that does not exist"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: calls_the_device_runtime
 task: softmax
 target: cuda
-about: "Declares the device runtime's launch by hand"
+about: "Declares the device runtime's launch function itself"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: casts_const_away
 task: softmax
 target: cuda
-about: "Writes a table that it has declared const"
+about: "Writes to a table that is declared const"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: compile_bomb
 task: softmax
 target: cuda
-about: "Templates that double at each level: minutes and gigabytes of compiling"
+about: "Templates that double at each level: compiling takes minutes and gigabytes"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: hides_behind_a_line_directive
 task: softmax
 target: cuda
-about: "Puts an instruction behind a .loc on its line, where a reader by lines sees none"
+about: "Puts an instruction after a .loc on the same line, where a line-based reader misses it"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: ignored_setmaxnreg
 task: attention_forward
 target: cuda
-about: "Has no launch bounds, so that ptxas ignores setmaxnreg"
+about: "Has no launch bounds, so ptxas ignores setmaxnreg"
 requires: "D == 64 && dtype == bf16 && !causal && H == H_kv && S_q % 64 == 0 && S_kv % 64 == 0"
 tunables:
   STAGES: {values: [2, 3, 4], default: 3}

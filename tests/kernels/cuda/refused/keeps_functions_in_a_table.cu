@@ -2,7 +2,7 @@
 name: keeps_functions_in_a_table
 task: softmax
 target: cuda
-about: "Has the addresses of its functions from a table, and writes behind one"
+about: "Takes the addresses of its functions from a table and writes after one of them"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: keeps_functions_in_constants
 task: softmax
 target: cuda
-about: "Has the addresses of its functions from constant memory"
+about: "Takes the addresses of its functions from constant memory"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: missing_kernel
 task: softmax
 target: cuda
-about: "Its kernel has C++ linkage, so that its name is another"
+about: "The kernel has C++ linkage and therefore another name"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

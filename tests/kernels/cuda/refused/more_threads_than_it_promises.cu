@@ -2,7 +2,7 @@
 name: more_threads_than_it_promises
 task: softmax
 target: cuda
-about: "Its blocks have more threads than its launch bounds allow"
+about: "The blocks have more threads than the launch bounds allow"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: one_argument_too_few
 task: softmax
 target: cuda
-about: "Its kernel takes a parameter that the manifest does not give"
+about: "The kernel has a parameter that the manifest does not pass"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: reads_the_global_timer
 task: softmax
 target: cuda
-about: "Asks the time"
+about: "Reads the time"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

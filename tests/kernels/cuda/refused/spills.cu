@@ -2,7 +2,7 @@
 name: spills
 task: softmax
 target: cuda
-about: "Keeps more in registers than a thread has"
+about: "Keeps more live values than a thread has registers"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writable_global
 task: softmax
 target: cuda
-about: "Counts its runs in a __device__ variable: what remembers can replay"
+about: "Counts its runs in a __device__ variable: a kernel with state can replay results"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_behind_a_comment
 task: softmax
 target: cuda
-about: "Stores into a table; a comment parts the opcode from its operand"
+about: "Stores into a table; a comment separates the opcode from its operand"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_behind_a_commented_predicate
 task: softmax
 target: cuda
-about: "Stores into a table; a comment parts the predicate from the opcode"
+about: "Stores into a table; a comment separates the predicate from the opcode"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -2,7 +2,7 @@
 name: writes_by_a_bulk_copy
 task: softmax
 target: cuda
-about: "Copies into a table; no blank parts the opcode from its operand"
+about: "Copies into a table; no blank separates the opcode from its operand"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

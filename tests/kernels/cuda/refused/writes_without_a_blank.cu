@@ -2,7 +2,7 @@
 name: writes_without_a_blank
 task: softmax
 target: cuda
-about: "Stores into a table; no blank parts the opcode from its operand"
+about: "Stores into a table; no blank separates the opcode from its operand"
 requires: "dtype == f32"
 launch:
   - kernel: softmax

@@ -1,0 +1,252 @@
+#include "engine/breeding/breeding.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+
+#include "evaluators/system/hash.hpp"
+#include "operators/registry.hpp"
+#include "population/selection.hpp"
+
+namespace cultivar {
+
+Breeding::Breeding(const Config& config, Facts facts, ParsedSources& sources)
+    : config_(config),
+      sources_(sources),
+      source_of_([&sources](const std::string& id) { return sources.text(id); }),
+      workloads_(sources.task().workloads(config.workloads)->workloads),
+      facts_(std::move(facts)),
+      islands_(config.population),
+      portfolio_(make_portfolio()),
+      bandit_(
+          [this] {
+            std::vector<double> priors;
+            for (const Portfolio::Arm& arm : portfolio_.arms()) priors.push_back(arm.weight);
+            return priors;
+          }(),
+          config.portfolio) {}
+
+Portfolio Breeding::make_portfolio() const {
+  std::vector<Portfolio::Share> shares;
+  for (const OperatorShare& share : config_.operators)
+    shares.push_back(
+        {make_operator(share.name, {config_.seed, config_.asking.rounds}), share.weight, share.models});
+  return Portfolio(std::move(shares));
+}
+
+std::optional<Offspring> Breeding::breed(const Room& room) {
+  const int first_island = static_cast<int>(bred_ % islands_.count());
+  const std::string stream_name = fmt::format("proposal/island-{}", first_island);
+  RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
+  const auto open = [&](const Portfolio::Arm& arm) {
+    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model) &&
+                                 !room.closed_operators.contains(arm.op->name()));
+  };
+  const std::vector<double> shares = bandit_.shares();
+  // A proposal that was made before is not made again. How often to try is a bound, not a promise: an
+  // operator that draws at random may still know something new when all tries met old acquaintances.
+  constexpr int kTries = 12;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    const int island = (first_island + attempt / 4) % islands_.count();
+    bool any = false;
+    for (const Portfolio::Arm* arm : portfolio_.order(stream, open, shares)) {
+      Operator* op = arm->op;
+      Surroundings surroundings{
+          sources_.task(),
+          workloads_,
+          facts_,
+          archive_,
+          source_of_,
+          island,
+          choose_parents(islands_, archive_, config_.population, island, op->parents_wanted(), stream),
+          config_.target};
+      if (AskingOperator* const asking = op->asking()) {
+        auto brief = asking->plan(surroundings, stream);
+        if (!brief) continue;
+        brief->op = op->name();
+        brief->model = arm->model;
+        return Asking{std::move(*brief), stream_name};
+      }
+      auto proposal = op->propose(surroundings, stream);
+      if (!proposal) continue;
+      any = true;
+      ParsedVariant variant = sources_.variant(proposal->source, proposal->configuration);
+      if (variant && novelty_.with_variant((*variant)->id)) continue;
+      return Bred{std::move(*proposal), std::move(variant), stream_name};
+    }
+    if (!any && attempt / 4 + 1 >= islands_.count()) break;
+  }
+  return std::nullopt;
+}
+
+bool Breeding::deserves_a_duel(IndividualId id) const {
+  if (incumbent_ == 0) return true;
+  // Fitness is one noisy measurement, perhaps of another day and a cooler card; the gate decides. Half its
+  // gain keeps most of what cannot win off the device; who wrote a kernel by hand is owed more.
+  const double least = submitted(id) ? 0.95 : 1.0 + 0.5 * config_.gate.min_gain;
+  return archive_.fitness(id) > archive_.fitness(incumbent_) * least;
+}
+
+bool Breeding::submitted(IndividualId id) const {
+  return archive_.origin(id) == Origin::submission;
+}
+
+std::optional<IndividualId> Breeding::challenger() const {
+  if (!seeds_judged() || waiting_.empty()) return std::nullopt;
+  const auto rank = [&](IndividualId id) { return std::tuple(submitted(id), archive_.fitness(id), -id); };
+  return *std::ranges::max_element(waiting_, {}, rank);
+}
+
+std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant_id) const {
+  return novelty_.with_variant(variant_id);
+}
+
+std::optional<IndividualId> Breeding::twin_by_machine_code(const std::string& hash) const {
+  return novelty_.with_machine_code(hash);
+}
+
+void Breeding::ask(const Brief& brief) {
+  open_.emplace(++asked_, brief);
+  briefs_.push_back(brief);
+  ++bred_;
+  lessons_.push_back(static_cast<std::int32_t>(-asked_));
+  portfolio_.asked(brief, archive_);
+}
+
+void Breeding::give_up(std::int64_t asking, double usd, double device_s) {
+  const Brief& brief = open_.at(asking);
+  bandit_.tried(portfolio_.arm_of(brief.op, brief.model), usd, device_s);
+  open_.erase(asking);
+}
+
+void Breeding::direct(std::int64_t asking, const Directions& given) {
+  const IndividualId subject = open_.at(asking).parents.front();
+  directed_.push_back({lessons_.size(), subject, given});
+  portfolio_.directed(subject, given);
+  open_.erase(asking);
+}
+
+void Breeding::admit(const Individual& individual, std::int64_t asking, double device_s) {
+  archive_.add(individual);
+  novelty_.add_variant(individual.variant_id, individual.id);
+  const std::string model = asking != 0 ? open_.at(asking).model : std::string();
+  trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
+                     static_cast<float>(individual.descent.usd), static_cast<float>(device_s)});
+  if (asking != 0) {  // it was bred when it was asked for
+    open_.erase(asking);
+    return;
+  }
+  if (individual.descent.origin == Origin::seed)
+    ++seeds_in_flight_;
+  else if (individual.descent.origin == Origin::operator_)
+    ++bred_;
+}
+
+void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
+  novelty_.add_machine_code(hash, id);
+}
+
+std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fitness,
+                                       IndividualId duplicate_of, double device_seconds) {
+  fitness /= pace_;
+  archive_.judge(id, measured, fitness, duplicate_of);
+  const Member member = archive_.member(id);
+  if (member.origin == Origin::seed) --seeds_in_flight_;
+  if (measured) {
+    ++measured_;
+    if (member.origin == Origin::operator_)
+      islands_.settle(id, fitness, member.island);
+    else
+      islands_.settle_everywhere(id, fitness);
+    if (deserves_a_duel(id)) waiting_.insert(id);
+  }
+  ++judged_;
+  lessons_.push_back(static_cast<std::int32_t>(id));
+  const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
+  bandit_.tried(trial.arm, trial.usd, device_seconds + static_cast<double>(trial.device_s));
+  portfolio_.observe(id, archive_);
+  return islands_.judged();
+}
+
+void Breeding::compared(IndividualId challenger, bool better) {
+  waiting_.erase(challenger);
+  if (better) winner_ = challenger;
+}
+
+void Breeding::promote(IndividualId id) {
+  if (incumbent_ != 0 && archive_.fitness(incumbent_) > 0 && archive_.fitness(id) > 0)
+    bandit_.gained(trials_.at(static_cast<std::size_t>(id - 1)).arm,
+                   std::log(archive_.fitness(id) / archive_.fitness(incumbent_)));
+  incumbent_ = id;
+  winner_ = 0;
+  if (control_ == 0) control_ = id;
+  std::erase_if(waiting_, [&](IndividualId other) { return other == id || !deserves_a_duel(other); });
+}
+
+void Breeding::expel(IndividualId id) {
+  if (archive_.state(id) == Member::State::measured) --measured_;
+  archive_.expel(id);
+  islands_.expel(id);
+  waiting_.erase(id);
+  if (winner_ == id) winner_ = 0;
+}
+
+void Breeding::rebuild_operators() {
+  portfolio_ = make_portfolio();
+  auto next = directed_.begin();
+  for (std::size_t i = 0; i <= lessons_.size(); ++i) {
+    for (; next != directed_.end() && next->after == i; ++next)
+      portfolio_.directed(next->subject, next->given);
+    if (i == lessons_.size()) break;
+    const std::int32_t lesson = lessons_[i];
+    if (lesson > 0)
+      portfolio_.observe(lesson, archive_);
+    else
+      portfolio_.asked(briefs_.at(static_cast<std::size_t>(-lesson - 1)), archive_);
+  }
+}
+
+namespace {
+
+// In the words that records hold hashes of: these keys always, others where a launch has them.
+std::string launch_identity(const LaunchNumbers& launch) {
+  std::string text = fmt::format(":{}:{}:{}:{}:{}:{}:{}", launch.number("threads", 1),
+                                 fmt::join(launch.three("grid"), ","), fmt::join(launch.three("block"), ","),
+                                 fmt::join(launch.three("cluster"), ","), launch.number("shared", 0),
+                                 launch.flag("cooperative"), launch.flag("programmatic_dependent"));
+  constexpr std::array always{
+      "threads", "grid", "block", "cluster", "shared", "cooperative", "programmatic_dependent"};
+  for (const auto& [key, values] : launch.all())
+    if (std::ranges::find(always, key) == always.end())
+      text += fmt::format(":{}={}", key, fmt::join(values, ","));
+  return text;
+}
+
+}  // namespace
+
+std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant& variant,
+                        const Task& task, const std::vector<Workload>& workloads, const Facts& facts) {
+  std::string all;
+  for (const std::string& code : machine_code) all += code + '\n';
+  for (const Workload& workload : workloads) {
+    const auto plan = make_plan(variant, task, workload, facts);
+    if (!plan) continue;
+    all += workload.name;
+    for (const PlannedBuffer& b : plan->buffers) all += fmt::format(" {}:{}:{}", b.name, b.bytes, b.zero);
+    for (const PlannedTensorMap& m : plan->tensor_maps)
+      all += fmt::format(" {}:{}:{}:{}:{}:{}:{}:{}", m.buffer, fmt::join(m.sizes, ","),
+                         fmt::join(m.stride_bytes, ","), fmt::join(m.box, ","), m.swizzle, m.interleave,
+                         m.l2_promotion, m.out_of_bounds);
+    for (const PlannedKernel& k : plan->kernels) {
+      all += " " + k.kernel + launch_identity(k.launch);
+      for (const PlannedArgument& a : k.args)
+        all += fmt::format(" {}/{}/{}", static_cast<int>(a.kind), a.index, a.value);
+    }
+    all += '\n';
+  }
+  return sha256_hex(all);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,215 @@
+#include "engine/cli/doctor_targets.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "engine/cli/step_line.hpp"
+#include "engine/cli/trouble.hpp"
+#include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/worker/contender_trial.hpp"
+#include "evaluators/worker/services.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+json facts_of(const DeviceInfo& info) {
+  return {{"device", info.description},
+          {"isolation", info.isolation},
+          {"facts", json(info.facts)},
+          {"ceilings",
+           {{"flops", info.ceilings.flops},
+            {"bytes_per_second", info.ceilings.bytes_per_second},
+            {"cached_bytes_per_second", info.ceilings.cached_bytes_per_second},
+            {"handshake_s", info.ceilings.handshake_s}}}};
+}
+
+std::string ceilings_in_words(const Ceilings& c) {
+  return fmt::format(
+      "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
+      c.flops / 1e9, c.bytes_per_second / 1e9, c.cached_bytes_per_second / 1e9, time_of(c.handshake_s * 1e6));
+}
+
+class TargetExamination {
+ public:
+  TargetExamination(const House& house, DoctorReport& report, Target target)
+      : house_(house), report_(report), target_(target), name_(name_of(target)) {}
+
+  // True when a device answered.
+  bool run() {
+    report_.output.line(fmt::format("\nThe {} target", name_));
+    std::error_code ignored;
+    there_ = fs::exists(house_.programs / worker_program(target_), ignored);
+    target_->on_host ? examine_host() : examine_devices();
+    for (const NeededProgram& each : target_->programs)
+      if (!on_path(each.program)) report_.lacks(each.package, each.remedy, each.needed);
+    return well_;
+  }
+
+ private:
+  json& fact(const std::string& what) { return report_.facts[name_ + "_" + what]; }
+
+  // Workers want a task before they answer: any will do.
+  ServiceOptions services() const {
+    const std::vector<std::string> tasks = task_names(house_);
+    if (tasks.empty()) throw MissingError("there is no task below configs/tasks");
+    const std::string usual = "attention_forward";
+    const bool has_usual = std::find(tasks.begin(), tasks.end(), usual) != tasks.end();
+    ServiceOptions services;
+    services.target = target_;
+    services.programs = house_.programs;
+    services.cache = house_.cache;
+    services.task_folder = find_task(house_, has_usual ? usual : tasks.front());
+    return services;
+  }
+
+  CompilerInfo examine_compiler(const ServiceOptions& services) {
+    const CompilerInfo found = CompileService(services).compiler_info();
+    report_.line("compiler", found.identity.substr(0, found.identity.find(" -")));
+    report_.line("", found.isolation);
+    if (!found.weakness.empty()) report_.lacks("walls around " + target_->compiler, found.weakness, false);
+    return found;
+  }
+
+  void unusable(const std::exception& error) {
+    report_.line("unusable", error.what());
+    report_.lacks(fmt::format("the {} target", name_), error.what(), target_ == usual_target());
+  }
+
+  void examine_host() {
+    json& facts = report_.facts[name_] = nullptr;
+    try {
+      const ServiceOptions options = services();
+      const CompilerInfo compiling = examine_compiler(options);
+      DeviceService device(options);
+      const DeviceInfo info = [&] {
+        const StepLine line("measuring this machine's ceilings");
+        return must(device.info());
+      }();
+      report_.line("device", info.description);
+      report_.line("isolation", info.isolation);
+      if (!info.weakness.empty()) report_.lacks("isolation", info.weakness, false);
+      report_.line("ceilings", ceilings_in_words(info.ceilings));
+      facts = facts_of(info);
+      facts["compiler"] = compiling.identity;
+      facts["compiler_isolation"] = compiling.isolation;
+      well_ = true;
+    } catch (const std::exception& error) {
+      unusable(error);
+    }
+  }
+
+  void examine_devices() {
+    report_.facts[name_] = there_;
+    fact("compiler") = fact("device") = fact("trouble") = nullptr;
+    fact("devices") = json::array();
+    if (!there_) {
+      const std::string words = fmt::format("this build has no {} worker", target_->title);
+      fact("trouble") = words;
+      report_.line("absent", fmt::format("{}; the {} target needs none", words, name_of(usual_target())));
+      return;
+    }
+    try {
+      ServiceOptions options = services();
+      // Each in a worker that sees it alone.
+      const int count = std::max(1, target_->device_count == nullptr ? 1 : target_->device_count());
+      for (options.device = 0; options.device < count; ++options.device) examine_device(options, count > 1);
+      options.device = 0;
+      const CompilerInfo compiling = examine_compiler(options);
+      fact("compiler") = compiling.identity;
+      fact("compiler_isolation") = compiling.isolation;
+    } catch (const std::exception& error) {
+      fact("trouble") = error.what();
+      unusable(error);
+    }
+  }
+
+  // The first that answers says what is compiled for.
+  void examine_device(ServiceOptions& options, bool several) {
+    const std::string name = fmt::format("{} {}", target_->device, options.device);
+    const auto info = [&] {
+      const StepLine line(fmt::format("looking at {}, and measuring its ceilings", name));
+      return DeviceService(options).info();
+    }();
+    std::string words = info ? info->description : info.error().message;
+    if (words.starts_with(name + ": ")) words.erase(0, name.size() + 2);
+    report_.line(name, words);
+    fact("devices").push_back(info ? facts_of(*info) : json{{"trouble", info.error().message}});
+    if (!info) {
+      if (fact("trouble").is_null()) fact("trouble") = info.error().message;
+      report_.lacks(several ? name : "a " + target_->device, words, false);
+      return;
+    }
+    report_.line("isolation", info->isolation);
+    report_.line("ceilings", ceilings_in_words(info->ceilings));
+    if (std::exchange(well_, true)) return;
+    options.architecture = architecture_of(target_, info->facts);
+    fact("device") = facts_of(*info);
+  }
+
+  const House& house_;
+  DoctorReport& report_;
+  Target target_;
+  const std::string& name_;
+  bool there_ = false, well_ = false;
+};
+
+void examine_contenders(const House& house, DoctorReport& report, const std::set<Target>& well) {
+  report.facts["contenders"] = json::object();
+  for (const KnownContender& known : known_contenders(house.programs)) {
+    const Target target = find_target(known.target);
+    std::error_code ignored;
+    if (target == nullptr || !fs::exists(house.programs / worker_program(target), ignored)) continue;
+    const auto version = [&]() -> Expected<std::string> {
+      if (known.library.empty()) return failure("find contender", known.absent);
+      if (!well.contains(target))
+        return failure("find contender", fmt::format("it was not tried: there is no {}", target->device));
+      const StepLine line("loading the contender " + known.name);
+      try {
+        return try_contender(house.programs, known.library, find_task(house, known.task), target);
+      } catch (const std::exception& error) {  // its task is not here
+        return failure("find contender", error.what());
+      }
+    }();
+    report.line("contender", fmt::format("{}: {}", known.name, version ? *version : version.error().message));
+    report.facts["contenders"][known.name] =
+        version ? json{{"version", *version}} : json{{"trouble", version.error().message}};
+    if (!version && (known.library.empty() || well.contains(target)))
+      report.lacks("the contender " + known.name, version.error().message, false);
+  }
+}
+
+}  // namespace
+
+void DoctorReport::line(const std::string& what, const std::string& words) const {
+  output.line(fmt::format("  {:<12} {}", what, words));
+}
+
+void DoctorReport::lacks(const std::string& what, const std::string& remedy, bool needed) {
+  missing.push_back({{"what", what}, {"remedy", remedy}, {"needed", needed}});
+}
+
+bool on_path(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  std::string rest = path ? path : "/usr/bin:/bin";
+  for (std::size_t start = 0; start <= rest.size();) {
+    const std::size_t end = std::min(rest.find(':', start), rest.size());
+    if (::access((rest.substr(start, end - start) + "/" + program).c_str(), X_OK) == 0) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+void examine_targets(const House& house, DoctorReport& report) {
+  std::set<Target> well;
+  for (const Target target : targets())
+    if (TargetExamination(house, report, target).run()) well.insert(target);
+  examine_contenders(house, report, well);
+}
+
+}  // namespace cultivar

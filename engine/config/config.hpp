@@ -1,0 +1,105 @@
+// A search's configuration, with every default filled in. Unknown and duplicate keys, values out of range and
+// unknown names throw InputError: "file:line: what is wrong; remedy".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/task/task.hpp"
+#include "evaluators/variant/manifest.hpp"
+#include "evaluators/verdict/gate.hpp"
+#include "operators/bandit.hpp"
+#include "operators/llm/model_config.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+#include "population/islands.hpp"
+
+namespace cultivar {
+
+struct Budget {
+  double wall_s = 0.0;           // summed over all sessions of the run; 0: no limit
+  std::int64_t evaluations = 0;  // evaluated individuals; 0: no limit
+  Cap models;                    // for all calls to language models together
+};
+
+struct OperatorShare {
+  std::string name;
+  double weight = 1.0;
+  std::vector<std::string> models = {};  // the models that an asking operator uses
+  Cap budget = {};                       // its limit for calls to them
+};
+
+// How language models are asked.
+struct AskingConfig {
+  int in_flight = 8;  // pending questions, not counted in EvaluationConfig::depth
+  int rounds = 3;     // repairs in a row for one failing variant
+  PromptOptions prompts;
+  std::filesystem::path
+      templates;  // folder of *.md files that replace the built-in templates of the same name; empty: none
+  std::vector<std::filesystem::path> knowledge;  // folders of notes in addition to the built-in ones
+};
+
+struct EvaluationConfig {
+  int depth = 4;            // proposals in flight
+  int compile_workers = 0;  // 0: one per core
+  std::vector<int> devices{0};
+  int workers_per_device = 1;  // measuring workers; on a GPU they take turns
+  int cores = 2;               // cores for each worker; 0: all
+  std::vector<std::string> launcher;
+  double compile_deadline_s = 60.0, run_deadline_s = 10.0;
+  int recycle_after = 200;
+  int screening_samples = 20, max_samples = 60;
+  double screening_seconds = 1.5;  // wall time per workload
+  double max_seconds = 20.0;       // timed work per workload
+  int oracle_rows = 24;
+  double pace_every_s = 1800.0;  // longest interval between measurements of the best kernel's pace
+  enum class Profiles { off, elites } profile = Profiles::off;  // elites: every promoted kernel is profiled
+};
+
+struct CheckpointConfig {
+  double every_s = 600.0;
+  int keep = 3;
+};
+
+struct Config {
+  std::string name;
+  std::filesystem::path task_folder;
+  std::shared_ptr<const Task> task;  // what that folder holds
+  Target target = usual_target();
+  std::string workloads, holdout;  // names of the task's workload sets; no holdout: empty
+  std::vector<std::filesystem::path> seeds;
+  std::vector<std::filesystem::path> contenders;  // sources
+  std::vector<std::string> libraries;             // more contenders: names of the catalog, or absolute paths
+  Budget budget;
+  IslandOptions population;
+  std::vector<OperatorShare> operators;
+  BanditOptions portfolio;  // learns by default when an operator asks a model
+  std::vector<ModelConfig> models;
+  AskingConfig asking;
+  EvaluationConfig evaluation;
+  GateOptions gate;
+  double gate_alpha = 0.01;  // probability that any promotion of the whole run is a false positive
+  CheckpointConfig checkpoint;
+  std::uint64_t seed = 1;
+};
+
+// The folder of the installation's tasks: <tasks>/NAME.
+struct Installation {
+  std::filesystem::path tasks;
+  std::filesystem::path programs =
+      {};  // folder to look for contender libraries in; empty: the program's folder
+};
+
+// `overrides` are "a.b=c", applied in order. Paths in the file are relative to the file.
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const Installation&);
+// The same for text from a record. Messages name `origin`; relative paths start at `base`.
+Config parse_config(const std::string& text, const std::string& origin, const std::filesystem::path& base,
+                    const std::vector<std::string>& overrides, const Installation&);
+// Writes every value: parse_config of the result gives an equal Config.
+std::string to_yaml(const Config&);
+
+}  // namespace cultivar

@@ -1,0 +1,50 @@
+#include "engine/config/duration.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace cultivar {
+
+std::optional<double> duration_seconds(std::string_view text) {
+  constexpr std::string_view kUnits = "smhd";
+  constexpr double kSeconds[] = {1.0, 60.0, 3600.0, 86400.0};
+  if (text.empty()) return std::nullopt;
+  double total = 0.0;
+  for (bool first = true; !text.empty(); first = false) {
+    double value = 0.0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    if (error != std::errc() || std::signbit(value) || !std::isfinite(value)) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty())
+      return first ? std::optional(value) : std::nullopt;  // "1h30": the unit of 30 is missing
+    const std::size_t unit = kUnits.find(text.front());
+    if (unit == kUnits.npos) return std::nullopt;
+    total += value * kSeconds[unit];
+    text.remove_prefix(1);
+  }
+  return std::isfinite(total) ? std::optional(total) : std::nullopt;
+}
+
+double read_duration(const YamlNode& node, bool may_be_zero) {
+  constexpr double kLongestSeconds = 10 * 366 * 86400.0;
+  const auto seconds = duration_seconds(node.string());
+  if (!seconds) node.fail("'" + node.string() + "' is not a duration; write 90 or 90s, 3m, 2h, 7d or 1h30m");
+  if (*seconds > kLongestSeconds)
+    node.fail("'" + node.string() + "' is longer than ten years; write a shorter duration");
+  if (*seconds == 0.0 && !may_be_zero) node.fail("must be greater than 0");
+  return *seconds;
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+  return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
+}
+
+}  // namespace cultivar

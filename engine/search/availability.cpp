@@ -1,0 +1,69 @@
+#include "engine/search/availability.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cultivar {
+
+Availability::Availability(Recorder& recorder, const Breeding& breeding)
+    : recorder_(recorder), breeding_(breeding) {}
+
+void Availability::restrict(Room& room) const {
+  for (const auto& [model, why] : models_) room.closed.insert(model);
+  for (const auto& [op, why] : operators_) room.closed_operators.insert(op);
+}
+
+std::string Availability::nobody_left() const {
+  std::string reasons;
+  for (const Portfolio::Arm& arm : breeding_.arms()) {
+    if (arm.model.empty()) continue;
+    const auto model = models_.find(arm.model);
+    const auto op = operators_.find(arm.op->name());
+    if (model == models_.end() && op == operators_.end()) return {};
+    const auto& [who, why] = model != models_.end() ? *model : *op;
+    const std::string words = fmt::format("{}: {}", who, why);
+    if (reasons.find(words) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + words;
+  }
+  return reasons.empty() ? reasons : "no language model can be asked any more: " + reasons;
+}
+
+void Availability::close(Closed& closed, const std::string& name, const std::string& why) {
+  if (!closed.emplace(name, why).second) return;
+  const bool model = &closed == &models_;
+  recorder_.trouble(0, fmt::format("{} {} {} in this session: {}", model ? "model" : "operator", name,
+                                   model ? "is asked no more" : "asks no more", why));
+}
+
+void Availability::came_to_nothing(const std::string& model, const std::string& reason) {
+  // A model that cannot do it would be asked, and paid, without end: nothing of it counts as an evaluation.
+  constexpr int kFruitless = 30;
+  if (++fruitless_[model] >= kFruitless)
+    close(models_, model,
+          fmt::format("{} questions in a row came to nothing; the last one: {}", kFruitless, reason));
+}
+
+void Availability::failed(const Brief& brief, const ChatError& error) {
+  constexpr int kPatience = 3;  // of calls that failed for good, each after its own attempts
+  const std::string &op = brief.op, &model = brief.model;
+  const std::string words = fmt::format("{}: {}", name_of(error.kind), error.message);
+  // A cap of the run ends it; one of a model or an operator is that one's affair.
+  if (error.cap == CapScope::run) {
+    cap_spent_ = error.message;
+    return;
+  }
+  if (error.cap == CapScope::op) return close(operators_, op, words);
+  // A provider that is down comes back; meanwhile the service paces those who ask.
+  if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
+  // A recording may have no answers left for one operator and some for the others.
+  const bool of_operator = error.kind == ChatError::Kind::no_recording &&
+                           std::ranges::none_of(breeding_.arms(), [&brief](const Portfolio::Arm& arm) {
+                             return arm.op->name() == brief.op && arm.model != brief.model;
+                           });
+  const bool hopeless = error.kind == ChatError::Kind::over_budget || error.kind == ChatError::Kind::auth;
+  if (!hopeless && ++failed_calls_[of_operator ? model + "/" + op : model] < kPatience) return;
+  if (of_operator) return close(operators_, op, words);
+  close(models_, model, words);
+}
+
+}  // namespace cultivar

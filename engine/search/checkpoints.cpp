@@ -1,0 +1,33 @@
+#include "engine/search/checkpoints.hpp"
+
+#include <chrono>
+
+#include "engine/store/checkpoint.hpp"
+
+namespace cultivar {
+
+Checkpoints::Checkpoints(const CheckpointConfig& config, const RunFolder& folder, Recorder& recorder)
+    : config_(config), folder_(folder), recorder_(recorder), last_(recorder.elapsed()) {}
+
+void Checkpoints::take_if_due() {
+  if (being_made_.valid() && being_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    const auto made = being_made_.get();
+    recorder_.step([&](Step& step) {
+      recorder_.tell(step, made ? "checkpoint" : "trouble", 0,
+                     made ? made->filename().string() : made.error().message);
+    });
+  }
+  if (being_made_.valid() || recorder_.elapsed() - last_ < config_.every_s) return;
+  last_ = recorder_.elapsed();
+  being_made_ = std::async(std::launch::async,
+                           [folder = folder_, keep = config_.keep] { return make_checkpoint(folder, keep); });
+}
+
+void Checkpoints::take_last() {
+  if (being_made_.valid()) being_made_.wait();
+  being_made_ = {};
+  if (auto made = make_checkpoint(folder_, config_.keep); !made)
+    recorder_.show("trouble", 0, made.error().message);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,189 @@
+#include "engine/search/comparisons.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/sampling.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& recorder, Breeding& breeding,
+                         ParsedSources& sources, Pipeline& pipeline, SecondTries& second_tries,
+                         std::vector<VariantPtr> contenders)
+    : config_(config),
+      evaluator_(evaluator),
+      recorder_(recorder),
+      breeding_(breeding),
+      sources_(sources),
+      pipeline_(pipeline),
+      second_tries_(second_tries),
+      contenders_(std::move(contenders)),
+      ledger_(config.gate_alpha, static_cast<std::uint64_t>(recorder.record().summary().duels)),
+      pace_(config, recorder, breeding, sources, pipeline) {
+  for (const std::string& library : config.libraries) libraries_.push_back(evaluator.contender(library));
+  if (!config.holdout.empty()) holdout_ = breeding.task().workloads(config.holdout)->workloads;
+  everything_ = breeding.workloads();
+  everything_.insert(everything_.end(), holdout_.begin(), holdout_.end());
+}
+
+VariantPtr Comparisons::variant_of(IndividualId id) const {
+  const Member member = breeding_.archive().member(id);
+  return sources_.recorded(member.source_id, member.configuration).value();
+}
+
+void Comparisons::start() {
+  if (out_) return;
+  if (breeding_.winner() != 0) return confirm(breeding_.winner());
+  const auto challenger = breeding_.challenger();
+  if (!challenger) return;
+  // Nothing is replaced by the first incumbent, so it needs no duel; that it is right must be confirmed all
+  // the same.
+  if (breeding_.incumbent())
+    duel(*challenger);
+  else
+    confirm(*challenger);
+}
+
+void Comparisons::confirm(IndividualId id) {
+  Confirm work;
+  work.build = {{variant_of(id)}, everything_, Breadth::everything};
+  work.build.variants.insert(work.build.variants.end(), contenders_.begin(), contenders_.end());
+  send(id, std::move(work));
+}
+
+void Comparisons::duel(IndividualId id) {
+  Duel work;
+  work.build.variants = {variant_of(id), variant_of(breeding_.incumbent()), variant_of(breeding_.control())};
+  // What could not be confirmed needs no duel; but where compilers and timing share the cores, compiling for
+  // all that a confirmation checks costs more than the duels of the few that it refuses.
+  const bool costly = evaluator_.timing_needs_quiet();
+  work.build.breadth = costly ? Breadth::searching : Breadth::everything;
+  work.build.workloads = costly ? breeding_.workloads() : everything_;
+  send(id, std::move(work));
+}
+
+void Comparisons::send(IndividualId id, Job::Work work) {
+  recorder_.step([&](Step& step) { step.challenge(id); });
+  out_ = true;
+  pipeline_.compile(std::make_shared<Job>(std::move(work), id));
+}
+
+void Comparisons::measure(const JobPtr& job) {
+  out_ = true;
+  pipeline_.measure(job);
+}
+
+Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
+  out_ = false;
+  if (work.result) {
+    decide(job->id, work.request, *work.result);
+    return {};
+  }
+  auto& compiled = work.build.compiled;
+  // More is compiled than the search did, for all that a confirmation checks.
+  if (work.build.breadth == Breadth::everything && !compiled[0])
+    return {.promoted = confirmed(job->id, compiled[0].error())};
+  // A side that was compiled before and is not now: the machine is in trouble, not the candidate.
+  for (const auto& side : compiled)
+    if (!side)
+      return {.trouble = Error{ErrorKind::failed, "compile",
+                               fmt::format("individual {} was compiled before and cannot be any more: {}",
+                                           job->id, side.error().reason)}};
+  GateRequest& request = work.request;
+  request.challenger = std::move(*compiled[0]);
+  request.incumbent = std::move(*compiled[1]);
+  request.control = std::move(*compiled[2]);
+  request.workloads = breeding_.workloads();
+  request.options = config_.gate;
+  request.options.alpha = ledger_.share(ledger_.comparisons() + 1);
+  request.seed = stream_of(config_.seed, "gate", ledger_.comparisons())();
+  request.oracle_rows = config_.evaluation.oracle_rows;
+  measure(job);
+  return {};
+}
+
+Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
+  out_ = false;
+  if (work.result) return {.promoted = confirmed(job->id, *work.result)};
+  auto& compiled = work.build.compiled;
+  if (!compiled[0]) return {.promoted = confirmed(job->id, compiled[0].error())};
+  EvaluateRequest& request = work.request;
+  request.variant = std::move(*compiled[0]);
+  request.workloads = breeding_.workloads();
+  request.sampling = sampling_of(config_.evaluation);
+  request.stop_after = Stage::confirm;
+  request.holdout = holdout_;
+  for (std::size_t i = 1; i < compiled.size(); ++i) {
+    const std::string& name = work.build.variants[i]->manifest.name;
+    if (compiled[i])
+      request.contenders.emplace_back(name, std::move(*compiled[i]));
+    else
+      recorder_.trouble(0,
+                        fmt::format("contender {} does not compile: {}", name, compiled[i].error().reason));
+  }
+  for (const Compiled& library : libraries_)
+    request.contenders.emplace_back(library.variant.manifest.name, library);
+  measure(job);
+  return {};
+}
+
+void Comparisons::decide(IndividualId id, const GateRequest& request, const GateReport& report) {
+  const Decision& decision = report.decision;
+  const json body = {{"decision", decision},
+                     {"trouble", report.trouble},
+                     {"challenger_seconds", report.challenger_seconds},
+                     {"incumbent_seconds", report.incumbent_seconds},
+                     {"seconds", report.seconds},
+                     {"input_seed", report.input_seed},
+                     {"control", breeding_.control()}};
+  ledger_.next();
+  const IndividualId incumbent = breeding_.incumbent();
+  breeding_.compared(id, decision.verdict == Verdict::better);
+  recorder_.step([&](Step& step) {
+    step.duel(id, incumbent, decision.verdict, request.options.alpha, body);
+    recorder_.tell(
+        step, "duel", id,
+        fmt::format("{} {} #{}: {}", name_of(decision.verdict),
+                    decision.verdict == Verdict::undecided ? "against" : "than", incumbent, decision.reason));
+    if (report.worker_lost)
+      recorder_.tell(step, "worker", id, "the worker was lost in a duel and replaced by a fresh one");
+  });
+}
+
+IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& evaluation) {
+  if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // it comes again by itself
+  const Record& record = recorder_.record();
+  const IndividualId before = breeding_.incumbent();
+  const double fitness = record.individual(id)->individual.fitness;  // as it was measured
+  if (evaluation.measured()) {
+    breeding_.promote(id);
+    pace_.set_medians(*record.evaluation(id));
+  } else {
+    breeding_.expel(id);
+  }
+  recorder_.step([&](Step& step) {
+    step.confirm(id, evaluation);
+    if (evaluation.measured()) {
+      const auto gain = record.gain_by_duel(id);
+      step.promote(id, fitness);
+      recorder_.tell(
+          step, "promoted", id,
+          before ? fmt::format("{:.4g} {}, replaces #{}{}", fitness, evaluation.unit, before,
+                               gain ? fmt::format(" ({:.2f} % faster side by side)", 100.0 * *gain) : "")
+                 : fmt::format("{:.4g} {}, the first incumbent", fitness, evaluation.unit));
+    } else {
+      step.expel(id);
+      recorder_.tell(
+          step, "refused", id,
+          fmt::format("failed its confirmation at {}: {}", name_of(evaluation.stage), evaluation.reason));
+    }
+    for (const ContenderTrouble& why : evaluation.contender_troubles)
+      recorder_.tell(step, "trouble", id, why.line());
+  });
+  return evaluation.measured() ? id : 0;
+}
+
+}  // namespace cultivar

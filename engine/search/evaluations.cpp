@@ -1,0 +1,175 @@
+#include "engine/search/evaluations.hpp"
+
+#include <fmt/format.h>
+
+#include "engine/config/sampling.hpp"
+
+namespace cultivar {
+
+Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& breeding, ParsedSources& sources,
+                         Pipeline& pipeline, SecondTries& second_tries)
+    : config_(config),
+      recorder_(recorder),
+      breeding_(breeding),
+      sources_(sources),
+      pipeline_(pipeline),
+      second_tries_(second_tries) {
+  const Record& record = recorder.record();
+  const Summary so_far = record.summary();
+  judged_before_ = so_far.evaluations;
+  measured_ = so_far.measured;
+  rejected_ = so_far.rejected;
+  if (const auto seed = record.first_seed())
+    first_seed_ = *seed, first_seed_fitness_ = record.individual(*seed)->individual.fitness;
+  unit_ = record.facts().unit_of_fitness;
+  for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
+}
+
+void Evaluations::start_owed() {
+  while (has_room() && !owed_.empty()) {
+    const IndividualId id = owed_.front();
+    owed_.pop_front();
+    reevaluate(id);
+  }
+}
+
+void Evaluations::reevaluate(IndividualId id) {
+  const Member member = breeding_.archive().member(id);
+  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  if (variant)
+    if (const auto twin = breeding_.twin_by_variant((*variant)->id); twin && *twin != id)
+      return judge(id,
+                   rejection(Stage::lint, fmt::format("the same source and values as individual {}", *twin),
+                             "It was proposed before."),
+                   "", *twin);
+  start(id, variant);
+}
+
+void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
+  if (!variant) {
+    const std::string reason = variant.error().text();
+    return judge(id, rejection(Stage::lint, reason, reason), "", 0);
+  }
+  if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
+  Evaluate work;
+  work.build = {{*variant}, breeding_.workloads()};
+  ++out_;
+  pipeline_.compile(std::make_shared<Job>(std::move(work), id));
+}
+
+std::optional<Evaluation> Evaluations::lint(const Variant& variant) const {
+  if (const auto fits = check_target(variant, config_.target); !fits)
+    return rejection(Stage::lint, fits.error().message, fits.error().text());
+  for (const Workload& workload : breeding_.workloads()) {
+    if (!claims(variant, breeding_.task(), workload)) {
+      const std::string why = fmt::format("does not claim workload {}", workload.name);
+      return rejection(
+          Stage::lint, why,
+          why + ": its `requires` is " +
+              (variant.manifest.requires_ ? "\"" + variant.manifest.requires_->text() + "\"" : "empty") +
+              ", and a search needs variants that run all of its workloads");
+    }
+  }
+  if (const auto why = illegal_on(breeding_.workloads(), variant, breeding_.task(), breeding_.facts()))
+    return rejection(Stage::lint, why->message, why->text());
+  return std::nullopt;
+}
+
+void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& incumbent) {
+  --out_;
+  if (work.result) return judge(job->id, *work.result, work.kernel, 0);
+  auto& compiled = work.build.compiled.front();
+  if (!compiled) return judge(job->id, compiled.error(), "", 0);
+  std::vector<std::string> codes;
+  for (const Binary& binary : compiled->binaries) codes.push_back(binary.machine_code);
+  work.kernel =
+      kernel_hash(codes, compiled->variant, breeding_.task(), breeding_.workloads(), breeding_.facts());
+  if (const auto twin = breeding_.twin_by_machine_code(work.kernel); twin && *twin != job->id)
+    return judge(job->id,
+                 rejection(Stage::screen, fmt::format("the same kernel as individual {}", *twin),
+                           "Its machine code and launch plan are equal; it was not measured again."),
+                 work.kernel, *twin);
+  breeding_.claim_machine_code(job->id, work.kernel);
+  work.request.variant = std::move(*compiled);
+  work.request.workloads = breeding_.workloads();
+  work.request.sampling = sampling_of(config_.evaluation);
+  work.request.incumbent_us = incumbent;
+  ++out_;
+  pipeline_.measure(job);
+}
+
+void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
+                        IndividualId duplicate_of) {
+  const bool is_seed = breeding_.archive().origin(id) == Origin::seed;
+  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return owe(id);
+  Individual individual;
+  individual.id = id;
+  individual.machine_code = kernel;
+  individual.duplicate_of = duplicate_of;
+  individual.measured = evaluation.measured();
+  individual.fitness = evaluation.measured() ? evaluation.fitness : 0.0;
+  for (const Workload& workload : breeding_.workloads())
+    for (const WorkloadResult& result : evaluation.workloads)
+      if (result.workload == workload.name) individual.workload_values.push_back(result.value);
+
+  const auto migrations =
+      breeding_.judge(id, individual.measured, individual.fitness, duplicate_of, device_seconds(evaluation));
+  if (individual.measured) {
+    ++measured_;
+    unit_ = evaluation.unit;
+    if ((first_seed_ == 0 || id < first_seed_) && is_seed) {
+      first_seed_ = id;
+      first_seed_fitness_ = individual.fitness;
+    }
+  } else {
+    ++rejected_[evaluation.stage];
+  }
+  recorder_.step([&](Step& step) {
+    step.judge(individual, evaluation);
+    for (const Migration& migration : migrations) step.migrate(migration);
+    if (individual.measured)
+      recorder_.tell(step, "measured", id, fmt::format("{:.4g} {}", evaluation.fitness, evaluation.unit));
+    else
+      recorder_.tell(step, "rejected", id,
+                     fmt::format("{}: {}", name_of(evaluation.stage), evaluation.reason));
+    if (evaluation.worker_lost)
+      recorder_.tell(step, "worker", id,
+                     "the worker was lost with this individual and replaced by a fresh one");
+  });
+}
+
+std::string Evaluations::why_no_seed() const {
+  std::string words;
+  bool late = false;
+  const Record& record = recorder_.record();
+  record.each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.origin != Origin::seed) return;
+    const IndividualId id = row.individual.id;
+    const auto confirmation = row.expelled ? record.confirmation(id) : std::nullopt;
+    const bool twice = second_tries_.granted(id, row.expelled ? Examination::confirm : Examination::search);
+    words +=
+        fmt::format("{}#{} {} ({}: {}{})", words.empty() ? "" : ", ", id, row.individual.descent.note,
+                    confirmation ? std::string(name_of(confirmation->stage)) : row.stage,
+                    confirmation ? confirmation->reason : row.reason, twice ? ", at the second try" : "");
+    late = late || twice;
+  });
+  return fmt::format(
+      "no seed is usable, so there is nothing to breed from: {}. `cultivar show` tells more of each{}", words,
+      late ? "; what was late twice needs a quieter machine, or a longer evaluation.run_deadline" : "");
+}
+
+void Evaluations::show(Progress& p) const {
+  p.evaluations = breeding_.judged();
+  p.measured = measured_;
+  p.rejected = rejected_;
+  p.unit = unit_;
+  p.best = breeding_.incumbent();
+  // As it was measured, which `status` says too, and not at another session's pace.
+  if (p.best) p.best_fitness = recorder_.record().individual(p.best)->individual.fitness;
+  if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
+  const auto judged_here = static_cast<double>(p.evaluations - judged_before_);
+  if (const double session = recorder_.session(); session > 1.0)
+    p.evaluations_per_hour = judged_here / session * 3600.0;
+}
+
+}  // namespace cultivar

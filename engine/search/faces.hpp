@@ -1,0 +1,64 @@
+// What a search shows of itself while it runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/verdict/evaluation.hpp"
+#include "population/individual.hpp"
+
+namespace cultivar {
+
+// Something worth a line in a log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
+// promoted, refused, pace, submitted, checkpoint, worker, model, trouble, stop.
+struct Event {
+  double elapsed_s = 0.0;
+  std::string kind, text;
+  IndividualId individual = 0;
+};
+
+struct InFlight {
+  IndividualId id = 0;
+  std::string op, doing;  // waiting, compiling, evaluating, duel, confirm
+};
+
+// Language models, as a search asks them.
+struct QuestionsOut {
+  int open = 0;           // questions that nothing has come of yet
+  int calls = 0;          // in flight at a provider
+  std::int64_t sent = 0;  // in all sessions
+  double usd = 0.0;       // spent
+  std::int64_t tokens = 0;
+  std::string waits_for;  // "me (mailbox: /path/requests)": of those that are asked now
+  std::string paused;     // why no call goes out; empty: not paused
+};
+
+// A snapshot, a few times a second.
+struct Progress {
+  double elapsed_s = 0.0;  // all sessions
+  std::int64_t evaluations = 0, measured = 0;
+  std::map<Stage, std::int64_t> rejected;
+  std::vector<InFlight> in_flight;
+  std::optional<QuestionsOut> questions;  // when language models are asked
+  IndividualId best = 0;
+  double best_fitness = 0.0;
+  std::string unit;
+  double ratio_to_seed = 0.0;         // 0: unknown
+  double evaluations_per_hour = 0.0;  // of this session
+  double wall_limit_s = 0.0;          // 0: none
+  std::int64_t evaluation_limit = 0;  // 0: none
+  double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
+  std::string device_stage;           // what the device worker is at, in its own words
+};
+
+// Called from the thread that searches; must not block and must not throw.
+struct Faces {
+  std::function<void(const Event&)> event;
+  std::function<void(const Progress&)> progress;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,104 @@
+#include "engine/search/incumbent_pace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/config/sampling.hpp"
+
+namespace cultivar {
+
+IncumbentPace::IncumbentPace(const Config& config, Recorder& recorder, Breeding& breeding,
+                             ParsedSources& sources, Pipeline& pipeline)
+    : config_(config),
+      recorder_(recorder),
+      breeding_(breeding),
+      sources_(sources),
+      pipeline_(pipeline),
+      unknown_(breeding.incumbent() != 0),
+      // A card that has rested is warm within minutes, and slower by some percent for the rest of the day.
+      gap_s_(std::min(60.0, config.evaluation.pace_every_s)),
+      due_(recorder.record().summary().elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
+  if (const IndividualId incumbent = breeding.incumbent())
+    if (const auto evaluation = recorder.record().evaluation(incumbent)) set_medians(*evaluation);
+}
+
+void IncumbentPace::set_medians(const Evaluation& evaluation) {
+  medians_us_.clear();
+  for (const WorkloadResult& workload : evaluation.workloads)
+    medians_us_[workload.workload] = workload.median_us;
+}
+
+void IncumbentPace::start_if_due() {
+  const IndividualId incumbent = breeding_.incumbent();
+  if (out_ || incumbent == 0 || recorder_.elapsed() < due_) return;
+  due_ = recorder_.elapsed() + gap_s_;
+  if (!doubted_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
+  const Member member = breeding_.archive().member(incumbent);
+  Pace work;
+  work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
+  out_ = true;
+  pipeline_.compile(std::make_shared<Job>(std::move(work), incumbent));
+}
+
+void IncumbentPace::returned(const JobPtr& job, Pace& work) {
+  out_ = false;
+  if (work.result) return measured({job->id, std::move(*work.result)});
+  auto& compiled = work.build.compiled.front();
+  if (!compiled) return measured({job->id, compiled.error()});
+  work.request.variant = std::move(*compiled);
+  work.request.workloads = breeding_.workloads();
+  work.request.sampling = sampling_of(config_.evaluation);
+  out_ = true;
+  pipeline_.measure(job);
+}
+
+void IncumbentPace::give_up() {
+  unknown_ = false;
+  doubted_.reset();
+}
+
+double IncumbentPace::pace_of(const Reading& reading) const {
+  return reading.evaluation.fitness / breeding_.archive().fitness(reading.id);
+}
+
+double IncumbentPace::jump_of(const Reading& reading) const {
+  return std::abs(std::log(pace_of(reading) / breeding_.pace()));
+}
+
+void IncumbentPace::measured(Reading again) {
+  const auto before = std::exchange(doubted_, std::nullopt);
+  if (!again.evaluation.measured()) {
+    unknown_ = false;
+    return recorder_.trouble(again.id, fmt::format("the best could not be measured once more, {}: {}",
+                                                   name_of(again.evaluation.stage), again.evaluation.reason));
+  }
+  // It holds for a while, and may have been disturbed: a jump counts as far as a second measurement agrees.
+  if (!before && jump_of(again) > 0.05) {
+    doubted_ = std::move(again);
+    due_ = recorder_.elapsed();
+    return;
+  }
+  unknown_ = false;
+  const Reading& counted = before && jump_of(*before) < jump_of(again) ? *before : again;
+  const Evaluation& now = counted.evaluation;
+  const double pace = pace_of(counted);
+  const bool is_incumbent = counted.id == breeding_.incumbent();
+  breeding_.paced(pace);
+  if (is_incumbent)
+    for (const WorkloadResult& workload : now.workloads) medians_us_[workload.workload] = workload.median_us;
+  recorder_.step([&](Step& step) {
+    step.pace(counted.id, now.fitness, pace);
+    recorder_.tell(
+        step, "pace", counted.id,
+        fmt::format(
+            "the best{} makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
+            "with what it makes now",
+            is_incumbent ? "" : " before", now.fitness, now.unit,
+            recorder_.record().individual(counted.id)->individual.fitness));
+  });
+}
+
+}  // namespace cultivar

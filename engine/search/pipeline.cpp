@@ -1,0 +1,213 @@
+#include "engine/search/pipeline.hpp"
+
+#include <algorithm>
+
+#include "engine/search/agent_desk.hpp"
+#include "operators/agent/bench.hpp"
+
+namespace cultivar {
+
+namespace {
+
+using oneapi::tbb::global_control;
+
+int compilers_of(const Evaluator& evaluator) {
+  return std::max(1, evaluator.compile_workers());
+}
+int devices_of(const Evaluator& evaluator) {
+  return std::max(1, evaluator.device_workers());
+}
+
+// Every worker of every station may wait for a process at the same time, on a machine with one core too.
+std::size_t threads_for(int workers) {
+  return std::max(global_control::active_value(global_control::max_allowed_parallelism),
+                  static_cast<std::size_t>(workers) + 1);
+}
+
+Expected<Evaluation> measured_by(Evaluator& evaluator, int device, const EvaluateRequest& request,
+                                 const Evaluator::Note& note) {
+  return evaluator.evaluate(device, request, note);
+}
+Expected<GateReport> measured_by(Evaluator& evaluator, int device, const GateRequest& request,
+                                 const Evaluator::Note& note) {
+  return evaluator.gate(device, request, note);
+}
+Expected<ProfilePartial> measured_by(Evaluator& evaluator, int device, const ProfileRequest& request,
+                                     const Evaluator::Note& note) {
+  return evaluator.profile(device, request, note);
+}
+
+bool is_urgent(const Job& job) {
+  return std::visit(
+      [](const auto& work) {
+        if constexpr (requires { work.urgent; })
+          return work.urgent;
+        else
+          return false;
+      },
+      job.work);
+}
+
+bool is_droppable(const Job& job) {
+  return std::visit(
+      [](const auto& work) {
+        if constexpr (requires { work.droppable; })
+          return work.droppable;
+        else
+          return false;
+      },
+      job.work);
+}
+
+bool served(Station& station, const JobPtr& job, const Watch& watch) {
+  struct End {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    bool reached = false;
+  };
+  const auto end = std::make_shared<End>();
+  station.push(job, false, [end](const JobPtr&) {
+    {
+      const std::lock_guard lock(end->mutex);
+      end->reached = true;
+    }
+    end->changed.notify_all();
+  });
+  const auto reached = [&] { return end->reached; };
+  // A bound, as the clock's own maximum overflows in conversions.
+  const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
+  std::unique_lock lock(end->mutex);
+  if (!end->changed.wait_until(lock, watch.stop, until, reached)) {
+    if (!job->claimed.exchange(true)) return false;
+    end->changed.wait(lock, reached);
+  }
+  return !job->abandoned;
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Evaluator& evaluator, Correspondence* correspondence, int callers)
+    : evaluator_(evaluator),
+      correspondence_(correspondence),
+      lease_(evaluator.timing_needs_quiet()),
+      threads_(global_control::max_allowed_parallelism,
+               threads_for(compilers_of(evaluator) + devices_of(evaluator) + callers)),
+      compilers_(compilers_of(evaluator), false, [this](Job& job, int) { compile_now(job); }),
+      devices_(devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); }),
+      tools_(callers, false, [](Job& job, int) {
+        Call& call = std::get<Call>(job.work);
+        call.outcome = call.desk->run(call.due, call.stop);
+      }) {}
+
+Pipeline::~Pipeline() {
+  while (in_flight_ > 0) (void)next(Clock::now() + std::chrono::hours(1));
+}
+
+void Pipeline::compile(JobPtr job) {
+  ++in_flight_;
+  lease_.expect_compile();
+  board_.put(job->id, "waiting to be compiled");
+  const bool urgent = is_urgent(*job);
+  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+}
+
+void Pipeline::measure(JobPtr job) {
+  ++in_flight_;
+  lease_.expect_measure();
+  board_.put(job->id, "waiting for the device");
+  const bool urgent = is_urgent(*job);
+  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+}
+
+void Pipeline::ask(JobPtr job) {
+  ++in_flight_;
+  const ChatOrder& order = std::get<Ask>(job->work).order;
+  correspondence_->ask(order, [this, job](ServedResult answer) {
+    std::get<Ask>(job->work).answer = std::move(answer);
+    come_back(job);
+  });
+}
+
+void Pipeline::call(JobPtr job) {
+  ++in_flight_;
+  tools_.push(std::move(job), false, [this](const JobPtr& done) { come_back(done); });
+}
+
+void Pipeline::come_back(const JobPtr& job) {
+  // Notified under the lock: after the last job the pipeline may be gone.
+  const std::lock_guard lock(mutex_);
+  back_.push_back(job);
+  returned_.notify_one();
+}
+
+JobPtr Pipeline::next(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  if (!returned_.wait_until(lock, until, [&] { return !back_.empty(); })) return nullptr;
+  JobPtr job = std::move(back_.front());
+  back_.pop_front();
+  --in_flight_;
+  if (job->id != 0) board_.remove(job->id);
+  return job;
+}
+
+void Pipeline::abandon_waiting() {
+  abandoning_ = true;
+}
+
+bool Pipeline::compile_probe(const JobPtr& job, const Watch& watch) {
+  lease_.expect_compile();
+  return served(compilers_, job, watch);
+}
+
+bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
+  lease_.expect_measure();
+  return served(devices_, job, watch);
+}
+
+// What has been measured must still be compared; everything else is work that nobody waits for. A probe that
+// a device handed over was begun before.
+bool Pipeline::dropped(Job& job) const {
+  const bool withdrawn = job.probe && job.device_troubles.empty() && job.claimed.exchange(true);
+  return withdrawn || (abandoning_ && is_droppable(job));
+}
+
+void Pipeline::compile_now(Job& job) {
+  lease_.begin_compile();
+  const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
+  if (dropped(job)) {
+    job.abandoned = true;
+    return;
+  }
+  if (job.id != 0) board_.put(job.id, "compiling");
+  Build& build = *build_of(job);
+  for (const VariantPtr& variant : build.variants)
+    build.compiled.push_back(evaluator_.compile(*variant, build.workloads, build.breadth));
+}
+
+void Pipeline::measure_now(Job& job, int device) {
+  if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
+  lease_.begin_measure();
+  const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
+  if (dropped(job)) {
+    job.abandoned = true;
+    return;
+  }
+  const auto begun = Clock::now();
+  std::visit(
+      [&](auto& work) {
+        if constexpr (requires { work.request; }) {
+          if (job.id != 0) board_.put(job.id, work.doing);
+          auto found = measured_by(evaluator_, device, work.request,
+                                   [this](const std::string& text) { board_.note(text); });
+          if (found)
+            work.result = std::move(*found);
+          else
+            job.trouble = found.error();
+        }
+      },
+      job.work);
+  job.seconds += seconds_since(begun);
+  board_.note("");
+}
+
+}  // namespace cultivar

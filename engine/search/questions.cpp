@@ -1,0 +1,344 @@
+#include "engine/search/questions.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/sampling.hpp"
+#include "engine/search/agent_desk.hpp"
+#include "engine/search/proposals.hpp"
+#include "engine/store/chronicle.hpp"
+#include "engine/store/tool_results.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "operators/prompts/one_line.hpp"
+#include "operators/prompts/opening.hpp"
+#include "operators/registry.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+struct Questions::Dialogue {
+  AskedQuestion question;
+  std::string stream;
+  std::vector<Turn> turns = {};
+  std::vector<ExchangeId> exchanges = {};
+  std::string model = {};  // that answered last
+  double usd = 0.0;
+  std::int64_t tokens = 0;
+  double device_s = 0.0;                                          // that its tools used
+  std::shared_ptr<AgentDesk> desk = {};                           // once a tool was called
+  std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
+  std::string doing = {};                                         // a tool that is at work; empty: a model is
+};
+
+Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
+                     Correspondence* correspondence, Recorder& recorder, Breeding& breeding,
+                     ParsedSources& sources, Pipeline& pipeline)
+    : config_(config),
+      folder_(folder),
+      kit_(kit),
+      correspondence_(correspondence),
+      recorder_(recorder),
+      breeding_(breeding),
+      sources_(sources),
+      pipeline_(pipeline),
+      availability_(recorder, breeding) {}
+
+Questions::~Questions() = default;
+
+int Questions::callers(const Config& config, const Correspondence* correspondence) {
+  constexpr int kMost = 16;
+  const auto uses_tools = [](const OperatorShare& share) { return operator_named(share.name).uses_tools(); };
+  if (!correspondence || std::ranges::none_of(config.operators, uses_tools)) return 0;
+  return std::min(config.asking.in_flight, kMost);
+}
+
+std::optional<Room> Questions::room() const {
+  if (!correspondence_) return std::nullopt;
+  Room room;
+  availability_.restrict(room);
+  room.questions = static_cast<int>(dialogues_.size()) < config_.asking.in_flight;
+  return room;
+}
+
+Questions::Dialogue& Questions::dialogue_of(std::int64_t question) {
+  return *dialogues_.at(question);
+}
+
+void Questions::ask(const Asking& asking, const Room& room) {
+  const Record& record = recorder_.record();
+  std::vector<std::string> left_out;
+  ChatRequest request = opening_of(asking.brief, record, breeding_, record.facts(), kit_, left_out);
+  const std::int64_t number = breeding_.next_asking();
+  auto made = std::make_unique<Dialogue>(
+      Dialogue{{number, asking.brief, room, hash_of(request), std::move(left_out)}, asking.stream});
+  const AskedQuestion& question = made->question;
+  breeding_.ask(asking.brief);
+  recorder_.step([&](Step& step) {
+    step.ask(to_json(question).dump(), asking.stream, question.request_hash, json_text(to_record(request)));
+    recorder_.tell(step, "asked", asking.brief.parents.front(),
+                   fmt::format("question {}: {} asks {}: {}", number, asking.brief.op, asking.brief.model,
+                               asking.brief.direction));
+  });
+  dialogues_.emplace(number, std::move(made));
+  if (const std::string why = beyond_budget(request, kit_); !why.empty())
+    return call_failed(number, {.kind = ChatError::Kind::too_large, .message = why});
+  send(number, std::move(request));
+}
+
+void Questions::reopen() {
+  if (reopened_ || !correspondence_) return;
+  reopened_ = true;
+  const Record& record = recorder_.record();
+  given_up_ = given_up_questions(record);
+  if (breeding_.open_askings().empty()) return;
+  for (AskedOn& asked : asked_questions(record)) {
+    const std::int64_t number = asked.question.number;
+    if (!breeding_.open_askings().contains(number)) continue;
+    auto request = recorded_request(record, asked.question.request_hash);
+    if (!request) throw std::runtime_error(fmt::format("the record lacks what question {} asks", number));
+    auto dialogue = std::make_unique<Dialogue>(Dialogue{std::move(asked.question), std::move(asked.stream)});
+    dialogue->recorded = recorded_results(record, number);
+    dialogues_.emplace(number, std::move(dialogue));
+    send(number, *std::move(request));
+  }
+}
+
+void Questions::tell_news() {
+  if (!correspondence_) return;
+  const auto news = correspondence_->news();
+  if (news.empty()) return;
+  recorder_.step([&](Step& step) {
+    for (const std::string& text : news) recorder_.tell(step, "model", 0, text);
+  });
+}
+
+void Questions::cancel() {
+  tools_stop_.request_stop();
+  if (correspondence_) correspondence_->cancel();
+}
+
+void Questions::send(std::int64_t question, ChatRequest request) {
+  const Dialogue& dialogue = dialogue_of(question);
+  const Brief& brief = dialogue.question.brief;
+  request.call = call_name(brief, question, dialogue.turns.size());
+  pipeline_.ask(
+      std::make_shared<Job>(Ask{question, ChatOrder{brief.op, brief.model, std::move(request)}}, 0));
+}
+
+Questions::Outcome Questions::answered(Ask& ask) {
+  ServedResult& result = *ask.answer;
+  // What was not used stays open in the record: a resumed search asks it again, and pays only for what never
+  // came.
+  if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
+  ++heard_;
+  // The question stays open: what was answered may not be lost because the disk is full.
+  if (!result && result.error().kind == ChatError::Kind::not_recorded)
+    return {.fatal = result.error().message};
+  if (!result) {
+    call_failed(ask.question, result.error());
+    return {};
+  }
+  Dialogue& dialogue = dialogue_of(ask.question);
+  availability_.answered(dialogue.question.brief.model);
+  dialogue.exchanges.push_back(result->exchange);
+  dialogue.model = result->model;
+  dialogue.usd += result->usd;
+  dialogue.tokens += result->answer.usage.total();
+  // As the record has it, which holds no bytes that are not UTF-8: a replay must see the same.
+  const json recorded = to_record(result->answer);
+  dialogue.turns.push_back(
+      {std::move(ask.order.request), answer_from_record(json::parse(json_text(recorded)))});
+  return {.proposed = follow(ask.question)};
+}
+
+IndividualId Questions::follow(std::int64_t number) {
+  for (;;) {
+    Dialogue& dialogue = dialogue_of(number);
+    const Brief& brief = dialogue.question.brief;
+    Move move = next_move(brief, edited_parent(sources_, breeding_.archive(), brief), breeding_.task(), kit_,
+                          dialogue.turns);
+    if (const Proposal* proposal = std::get_if<Proposal>(&move)) return admit(number, *proposal);
+    if (ChatRequest* next = std::get_if<ChatRequest>(&move)) {
+      send(number, std::move(*next));
+      return 0;
+    }
+    if (const Directions* directions = std::get_if<Directions>(&move)) {
+      take(number, *directions);
+      return 0;
+    }
+    if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) {
+      const std::string model = brief.model;
+      give_up(number, given_up->reason);
+      availability_.came_to_nothing(model, given_up->reason);
+      return 0;
+    }
+    ToolDue& due = std::get<ToolDue>(move);
+    // Run in an earlier session: what it gave stands in the record.
+    auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
+    const auto found = std::ranges::find(earlier, due.index, &ToolOutcome::index);
+    if (found == earlier.end()) {
+      call_tool(number, std::move(due));
+      return 0;
+    }
+    desk_of(dialogue).remember(*found);
+    dialogue.device_s += found->device_s;
+    dialogue.turns.back().results.push_back(std::move(*found));
+    earlier.erase(found);
+  }
+}
+
+AgentDesk& Questions::desk_of(Dialogue& dialogue) {
+  if (dialogue.desk) return *dialogue.desk;
+  const RunFacts facts = recorder_.record().facts();
+  const json devices = facts.environment.value("devices", json::array());
+  SearchBench::Where where{.run_folder = folder_.path(),
+                           .task = breeding_.task(),
+                           .workloads = breeding_.workloads(),
+                           .facts = breeding_.facts(),
+                           .kit = kit_,
+                           .target = config_.target,
+                           .device = devices.empty() ? "" : devices.front().value("description", ""),
+                           .sampling = sampling_of(config_.evaluation),
+                           .parent = dialogue.question.brief.parents.front()};
+  dialogue.desk = std::make_shared<AgentDesk>(std::move(where), pipeline_, kit_.options().tools);
+  return *dialogue.desk;
+}
+
+void Questions::call_tool(std::int64_t question, ToolDue due) {
+  Dialogue& dialogue = dialogue_of(question);
+  (void)desk_of(dialogue);
+  dialogue.doing = due.call.name;
+  pipeline_.call(
+      std::make_shared<Job>(Call{question, dialogue.desk, std::move(due), tools_stop_.get_token()}, 0));
+}
+
+Questions::Outcome Questions::called(const Job& job, Call& call) {
+  if (job.trouble) throw std::runtime_error("a tool of an agent: " + job.trouble->message);
+  if (!call.outcome) return {};  // interrupted: a resumed search runs it again
+  ++heard_;
+  Dialogue& dialogue = dialogue_of(call.question);
+  dialogue.doing.clear();
+  // As the record has it, which holds no bytes that are not UTF-8: a resumed search must see the same.
+  ToolOutcome outcome = outcome_of_body(to_body(*call.outcome));
+  const std::size_t turn = dialogue.turns.size() - 1;
+  recorder_.step([&](Step& step) {
+    step.tool_result(call.question, turn, outcome);
+    recorder_.tell(step, "tool", dialogue.question.brief.parents.front(),
+                   fmt::format("question {}, step {}: {}{}: {}", call.question, turn + 1, outcome.tool,
+                               outcome.failed ? " (could not be done)" : "", one_line_of(outcome.text, 120)));
+  });
+  dialogue.device_s += outcome.device_s;
+  dialogue.turns.back().results.push_back(std::move(outcome));
+  return {.proposed = follow(call.question)};
+}
+
+IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
+  const auto node = dialogues_.extract(question);
+  const Dialogue& dialogue = *node.mapped();
+  availability_.made_use_of(dialogue.question.brief.model);
+  if (proposal.variant) sources_.keep(proposal.variant);
+  Individual child =
+      introduced(breeding_, proposal, sources_.variant(proposal.source, proposal.configuration));
+  child.descent.model = dialogue.model;
+  child.descent.usd = dialogue.usd;
+  child.descent.tokens = dialogue.tokens;
+  breeding_.admit(child, question, dialogue.device_s);
+  recorder_.step([&](Step& step) {
+    step.propose(child, proposal.source, dialogue.stream, proposal_body_of(question, dialogue.device_s));
+    for (const ExchangeId exchange : dialogue.exchanges) step.use_exchange(exchange, child.id);
+    recorder_.tell(step, "answered", child.id,
+                   fmt::format("question {}, by {}: {}", question, dialogue.model, child.descent.note));
+  });
+  return child.id;
+}
+
+void Questions::take(std::int64_t question, const Directions& directions) {
+  const auto node = dialogues_.extract(question);
+  const Dialogue& dialogue = *node.mapped();
+  availability_.made_use_of(dialogue.question.brief.model);
+  breeding_.direct(question, directions);
+  recorder_.step([&](Step& step) {
+    step.direct(question, directions);
+    recorder_.tell(
+        step, "directed", dialogue.question.brief.parents.front(),
+        fmt::format("question {}, by {}: {}", question, dialogue.model, fmt::join(directions.words, "; ")));
+  });
+}
+
+void Questions::give_up(std::int64_t question, const std::string& reason) {
+  const auto node = dialogues_.extract(question);
+  const Dialogue& dialogue = *node.mapped();
+  breeding_.give_up(question, dialogue.usd, dialogue.device_s);
+  ++given_up_;
+  recorder_.step([&](Step& step) {
+    step.give_up(question, dialogue.usd, dialogue.device_s, reason);
+    recorder_.tell(step, "unanswered", dialogue.question.brief.parents.front(),
+                   fmt::format("question {} comes to nothing: {}", question, reason));
+  });
+}
+
+void Questions::call_failed(std::int64_t question, const ChatError& error) {
+  const Brief brief = dialogue_of(question).question.brief;
+  give_up(question, fmt::format("{}: {}", name_of(error.kind), error.message));
+  availability_.failed(brief, error);
+}
+
+std::vector<std::string> Questions::waits_for() const {
+  std::vector<std::string> waits;
+  for (const auto& [number, dialogue] : dialogues_) {
+    if (!dialogue->doing.empty()) continue;  // its tools are at work
+    const std::string& where = correspondence_->whereabouts(dialogue->question.brief.model);
+    if (std::ranges::find(waits, where) == waits.end()) waits.push_back(where);
+  }
+  return waits;
+}
+
+void Questions::write_state(Step& step) const {
+  if (!correspondence_) return;
+  const ChatServiceState state = correspondence_->state();
+  json agents = json::array();
+  for (const auto& [number, dialogue] : dialogues_)
+    if (operator_named(dialogue->question.brief.op).uses_tools())
+      agents.push_back({{"question", number},
+                        {"step", dialogue->turns.size() + (dialogue->doing.empty() ? 1 : 0)},
+                        {"tool", dialogue->doing},
+                        {"device_s", dialogue->device_s}});
+  json shares = json::array();
+  const std::vector<double> now = breeding_.shares();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    shares.push_back({{"operator", breeding_.arms()[i].op->name()},
+                      {"model", breeding_.arms()[i].model},
+                      {"share", now[i]}});
+  step.set("models", facts_of(state).dump());
+  step.set("questions", json{{"open", breeding_.open_askings().size()},  // reopened or not
+                             {"nothing", given_up_},
+                             {"in_flight", state.in_flight},
+                             {"paused", state.paused},
+                             {"waits_for", waits_for()},
+                             {"agents", agents},
+                             {"reserved_usd", state.reserved_usd},
+                             {"usd", state.spent.usd},
+                             {"tokens", state.spent.usage.total()},
+                             {"shares", shares}}
+                            .dump());
+}
+
+void Questions::show(Progress& progress) const {
+  if (!correspondence_) return;
+  const ChatServiceState state = correspondence_->state();
+  QuestionsOut out;
+  out.open = static_cast<int>(dialogues_.size());
+  out.calls = state.in_flight;
+  out.sent = state.spent.calls;
+  out.usd = state.spent.usd;
+  out.tokens = state.spent.usage.total();
+  out.paused = state.paused;
+  for (const std::string& where : waits_for()) out.waits_for += (out.waits_for.empty() ? "" : ", ") + where;
+  progress.questions = std::move(out);
+}
+
+}  // namespace cultivar

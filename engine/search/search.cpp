@@ -1,0 +1,283 @@
+#include "engine/search/search.hpp"
+
+#include <SQLiteCpp/Exception.h>
+#include <fmt/format.h>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/asking_settings.hpp"
+#include "engine/config/duration.hpp"
+#include "engine/search/correspondence.hpp"
+#include "engine/search/search_loop.hpp"
+#include "engine/store/history.hpp"
+#include "engine/store/recorded_run.hpp"
+#include "engine/store/run_lock.hpp"
+#include "engine/store/snapshot.hpp"
+#include "engine/store/submissions.hpp"
+#include "engine/store/trouble.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+void warn_of_weakness(Evaluator& evaluator, const DeviceInfo& device, const Faces& faces) {
+  for (const std::string& weakness : {device.weakness, evaluator.compiler_weakness()})
+    if (!weakness.empty() && faces.event) faces.event({0.0, "warning", weakness, 0});
+}
+
+json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
+  json list = json::array();
+  for (const DeviceInfo& d : devices)
+    list.push_back({{"description", d.description},
+                    {"isolation", d.isolation},
+                    {"facts", json(d.facts)},
+                    {"ceilings",
+                     {{"flops", d.ceilings.flops},
+                      {"bytes_per_second", d.ceilings.bytes_per_second},
+                      {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
+                      {"handshake_s", d.ceilings.handshake_s}}}});
+  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
+}
+
+std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Surface& surface) {
+  return surface.evaluator ? surface.evaluator(config, config.task_folder)
+                           : make_worker_evaluator(config, config.task_folder, surface);
+}
+
+std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Config& config) {
+  std::vector<VariantPtr> variants;
+  for (const fs::path& file : files)
+    variants.push_back(std::make_shared<const Variant>(load_variant(file, *config.task, config.target)));
+  return variants;
+}
+
+// Writes down that the session begins.
+Expected<void> open_session(const SessionParts& parts, const std::string& what) {
+  const Config& config = parts.config;
+  const double elapsed = parts.journal.record().summary().elapsed_s;
+  std::vector<std::string> troubles = parts.evaluator.left_out();
+  if (!parts.journal.recovery().empty()) troubles.push_back(parts.journal.recovery());
+  auto opened = parts.journal.step(elapsed, [&](Step& step) {
+    step.session(what);
+    step.set("state", "running");
+    step.set("stop_reason", "");
+    step.set("budget",
+             json{{"wall", config.budget.wall_s},
+                  {"evaluations", config.budget.evaluations},
+                  {"usd", config.budget.models.usd ? json(*config.budget.models.usd) : json()},
+                  {"tokens", config.budget.models.tokens ? json(*config.budget.models.tokens) : json()}}
+                 .dump());
+    step.set("config", to_yaml(relative_to(parts.folder, config)));
+    step.event("session", 0, what);
+    for (const std::string& text : troubles) step.event("trouble", 0, text);
+  });
+  if (!opened || !parts.faces.event) return opened;
+  parts.faces.event({elapsed, "session", what, 0});
+  for (const std::string& text : troubles) parts.faces.event({elapsed, "trouble", text, 0});
+  return opened;
+}
+
+// Candidates, a user's machine or a full disk may all stop a search from beginning; each says so in its own
+// words.
+Outcome run_session(const Config& config, const RunFolder& folder, Journal& journal, Breeding& breeding,
+                    ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
+                    const Surface& surface, const Faces& faces, const std::atomic<bool>& stop,
+                    const std::string& what) {
+  const auto failed = [&](const std::string& why) {
+    return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
+  };
+  const PromptKit kit = prompt_kit(config.asking);
+  SessionParts parts{config,  folder, journal, breeding, sources,          evaluator,
+                     nullptr, kit,    faces,   stop,     std::move(loaded)};
+  if (const auto opened = open_session(parts, what); !opened)
+    return {Outcome::Stop::failed, opened.error().message, 0};
+  try {
+    std::unique_ptr<Correspondence> correspondence;
+    if (!models.empty()) {
+      auto talk = Correspondence::open(config, std::move(models), folder, journal, surface);
+      if (!talk) return failed(talk.error().message);
+      correspondence = std::move(*talk);
+    }
+    parts.correspondence = correspondence.get();
+    return SearchLoop(std::move(parts)).run();
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& e) {
+    return failed(said_shortly(e));
+  }
+}
+
+// A search that could not begin leaves no folder that looks like one.
+class Beginning {
+ public:
+  Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
+  Beginning(const Beginning&) = delete;
+  Beginning& operator=(const Beginning&) = delete;
+  ~Beginning() {
+    std::error_code none;
+    if (fresh_ && !fs::exists(folder_.database(), none)) fs::remove_all(folder_.path(), none);
+  }
+
+ private:
+  RunFolder folder_;
+  bool fresh_ = false;
+};
+
+}  // namespace
+
+Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Surface& surface,
+                               const Faces& faces, const std::atomic<bool>& stop) {
+  const RunFolder folder(fs::absolute(run_folder).lexically_normal());
+  // A key that is missing, or a bad source, is said before anything is made.
+  auto models = make_models(config);
+  if (!models) return tl::make_unexpected(models.error());
+  LoadedSources loaded{loaded_from(config.seeds, config), loaded_from(config.contenders, config)};
+  std::error_code ec;
+  const auto holds_a_run = [&] {
+    return failure("create run",
+                   fmt::format("{} already holds a run: go on with `cultivar resume`, or choose another "
+                               "folder with --run-dir",
+                               folder.path().string()));
+  };
+  if (fs::exists(folder.database(), ec)) return holds_a_run();
+  const bool fresh = !fs::exists(folder.path(), ec) || fs::is_empty(folder.path(), ec);
+  fs::create_directories(folder.path(), ec);
+  if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
+  // Before anything is written there: of two searches that begin in one folder, one does.
+  auto lock = RunLock::take(folder);
+  if (!lock) return tl::make_unexpected(lock.error());
+  if (fs::exists(folder.database(), ec)) return holds_a_run();
+  const Beginning beginning(folder, fresh);
+  RunFacts facts;
+  auto relative = take_snapshot(config, loaded, folder, facts.task_files);
+  if (!relative) return tl::make_unexpected(relative.error());
+  facts.name = config.name;
+  facts.config_yaml = to_yaml(*relative);
+  facts.task_name = config.task->name;
+  facts.target = name_of(config.target);
+  const Config own = absolute_in(folder, *std::move(relative));
+  for (const Workload& workload : own.task->workloads(own.workloads)->workloads)
+    facts.workloads.push_back(workload.name);
+
+  const auto evaluator = evaluator_for(own, surface);
+  for (const std::string& library : own.libraries) (void)evaluator->contender(library);
+  const auto devices = evaluator->devices();
+  if (!devices) return tl::make_unexpected(devices.error());
+  facts.environment = environment_of(*evaluator, *devices);
+  warn_of_weakness(*evaluator, devices->front(), faces);
+
+  auto journal = Journal::create(folder, facts, std::move(*lock));
+  if (!journal) return tl::make_unexpected(journal.error());
+  ParsedSources sources(*own.task, [&](const std::string& id) { return journal->record().source_named(id); });
+  Breeding breeding(own, facts_in(facts.environment), sources);
+  return run_session(own, folder, *journal, breeding, sources, *evaluator, std::move(*models),
+                     std::move(loaded), surface, faces, stop, "begun");
+}
+
+namespace {
+
+// A budget that is spent already would end the search at once, and stay.
+void require_larger_budgets(const Config& config, const std::vector<std::string>& overrides,
+                            const Summary& so_far) {
+  const std::map<std::string, double> limits{
+      {"wall", config.budget.wall_s},
+      {"evaluations", static_cast<double>(config.budget.evaluations)},
+      {"usd", config.budget.models.usd.value_or(0.0)},
+      {"tokens", static_cast<double>(config.budget.models.tokens.value_or(0))}};
+  for (const std::string& text : overrides)
+    for (const auto& [kind, limit] : limits) {
+      const auto use = so_far.budget.find(kind);
+      if (!text.starts_with("budget." + kind + "=") || use == so_far.budget.end() || limit <= 0.0 ||
+          use->second.used < limit)
+        continue;
+      const double used = use->second.used;
+      throw InputError(
+          fmt::format("--set {}: {} {} spent already; name more", text,
+                      kind == "wall" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
+                      kind == "evaluations" || kind == "tokens" ? "are" : "is"));
+    }
+}
+
+}  // namespace
+
+Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
+                                const Surface& surface, const Faces& faces, const std::atomic<bool>& stop) {
+  for (const std::string& text : overrides)
+    if (!text.starts_with("budget.") && !text.starts_with("checkpoint."))
+      throw InputError("--set " + text +
+                       ": a resumed search may change its budget and its checkpoints and nothing else; "
+                       "begin a new run for other settings");
+  const RunFolder folder(fs::absolute(run_folder).lexically_normal());
+  std::string damage;
+  for (int attempt = 0;; ++attempt) {
+    auto journal = Journal::open(folder, damage);
+    if (!journal) return tl::make_unexpected(journal.error());
+    try {
+      const RunFacts facts = journal->record().facts();
+      if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
+        return tl::make_unexpected(restored.error());
+      const Config config = recorded_config(facts.config_yaml, folder, overrides, surface.installation);
+      require_larger_budgets(config, overrides, journal->record().summary());
+      auto models = make_models(config);
+      if (!models) return tl::make_unexpected(models.error());
+      const auto evaluator = evaluator_for(config, surface);
+      for (const std::string& library : config.libraries) (void)evaluator->contender(library);
+      const auto devices = evaluator->devices();
+      if (!devices) return tl::make_unexpected(devices.error());
+      const json now = environment_of(*evaluator, *devices);
+      warn_of_weakness(*evaluator, devices->front(), faces);
+      if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
+        return failure(
+            "resume",
+            fmt::format("this run was measured on '{}' and this machine is '{}'; their times cannot be "
+                        "compared. Begin a new run here, and `cultivar submit` the best kernel to it",
+                        facts.environment.at("devices").at(0).at("description").get<std::string>(),
+                        devices->front().description));
+      ParsedSources sources(*config.task,
+                            [&](const std::string& id) { return journal->record().source_named(id); });
+      Breeding breeding(config, facts_in(facts.environment), sources);
+      Listener nobody;
+      retell(journal->record(), breeding, nobody);
+      breeding.rebuild_operators();
+      return run_session(config, folder, *journal, breeding, sources, *evaluator, std::move(*models),
+                         {{}, loaded_from(config.contenders, config)}, surface, faces, stop, "resumed");
+    } catch (const SQLite::Exception& e) {
+      if (!means_damage(e) || attempt > 0)
+        return tl::make_unexpected(trouble(e, "resume", folder.database()));
+      damage = e.what();
+    } catch (const UnknownDecision& e) {
+      return failure("resume", e.what());
+    }
+  }
+}
+
+Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string& source,
+                                  const Configuration& configuration, const std::string& note,
+                                  const std::vector<IndividualId>& parents) {
+  const auto record = Record::open(run_folder);
+  if (!record) return tl::make_unexpected(record.error());
+  const RunFolder folder(run_folder);
+  const RunFacts facts = record->facts();
+  if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
+    return tl::make_unexpected(restored.error());
+  const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
+  if (!variant) throw InputError(variant.error().text());
+  if (const auto fits = check_target(*variant, target_named(facts.target)); !fits)
+    throw InputError(fits.error().text());
+  if (const auto twin = record->with_variant(variant->id))
+    return failure("submit",
+                   fmt::format("#{} of this run is this very kernel, with these values of its tunables: "
+                               "`cultivar show {} {}`",
+                               *twin, shell_word(run_folder.string()), *twin));
+  if (const auto waiting = waiting_like(folder, source, variant->configuration))
+    return failure("submit", fmt::format("this very kernel waits already, as {}", waiting->string()));
+  return put_submission(folder, {{}, source, note, variant->configuration, parents});
+}
+
+}  // namespace cultivar

@@ -1,0 +1,133 @@
+#include "engine/search/search_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/store/record_kernels.hpp"
+#include "operators/edit_dialogue.hpp"
+#include "operators/prompts/describe.hpp"
+
+namespace cultivar {
+
+namespace {
+
+// Opened for each call, because the search writes to it.
+Record recorded(const std::filesystem::path& folder) {
+  auto record = Record::open(folder);
+  if (!record) throw std::runtime_error(record.error().message);
+  return std::move(*record);
+}
+
+JobPtr probe(Job::Work work) {
+  auto job = std::make_shared<Job>(std::move(work), 0);
+  job->probe = true;
+  return job;
+}
+
+}  // namespace
+
+SearchBench::SearchBench(Where where, Pipeline& pipeline) : where_(std::move(where)), pipeline_(pipeline) {
+  where_.sampling = benchmark_sampling(where_.sampling);
+}
+
+std::string SearchBench::unit() const {
+  if (where_.task.cost.by_bytes) return "GB/s";
+  return where_.target->unit;
+}
+
+std::string SearchBench::architecture() const {
+  return architecture_of(where_.target, where_.facts);
+}
+
+std::string SearchBench::situation() const {
+  return situation_of(recorded(where_.run_folder));
+}
+
+Expected<std::vector<KernelRow>> SearchBench::kernels(const KernelQuery& query) const {
+  return kernels_in(recorded(where_.run_folder), query);
+}
+
+Expected<Kernel> SearchBench::kernel(const std::string& id) const {
+  return kernel_in(recorded(where_.run_folder), id == "parent" ? std::to_string(where_.parent) : id);
+}
+
+std::vector<Page> SearchBench::pages() const {
+  return {{"task", "what must be computed, how outputs are checked, which workloads are timed"},
+          {"variant_format", "the format of a kernel and its manifest"},
+          {"device", "the facts of the device, as available to expressions in a manifest"}};
+}
+
+Expected<std::string> SearchBench::page(const std::string& name) {
+  if (name == "task") return describe_task(where_.task, where_.workloads, where_.target);
+  if (name == "variant_format") return where_.kit.format_of(name_of(where_.target));
+  return describe_device(where_.device, where_.facts);
+}
+
+tl::expected<Compiled, Evaluation> SearchBench::compile(const Variant& variant,
+                                                        const std::vector<Workload>& workloads,
+                                                        const Watch& watch) {
+  const JobPtr job = probe(Evaluate{{.build = {{std::make_shared<const Variant>(variant)}, workloads}}});
+  if (!pipeline_.compile_probe(job, watch)) {
+    const std::lock_guard lock(mutex_);
+    interrupted_ = interrupted_ || !watch.over();
+    return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
+  }
+  if (job->trouble) throw std::runtime_error(job->trouble->message);
+  return std::move(build_of(*job)->compiled.front());
+}
+
+Expected<void> SearchBench::measured(const JobPtr& job, const Watch& watch) {
+  const bool served = pipeline_.measure_probe(job, watch);
+  const std::lock_guard lock(mutex_);
+  if (!served) {
+    interrupted_ = interrupted_ || !watch.over();
+    return failure(ErrorKind::interrupted, "", "it was not started");
+  }
+  device_s_ += job->seconds;
+  if (!job->trouble) return {};
+  interrupted_ = interrupted_ || job->trouble->kind == ErrorKind::interrupted;
+  return tl::make_unexpected(*job->trouble);
+}
+
+Expected<Evaluation> SearchBench::evaluate(const EvaluateRequest& request, const Watch& watch) {
+  const JobPtr job = probe(Evaluate{{.request = request}});
+  if (const auto done = measured(job, watch); !done) return tl::make_unexpected(done.error());
+  return std::move(*std::get<Evaluate>(job->work).result);
+}
+
+Expected<ProfilePartial> SearchBench::profile(const ProfileRequest& request, const Watch& watch) {
+  const JobPtr job = probe(TakeProfile{{.request = request}});
+  if (const auto done = measured(job, watch); !done) return tl::make_unexpected(done.error());
+  return std::move(*std::get<TakeProfile>(job->work).result);
+}
+
+std::optional<double> SearchBench::device_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return device_s_;
+}
+
+Expected<std::string> SearchBench::submit(const Variant& variant, const std::string& note,
+                                          const std::string&) {
+  if (std::string why = too_many(variant.manifest); !why.empty()) return failure("submit", why);
+  if (const auto known = recorded(where_.run_folder).find(variant.id))
+    return failure("submit",
+                   fmt::format("It is identical to {} of the lineage, in its source and its tunables. "
+                               "Make a change first.",
+                               *known));
+  const std::lock_guard lock(mutex_);
+  handed_over_ = HandedOver{variant.source, variant.configuration, note};
+  return "Submitted: the search now evaluates it like any other kernel.";
+}
+
+std::optional<HandedOver> SearchBench::take_handed_over() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(handed_over_, std::nullopt);
+}
+
+bool SearchBench::interrupted() const {
+  const std::lock_guard lock(mutex_);
+  return interrupted_;
+}
+
+}  // namespace cultivar

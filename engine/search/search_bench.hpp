@@ -1,0 +1,70 @@
+// The bench of an agent inside a search: it compiles and measures through the search's pipeline, sharing it
+// with all other jobs, and reads the run's record. The search collects what it submits.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+
+#include "engine/search/pipeline.hpp"
+#include "operators/agent/bench.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+
+namespace cultivar {
+
+class Record;
+
+class SearchBench : public Bench {
+ public:
+  struct Where {  // all references outlive the bench
+    std::filesystem::path run_folder;
+    const Task& task;
+    const std::vector<Workload>& workloads;
+    const Facts& facts;
+    const PromptKit& kit;
+    Target target = usual_target();
+    std::string device;  // as text
+    Sampling sampling;
+    IndividualId parent = 0;  // tools know it as `parent`
+  };
+  SearchBench(Where, Pipeline&);
+
+  const Task& task() const override { return where_.task; }
+  const std::vector<Workload>& workloads() const override { return where_.workloads; }
+  Target target() const override { return where_.target; }
+  std::string unit() const override;
+  std::string architecture() const override;
+  std::optional<Facts> facts() const override { return where_.facts; }
+  Sampling sampling() const override { return where_.sampling; }
+  bool timing_needs_quiet() const override { return false; }  // the pipeline ensures it
+  std::string situation() const override;
+  std::string caveat() const override { return ""; }
+  Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
+  Expected<Kernel> kernel(const std::string& id) const override;
+  const std::vector<Note>& notes() const override { return where_.kit.notes(); }
+  std::vector<Page> pages() const override;
+  Expected<std::string> page(const std::string& name) override;
+
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
+                                             const Watch&) override;
+  Expected<Evaluation> evaluate(const EvaluateRequest&, const Watch&) override;
+  Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
+  std::optional<double> device_seconds() const override;
+
+  bool takes_submissions() const override { return true; }
+  Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
+
+  std::optional<HandedOver> take_handed_over();
+  bool interrupted() const;  // some work was skipped because the search is stopping
+
+ private:
+  Expected<void> measured(const JobPtr&, const Watch&);
+
+  Where where_;
+  Pipeline& pipeline_;
+  mutable std::mutex mutex_;
+  double device_s_ = 0.0;  // guarded by mutex_, like all members below
+  bool interrupted_ = false;
+  std::optional<HandedOver> handed_over_;
+};
+
+}  // namespace cultivar

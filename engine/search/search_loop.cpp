@@ -1,0 +1,278 @@
+#include "engine/search/search_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/config/duration.hpp"
+#include "evaluators/system/foreign_json.hpp"
+
+namespace cultivar {
+
+SearchLoop::SearchLoop(SessionParts parts)
+    : parts_(std::move(parts)),
+      breeding_(parts_.breeding),
+      recorder_(parts_.journal, parts_.faces),
+      pipeline_(parts_.evaluator, parts_.correspondence,
+                Questions::callers(parts_.config, parts_.correspondence)),
+      second_tries_(recorder_),
+      evaluations_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_, second_tries_),
+      comparisons_(parts_.config, parts_.evaluator, recorder_, breeding_, parts_.sources, pipeline_,
+                   second_tries_, parts_.loaded.contenders),
+      profiles_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_),
+      questions_(parts_.config, parts_.folder, parts_.kit, parts_.correspondence, recorder_, breeding_,
+                 parts_.sources, pipeline_),
+      proposals_(parts_.config, parts_.folder, recorder_, breeding_, parts_.sources),
+      checkpoints_(parts_.config.checkpoint, parts_.folder, recorder_) {}
+
+Outcome SearchLoop::run() {
+  constexpr auto kTick = std::chrono::milliseconds(100);
+  if (breeding_.archive().size() == 0)
+    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.owe(id);
+  recorder_.start_clock();
+  for (auto tick_at = Clock::now(); !done_;) {
+    const bool due = Clock::now() >= tick_at;
+    const JobPtr job = due ? nullptr : pipeline_.next(tick_at);
+    if (due) tick_at = Clock::now() + kTick;
+    if (!due && !job) continue;
+    try {
+      serve(job);
+    } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
+      if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
+      finish_if_idle();
+    }
+  }
+  checkpoints_.take_last();
+  const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
+                            : outcome_->stop == Outcome::Stop::failed    ? "failed"
+                                                                         : "finished";
+  try {
+    recorder_.step([&](Step& step) {
+      step.set("state", state);
+      step.set("stop_reason", outcome_->reason);
+      questions_.write_state(step);
+      recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
+    });
+  } catch (const std::exception&) {
+    // The disk that stopped the search may refuse this too; the outcome says why it stopped.
+  }
+  outcome_->best = breeding_.incumbent();
+  return *outcome_;
+}
+
+void SearchLoop::serve(const JobPtr& job) {
+  if (job)
+    came_back(job);
+  else
+    tick();
+  advance();
+  finish_if_idle();
+  if (!job) show_progress();
+}
+
+void SearchLoop::tick() {
+  if (parts_.stop && phase_ != Phase::leaving)
+    stop(Outcome::Stop::interrupted, "interrupted; nothing that was recorded is lost");
+  watch_budgets();
+  if (phase_ != Phase::running) return;
+  questions_.reopen();
+  questions_.tell_news();
+  for (const IndividualId id : proposals_.submissions()) evaluations_.owe_first(id);
+  checkpoints_.take_if_due();
+}
+
+void SearchLoop::came_back(const JobPtr& job) {
+  if (!job->device_troubles.empty()) {
+    recorder_.step([&](Step& step) {
+      for (const std::string& what : job->device_troubles) recorder_.tell(step, "trouble", job->id, what);
+    });
+    job->device_troubles.clear();
+  }
+  // It stays proposed, or asked, in the record, and a resumed search takes it up again.
+  if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
+  const auto of_kernels = [&](const auto& work) {
+    if (work.result) troubles_ = 0;
+    return !job->trouble;
+  };
+  std::visit(Overloaded{[&](Ask& ask) { heard(questions_.answered(ask)); },
+                        [&](Call& call) { heard(questions_.called(*job, call)); },
+                        [&](TakeProfile& work) {
+                          if (of_kernels(work))
+                            profiles_.returned(job, work);
+                          else
+                            profiles_.failed(job->id, *job->trouble);
+                        },
+                        [&](Evaluate& work) {
+                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          evaluations_.returned(job, work, comparisons_.pace().medians_us());
+                        },
+                        [&](Pace& work) {
+                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          comparisons_.pace().returned(job, work);
+                        },
+                        [&](auto& comparison) {
+                          if (!of_kernels(comparison)) return had_trouble(job, *job->trouble);
+                          compared(job, comparisons_.returned(job, comparison));
+                        }},
+             job->work);
+}
+
+void SearchLoop::lost(Job& job) {
+  std::visit(Overloaded{[](const Ask&) {}, [](const Call&) {}, [&](const Evaluate&) { evaluations_.lost(); },
+                        [&](const Pace&) { comparisons_.pace().lost(); },
+                        [&](const TakeProfile&) { profiles_.lost(); },
+                        [&](const auto& /*comparison*/) { comparisons_.lost(); }},
+             job.work);
+}
+
+void SearchLoop::had_trouble(const JobPtr& job, const Error& trouble) {
+  constexpr int kPatience = 3;
+  lost(*job);
+  if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
+    return stop(Outcome::Stop::failed, trouble.text());
+  recorder_.trouble(job->id, trouble.text() + " (will try again)");
+  // Duels and confirmations come again by themselves.
+  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.owe(job->id);
+  if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
+}
+
+void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
+  if (outcome.trouble) return had_trouble(job, *outcome.trouble);
+  if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
+}
+
+void SearchLoop::heard(const Questions::Outcome& outcome) {
+  if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
+  if (outcome.proposed != 0) evaluations_.owe(outcome.proposed);  // before all that needs no model
+}
+
+void SearchLoop::advance() {
+  if (phase_ == Phase::leaving) return;
+  // Without anybody to be measured beside it, the incumbent's pace does not matter.
+  if (running() && (evaluations_.owes() || budget_allows_another())) comparisons_.pace().start_if_due();
+  if (comparisons_.pace().awaited()) return;  // what is measured now would be compared with another day
+  // After trouble, an evaluation goes first.
+  if (troubles_ == 0 || (evaluations_.out() == 0 && !evaluations_.owes())) comparisons_.start();
+  if (!running()) return;
+  profiles_.start();
+  evaluations_.start_owed();
+  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
+  // would feel.
+  while (evaluations_.has_room() && !evaluations_.owes() && breeding_.ready() && budget_allows_another() &&
+         !questions_.availability().cap_spent() && !exhausted()) {
+    if (!pipeline_.begin_thinking()) return;  // asked again at the next result or tick
+    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_thinking(); });
+    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.heard();
+  }
+}
+
+bool SearchLoop::breed_one() {
+  const std::optional<Room> room = questions_.room();
+  const auto offspring = breeding_.breed(room.value_or(Room{}));
+  if (!offspring) return false;
+  if (const Asking* asking = std::get_if<Asking>(&*offspring)) {
+    questions_.ask(*asking, *room);
+  } else {
+    const Bred& bred = std::get<Bred>(*offspring);
+    evaluations_.start(proposals_.bred(bred, room), bred.variant);
+  }
+  return true;
+}
+
+bool SearchLoop::budget_allows_another() const {
+  const std::int64_t limit = parts_.config.budget.evaluations;
+  if (limit == 0) return true;
+  const auto asked = static_cast<std::int64_t>(breeding_.open_askings().size());
+  return breeding_.archive().size() + asked < limit;
+}
+
+bool SearchLoop::exhausted() const {
+  return exhausted_at_ == breeding_.judged() + questions_.heard();
+}
+
+void SearchLoop::watch_budgets() {
+  const double limit = parts_.config.budget.wall_s;
+  if (limit <= 0 || phase_ == Phase::leaving) return;
+  // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
+  // long. Without the first confirmation the whole search would be.
+  const bool first = comparisons_.out() && breeding_.incumbent() == 0;
+  const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
+  if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
+    phase_ = Phase::closing;
+    stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is spent", duration_text(limit)));
+    pipeline_.abandon_waiting();
+  }
+  if (phase_ == Phase::closing && recorder_.elapsed() >= limit + grace) {
+    phase_ = Phase::leaving;
+    cancel_all();
+  }
+}
+
+void SearchLoop::finish_if_idle() {
+  if (pipeline_.in_flight() > 0) return;
+  if (running()) {
+    if (evaluations_.owes() || comparisons_.due()) return;
+    if (!breeding_.ready())
+      stop(Outcome::Stop::failed, evaluations_.why_no_seed());
+    else if (!budget_allows_another())
+      stop(Outcome::Stop::evaluations,
+           fmt::format("the budget of {} evaluations is spent", parts_.config.budget.evaluations));
+    else if (const auto& why = questions_.availability().cap_spent())
+      stop(Outcome::Stop::models, "the budget for language models is spent: " + *why);
+    else if (const std::string nobody = questions_.availability().nobody_left();
+             exhausted() && !nobody.empty())
+      stop(Outcome::Stop::failed, nobody);
+    else if (exhausted())
+      stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
+    else
+      return;
+  }
+  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace ends
+  if (outcome_) done_ = true;
+}
+
+void SearchLoop::stop(Outcome::Stop why, std::string reason) {
+  // The first reason is the reason; failing on the way out does not hide it.
+  if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
+  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
+    phase_ = Phase::leaving;
+    pipeline_.abandon_waiting();
+    cancel_all();
+  }
+}
+
+void SearchLoop::cancel_all() {
+  questions_.cancel();
+  parts_.evaluator.interrupt();
+}
+
+void SearchLoop::show_progress() {
+  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {  // a kill does not give the budget back
+    last_heartbeat_ = recorder_.elapsed();
+    recorder_.step([this](Step& step) { questions_.write_state(step); });
+  }
+  if (!parts_.faces.progress) return;
+  const Budget& budget = parts_.config.budget;
+  Progress p;
+  p.elapsed_s = recorder_.elapsed();
+  evaluations_.show(p);
+  for (const auto& [id, doing] : pipeline_.board().doing()) {
+    const Member member = breeding_.archive().member(id);
+    p.in_flight.push_back({id, name_of(member.origin, member.op), doing});
+  }
+  p.wall_limit_s = budget.wall_s;
+  p.evaluation_limit = budget.evaluations;
+  if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
+  if (p.evaluation_limit > 0 && p.evaluations_per_hour > 0) {
+    const double by_count =
+        static_cast<double>(std::max<std::int64_t>(0, p.evaluation_limit - p.evaluations)) /
+        p.evaluations_per_hour * 3600.0;
+    p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
+  }
+  p.device_stage = pipeline_.board().device_note();
+  questions_.show(p);
+  parts_.faces.progress(p);
+}
+
+}  // namespace cultivar

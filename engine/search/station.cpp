@@ -1,0 +1,92 @@
+#include "engine/search/station.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace cultivar {
+
+namespace {
+
+// How often in a row a device may fail to have a worker before the others go on without it.
+constexpr int kDevicePatience = 2;
+
+}  // namespace
+
+Station::Station(int workers, bool of_devices, Work work)
+    : work_(std::move(work)),
+      of_devices_(of_devices),
+      free_(static_cast<std::size_t>(workers)),
+      troubles_(static_cast<std::size_t>(workers)),
+      usable_(workers),
+      arena_(std::max(1, workers), 0) {
+  std::iota(free_.begin(), free_.end(), 0);
+}
+
+Station::~Station() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return busy_ == 0; });
+}
+
+void Station::push(JobPtr job, bool urgent, Done done) {
+  const std::lock_guard lock(mutex_);
+  if (urgent)
+    waiting_.emplace_front(std::move(job), std::move(done));
+  else
+    waiting_.emplace_back(std::move(job), std::move(done));
+  begin_tasks();
+}
+
+void Station::begin_tasks() {
+  for (std::size_t due = waiting_.size(); due > 0 && !free_.empty(); --due) {
+    const int worker = free_.front();
+    free_.pop_front();
+    ++busy_;
+    arena_.enqueue([this, worker] { serve(worker); });
+  }
+}
+
+void Station::serve(int worker) {
+  std::unique_lock lock(mutex_);
+  bool usable = true;
+  while (usable && !waiting_.empty()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    try {
+      work_(*next.first, worker);
+    } catch (const std::exception& e) {
+      next.first->trouble = Error{ErrorKind::missing, "", e.what()};
+    }
+    int& troubles = troubles_[static_cast<std::size_t>(worker)];
+    troubles = next.first->trouble ? troubles + 1 : 0;
+    if (handed_over(next, worker))
+      usable = troubles < kDevicePatience;
+    else
+      next.second(next.first);
+    next = {};
+    lock.lock();
+  }
+  if (usable) free_.push_back(worker);
+  if (--busy_ == 0) idle_.notify_all();
+}
+
+// True: others have the job now.
+bool Station::handed_over(Waiting& job, int worker) {
+  const std::optional<Error>& trouble = job.first->trouble;
+  if (!of_devices_ || !trouble || trouble->kind == ErrorKind::interrupted) return false;
+  const std::lock_guard lock(mutex_);
+  if (usable_ < 2) return false;
+  const bool leaves = troubles_[static_cast<std::size_t>(worker)] >= kDevicePatience;
+  if (leaves) --usable_;
+  job.first->device_troubles.push_back(
+      fmt::format("device worker {} of the search: {}{}", worker, trouble->text(),
+                  leaves ? " (it is out of use from now on; the others go on)" : ""));
+  job.first->trouble.reset();
+  waiting_.push_front(std::move(job));
+  begin_tasks();
+  return true;
+}
+
+}  // namespace cultivar

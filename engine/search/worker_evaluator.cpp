@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+#include "engine/search/evaluator.hpp"
+#include "engine/search/search.hpp"
+#include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/worker/link.hpp"
+#include "evaluators/worker/services.hpp"
+
+namespace cultivar {
+
+namespace {
+
+class WorkerEvaluator : public Evaluator {
+ public:
+  WorkerEvaluator(const ServiceOptions& options, const std::vector<int>& devices, int workers_per_device)
+      : options_(options),
+        programs_(options.programs.empty() ? program_folder() : options.programs),
+        numbers_(devices),
+        workers_per_device_(workers_per_device) {
+    for (const int device : devices) workers_.push_back(worker_of(device));
+  }
+
+  Expected<std::vector<DeviceInfo>> devices() override {
+    std::vector<std::future<Expected<DeviceInfo>>> asked;
+    for (const auto& worker : workers_)
+      asked.push_back(std::async(std::launch::async, [&worker] { return worker->info(); }));
+    std::vector<DeviceInfo> infos;
+    std::vector<std::unique_ptr<DeviceService>> well;
+    std::vector<int> numbers;
+    std::optional<Error> first_trouble;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      auto info = asked[i].get();
+      if (!info) {
+        left_out_.push_back(
+            fmt::format("device {} is left out of this search: {}", numbers_[i], info.error().message));
+        if (!first_trouble) first_trouble = info.error();
+        continue;
+      }
+      if (!infos.empty() && infos.front().facts != info->facts)
+        return failure(
+            "devices",
+            fmt::format("device {} is '{}' and device {} is '{}': their times cannot be "
+                        "compared. Name equal cards in evaluation.devices",
+                        numbers.front(), infos.front().description, numbers_[i], info->description));
+      infos.push_back(std::move(*info));
+      well.push_back(std::move(workers_[i]));
+      numbers.push_back(numbers_[i]);
+    }
+    if (infos.empty()) return tl::make_unexpected(*first_trouble);
+    workers_ = std::move(well);
+    for (int more = 1; more < workers_per_device_; ++more)
+      for (const int device : numbers) workers_.push_back(worker_of(device));
+    options_.architecture = architecture_of(options_.target, infos.front().facts);
+    compiler_ = std::make_unique<CompileService>(options_);
+    return infos;
+  }
+  std::vector<std::string> left_out() const override { return left_out_; }
+  std::string compiler_identity() override { return compiler_->compiler_identity(); }
+  std::string compiler_weakness() override { return compiler_->compiler_info().weakness; }
+  bool timing_needs_quiet() const override { return options_.target->on_host; }
+  int compile_workers() const override { return options_.compile_workers; }
+  int device_workers() const override { return static_cast<int>(workers_.size()); }
+
+  tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
+                                             Breadth breadth) override {
+    return compiler_->compile(variant, workloads, breadth);
+  }
+  Compiled contender(const std::string& library) override {
+    return library_contender(names_a_library_file(library) ? name_of_library(library) : library,
+                             find_contender_library(library, "/", programs_, {}), options_.target);
+  }
+  Expected<Evaluation> evaluate(int worker, const EvaluateRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->evaluate(request, note);
+  }
+  Expected<GateReport> gate(int worker, const GateRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->gate(request, note);
+  }
+  Expected<ProfilePartial> profile(int worker, const ProfileRequest& request, const Note& note) override {
+    return workers_.at(static_cast<std::size_t>(worker))->profile(request, note);
+  }
+  void interrupt() override {
+    if (compiler_) compiler_->interrupt();
+    for (const auto& worker : workers_) worker->interrupt();
+  }
+
+ private:
+  std::unique_ptr<DeviceService> worker_of(int device) const {
+    ServiceOptions own = options_;
+    own.device = device;
+    return std::make_unique<DeviceService>(own);
+  }
+
+  ServiceOptions options_;
+  std::filesystem::path programs_;
+  std::vector<int> numbers_;  // as the configuration has them
+  int workers_per_device_;
+  std::vector<std::string> left_out_;
+  std::unique_ptr<CompileService> compiler_;             // once the devices have said what to compile for
+  std::vector<std::unique_ptr<DeviceService>> workers_;  // the first of each device, then the second ones
+};
+
+}  // namespace
+
+std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
+                                                 const std::filesystem::path& task_folder,
+                                                 const Surface& surface) {
+  const EvaluationConfig& e = config.evaluation;
+  ServiceOptions options;
+  options.target = config.target;
+  options.programs = surface.programs;
+  options.launcher = e.launcher;
+  options.cores = e.cores;
+  options.cache = surface.cache;
+  options.task_folder = task_folder;
+  options.compile_workers = e.compile_workers > 0
+                                ? e.compile_workers
+                                : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.compile_deadline_s = e.compile_deadline_s;
+  options.run_deadline_s = e.run_deadline_s;
+  options.recycle_after = e.recycle_after;
+  return std::make_unique<WorkerEvaluator>(options, e.devices, e.workers_per_device);
+}
+
+}  // namespace cultivar

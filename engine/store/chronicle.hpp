@@ -1,0 +1,35 @@
+// What prompts show of the record.
+#pragma once
+
+#include "engine/breeding/breeding.hpp"
+#include "engine/store/record.hpp"
+#include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/scene.hpp"
+
+namespace cultivar {
+
+// Both references must outlive it.
+class RecordedChronicle : public Chronicle {
+ public:
+  RecordedChronicle(const Record& record, const Breeding& breeding) : record_(record), breeding_(breeding) {}
+
+  std::string source(IndividualId) const override;
+  Life life(IndividualId) const override;
+  std::optional<Evaluation> evaluation(IndividualId) const override;
+  std::optional<Profile> profile(IndividualId) const override;
+  std::vector<IndividualId> children(IndividualId) const override;
+  std::vector<IndividualId> promoted() const override;
+  std::map<std::string, std::map<std::string, double>> contenders() const override;
+
+ private:
+  const Record& record_;
+  const Breeding& breeding_;
+};
+
+// The first question of a brief, from the current state of the record. `left_out` receives what did not fit
+// the token limit.
+ChatRequest opening_of(const Brief&, const Record&, const Breeding&, const RunFacts&, const PromptKit&,
+                       std::vector<std::string>& left_out);
+
+}  // namespace cultivar

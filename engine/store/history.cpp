@@ -1,0 +1,131 @@
+#include "engine/store/history.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
+
+#include "engine/store/rows.hpp"
+#include "evaluators/variant/configuration_json.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+namespace {
+
+// Reads the individuals by id, in step with the decisions that propose them.
+class Births {
+ public:
+  struct Fate {  // results that later decisions report
+    double fitness = 0.0;
+    std::uint32_t duplicate_of = 0;
+    bool measured = false;
+    std::string machine_code;  // until its `judge` decision
+  };
+
+  explicit Births(SQLite::Database& db)
+      : query_(db,
+               "SELECT i.id, variant_id, source_id, configuration, parents, op, island, usd, fitness, "
+               "duplicate_of, machine_code, state FROM individuals i JOIN sources s ON s.number = i.source "
+               "ORDER BY i.id") {}
+
+  Individual next(IndividualId id) {
+    if (!query_.executeStep() || query_.getColumn(0).getInt64() != id)
+      throw std::runtime_error(
+          fmt::format("the record is inconsistent: it proposes individual {} but does not hold it", id));
+    Individual i;
+    Fate& fate = fates_.emplace_back();
+    std::string origin;
+    read_row(query_, i.id, i.variant_id, i.source_id, i.configuration, i.descent.parents, origin,
+             i.descent.island, i.descent.usd, fate.fitness, fate.duplicate_of, fate.machine_code);
+    set_origin(i.descent, origin);
+    fate.measured = column<IndividualState>(query_, 11) == IndividualState::measured;
+    return i;
+  }
+  Fate& fate(IndividualId id) { return fates_.at(static_cast<std::size_t>(id - 1)); }
+
+ private:
+  SQLite::Statement query_;
+  std::vector<Fate> fates_;
+};
+
+}  // namespace
+
+void retell(const Record& record, Breeding& breeding, Listener& listener) {
+  Births births(record.database());
+  std::vector<Migration> due, told;
+  const auto settle_migrations = [&] {
+    listener.migrated(due, told);
+    due.clear();
+    told.clear();
+  };
+  record.each_decision([&](const DecisionRow& decision) {
+    const IndividualId id = decision.individual;
+    if (decision.kind == DecisionKind::migrate) {
+      const json body = json::parse(decision.body);
+      told.push_back({id, body.at("from").get<int>(), body.at("to").get<int>()});
+      return;
+    }
+    settle_migrations();
+    switch (decision.kind) {
+      case DecisionKind::session:
+        return listener.session();
+      case DecisionKind::propose: {
+        const Individual individual = births.next(id);
+        const ProposalBody body = proposal_body(decision.body);
+        listener.proposing(individual, decision.stream, body);
+        return breeding.admit(individual, body.asking, body.device_s);
+      }
+      case DecisionKind::ask: {
+        const AskedQuestion question = asked_question(decision.body);
+        listener.asking(question, decision.stream);
+        return breeding.ask(question.brief);
+      }
+      case DecisionKind::give_up: {
+        const json body = json::parse(decision.body);
+        listener.giving_up(body.at("asking").get<std::int64_t>());
+        return breeding.give_up(body.at("asking").get<std::int64_t>(), body.at("usd").get<double>(),
+                                body.value("device_s", 0.0));
+      }
+      case DecisionKind::direct: {
+        const json body = json::parse(decision.body);
+        const auto asking = body.at("asking").get<std::int64_t>();
+        const Directions directions{body.at("directions").get<std::vector<std::string>>()};
+        listener.directing(asking, directions);
+        return breeding.direct(asking, directions);
+      }
+      case DecisionKind::judge: {
+        auto& fate = births.fate(id);
+        listener.judging(id, fate.duplicate_of);
+        if (fate.duplicate_of == 0) breeding.claim_machine_code(id, fate.machine_code);
+        fate.machine_code = {};
+        const double device_s =
+            decision.body.empty() ? 0.0 : json::parse(decision.body).at("device_s").get<double>();
+        due = breeding.judge(id, fate.measured, fate.fitness, fate.duplicate_of, device_s);
+        return;
+      }
+      case DecisionKind::challenge:
+        return listener.challenging(id);
+      case DecisionKind::duel: {
+        const auto verdict = verdict_named(decision.body);
+        if (!verdict)
+          throw std::runtime_error(fmt::format("the record has a duel with the verdict '{}'", decision.body));
+        listener.compared(id, *verdict);
+        return breeding.compared(id, *verdict == Verdict::better);
+      }
+      case DecisionKind::pace:
+        return breeding.paced(json::parse(decision.body).at("pace").get<double>());
+      case DecisionKind::promote:
+        listener.promoting(id);
+        return breeding.promote(id);
+      case DecisionKind::expel:
+        return breeding.expel(id);
+      case DecisionKind::put_off:  // it is judged by the next try
+      case DecisionKind::confirm:  // promote or expel follows
+      case DecisionKind::migrate:
+        return;
+    }
+  });
+  settle_migrations();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,129 @@
+#include "engine/store/record_kernels.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/store/names.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::size_t kMostRemarks = 12;
+
+KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<IndividualId>& promoted) {
+  const Individual& i = row.individual;
+  KernelRow shown;
+  shown.id = std::to_string(i.id);
+  for (const IndividualId parent : i.descent.parents) shown.parents.push_back(std::to_string(parent));
+  shown.state = row.state == IndividualState::proposed ? "in flight" : i.measured ? "measured" : "rejected";
+  shown.stage = row.expelled ? "confirm" : row.stage;
+  shown.reason = row.expelled ? "measured, but wrong in its confirmation with new inputs and holdout shapes"
+                              : row.reason;
+  shown.fitness = i.fitness;
+  shown.best = i.id == best;
+  shown.was_best = promoted.contains(i.id);
+  shown.op = origin_name(i.descent);
+  shown.note = i.descent.note;
+  shown.configuration = i.configuration;
+  return shown;
+}
+
+std::set<IndividualId> promoted_in(const Record& record) {
+  std::set<IndividualId> promoted;
+  for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
+  return promoted;
+}
+
+template <class Rows>
+void page_of(Rows& rows, const KernelQuery& query) {
+  const auto from = std::min(rows.size(), static_cast<std::size_t>(query.offset));
+  rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(from));
+  if (rows.size() > static_cast<std::size_t>(query.limit)) rows.resize(static_cast<std::size_t>(query.limit));
+}
+
+std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& query) {
+  std::vector<IndividualRow> rows;
+  const auto add = [&](IndividualId id) {
+    if (auto row = record.individual(id)) rows.push_back(std::move(*row));
+  };
+  if (!query.of.empty()) {
+    const IndividualId id = find_individual(record, query.of);
+    rows = record.lineage(id);
+    for (const IndividualId child : record.descendants(id)) add(child);
+  } else if (query.order == KernelQuery::Order::promotions) {
+    std::set<IndividualId> seen;
+    for (const PromotionRow& promotion : record.promotions())
+      if (seen.insert(promotion.individual).second) add(promotion.individual);
+  } else {
+    return record.list(
+        query.order == KernelQuery::Order::fittest ? Record::Order::fittest : Record::Order::newest,
+        query.limit, query.offset);
+  }
+  page_of(rows, query);
+  return rows;
+}
+
+}  // namespace
+
+std::string situation_of(const Record& record) {
+  const Summary s = record.summary();
+  std::string words =
+      fmt::format("Run {}: {} on {}, {}{}. {} evaluated, {} measured", s.run, s.task, s.target, s.state,
+                  s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")", s.evaluations, s.measured);
+  for (const auto& [stage, count] : s.rejected)
+    words += fmt::format(", {} rejected at {}", count, name_of(stage));
+  words += fmt::format("; {} duels, {} promotions.\n", s.duels, s.promotions);
+  if (s.best) {
+    words += fmt::format("The best: {} at {:.5g} {}", s.best->id, s.best->fitness, s.best->unit);
+    if (s.best->ratio_to_seed) words += fmt::format(", {:.3f}x the first seed", *s.best->ratio_to_seed);
+    for (const auto& [name, ratio] : s.best->ratios) words += fmt::format(", {:.3f}x {}", ratio, name);
+    words += ".\n";
+  } else {
+    words += "No kernel has been promoted to best yet.\n";
+  }
+  return words + fmt::format("Timed workloads: {}.\n", fmt::join(record.facts().workloads, ", "));
+}
+
+Expected<std::vector<KernelRow>> kernels_in(const Record& record, const KernelQuery& query) {
+  const IndividualId best = record.best().value_or(0);
+  const auto promoted = promoted_in(record);
+  std::vector<KernelRow> rows;
+  for (const IndividualRow& row : rows_for(record, query)) rows.push_back(row_of(row, best, promoted));
+  return rows;
+}
+
+Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
+  IndividualId id = 0;
+  try {
+    id = find_individual(record, name);
+  } catch (const InputError& error) {
+    return failure("record", error.what());
+  }
+  const auto row = record.individual(id);
+  if (!row) return failure("record", fmt::format("individual {} is not in the record", id));
+  Kernel kernel;
+  kernel.row = row_of(*row, record.best().value_or(0), promoted_in(record));
+  kernel.source = record.source(id);
+  kernel.evaluation = record.evaluation(id);
+  kernel.profile = record.profile(id);
+  if (row->individual.duplicate_of != 0)
+    kernel.remarks.push_back(fmt::format("Its machine code equals that of {}, which was measured instead.",
+                                         row->individual.duplicate_of));
+  for (const DuelRow& duel : record.duels(id)) {
+    if (kernel.remarks.size() == kMostRemarks) break;
+    kernel.remarks.push_back(fmt::format("The gate, against {}: {}: {}", duel.incumbent,
+                                         name_of(duel.verdict),
+                                         duel.report.value("/decision/reason"_json_pointer, std::string())));
+  }
+  // Of the holdout shapes, only pass or fail is shown.
+  if (const auto confirmation = record.confirmation(id))
+    kernel.remarks.emplace_back(confirmation->measured()
+                                    ? "Confirmed in a fresh process with new inputs and holdout shapes."
+                                    : "Failed confirmation with new inputs and holdout shapes.");
+  return kernel;
+}
+
+}  // namespace cultivar

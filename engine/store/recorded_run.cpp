@@ -1,0 +1,48 @@
+#include "engine/store/recorded_run.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace cultivar {
+
+Facts facts_in(const nlohmann::json& environment) {
+  Facts facts;
+  const nlohmann::json& devices = environment.at("devices");
+  if (devices.empty()) return facts;
+  for (const auto& [name, value] : devices.front().at("facts").items()) facts[name] = value.get<double>();
+  return facts;
+}
+
+namespace {
+
+template <class Change>
+void change_paths(Config& config, const Change& change) {
+  change(config.task_folder);
+  for (auto& seed : config.seeds) change(seed);
+  for (auto& contender : config.contenders) change(contender);
+  if (!config.asking.templates.empty()) change(config.asking.templates);
+  for (auto& notes : config.asking.knowledge) change(notes);
+}
+
+}  // namespace
+
+Config relative_to(const RunFolder& folder, Config config) {
+  const auto base = std::filesystem::absolute(folder.path());
+  change_paths(config, [&](std::filesystem::path& path) { path = path.lexically_relative(base); });
+  return config;
+}
+
+Config absolute_in(const RunFolder& folder, Config config) {
+  const auto base = std::filesystem::absolute(folder.path());
+  change_paths(config, [&](std::filesystem::path& path) { path = (base / path).lexically_normal(); });
+  Task task = *config.task;
+  task.folder = config.task_folder;
+  config.task = std::make_shared<const Task>(std::move(task));
+  return config;
+}
+
+Config recorded_config(const std::string& yaml, const RunFolder& folder,
+                       const std::vector<std::string>& overrides, const Installation& installation) {
+  return parse_config(yaml, folder.database().string(), folder.path(), overrides, installation);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,25 @@
+// What a new search, a resumed search and a replay read from the record.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/config/config.hpp"
+#include "engine/store/run_folder.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// The facts of the first device; every decision depends on them.
+Facts facts_in(const nlohmann::json& environment);
+
+// A configuration as it is recorded, its paths relative to the run folder, which may be moved; and back.
+Config relative_to(const RunFolder&, Config);
+Config absolute_in(const RunFolder&, Config);
+
+// Paths of the recorded configuration are relative to the run folder, which may have been moved since.
+Config recorded_config(const std::string& yaml, const RunFolder&, const std::vector<std::string>& overrides,
+                       const Installation&);
+
+}  // namespace cultivar

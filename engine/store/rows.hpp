@@ -1,0 +1,62 @@
+// Rows of SQLite as values: what goes into a statement, and what comes out of it, in order. For the source
+// files of this folder.
+#pragma once
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/VariadicBind.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+
+namespace cultivar {
+
+// A column as a T: a number, a flag, an enum kept as its number, a text, or JSON of a T.
+template <class T>
+T column(SQLite::Statement& row, int index) {
+  const SQLite::Column value = row.getColumn(index);
+  if constexpr (std::is_same_v<T, std::string>)
+    return value.getString();
+  else if constexpr (std::is_same_v<T, bool>)
+    return value.getInt() != 0;
+  else if constexpr (std::is_floating_point_v<T>)
+    return value.getDouble();
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+    return static_cast<T>(value.getInt64());
+  else
+    return nlohmann::json::parse(value.getString()).template get<T>();
+}
+
+// The row's columns from `first` on into these.
+template <class... Values>
+void read_columns(SQLite::Statement& row, int first, Values&... into) {
+  ((into = column<Values>(row, first++)), ...);
+}
+template <class... Values>
+void read_row(SQLite::Statement& row, Values&... into) {
+  read_columns(row, 0, into...);
+}
+
+// A query with its parameters.
+template <class... Values>
+SQLite::Statement query(SQLite::Database& database, const std::string& sql, const Values&... values) {
+  SQLite::Statement statement(database, sql);
+  SQLite::bind(statement, values...);
+  return statement;
+}
+
+// Every row of it, as visit(SQLite::Statement&).
+template <class Visit, class... Values>
+void each_row(SQLite::Database& database, const std::string& sql, const Visit& visit,
+              const Values&... values) {
+  SQLite::Statement rows = query(database, sql, values...);
+  while (rows.executeStep()) visit(rows);
+}
+
+// The first column of the first row; T() where there is none.
+template <class T, class... Values>
+T first_of(SQLite::Database& database, const std::string& sql, const Values&... values) {
+  SQLite::Statement rows = query(database, sql, values...);
+  return rows.executeStep() ? column<T>(rows, 0) : T();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,212 @@
+#include "evaluators/judge/cascade.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/sampler.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/statistics/location.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/secret.hpp"
+#include "evaluators/timing/roofline.hpp"
+
+namespace cultivar {
+namespace {
+
+// Before anything runs: checks that the variant claims the requested workloads and that something of it can
+// be checked.
+std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request) {
+  const Variant& variant = request.variant.variant;
+  for (const Workload& w : request.workloads)
+    if (!claims(variant, task, w))
+      return rejection(
+          Stage::lint, "the variant does not claim " + w.name,
+          fmt::format("`requires: \"{}\"` does not hold for the workload {}. A variant must claim every "
+                      "workload of the search: widen `requires`.\n",
+                      variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
+    for (const Workload& w : claimed_shapes(task, stage, variant))
+      if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
+  const std::vector<Dtype>& computed = variant.manifest.target->dtypes;
+  std::string known;
+  for (const Dtype each : computed) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(each));
+  for (const Workload& w : request.workloads)
+    if (std::find(computed.begin(), computed.end(), w.dtype) == computed.end())
+      return rejection(Stage::lint, fmt::format("the variant cannot be checked in {}", name_of(w.dtype)),
+                       fmt::format("On this target kernels are checked only in {}: use workloads in one of "
+                                   "these.\n",
+                                   known));
+  return rejection(Stage::lint, "the variant claims none of the check shapes",
+                   "The variant cannot be checked: `requires` excludes every check shape of the task. Widen "
+                   "it; a kernel for only the measured shapes is not accepted.\n");
+}
+
+class Measuring {  // requires a site with a stock
+ public:
+  Measuring(const CascadeSite& site, const EvaluateRequest& request, std::uint64_t seed)
+      : site_(site), request_(request), seed_(seed) {}
+
+  // Adds to the evaluation's workloads; returns a rejection if the variant fails.
+  std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
+    const Workload& workload = request_.workloads[index];
+    const auto side = [&](const std::string& name, const Compiled& compiled) {
+      return SampledSide{name, [this, &workload, &compiled] {
+                           return open_side(site_, Stage::measure, compiled, workload);
+                         }};
+    };
+    std::vector<SampledSide> sides;
+    sides.push_back(side("variant", request_.variant));
+    const std::uint64_t seed = derive_seed(seed_, "measure", index);
+    for (const auto& [name, contender] : request_.contenders) {
+      if (!contender.is_library()) {
+        if (claims(contender.variant, site_.task, workload)) sides.push_back(side(name, contender));
+        continue;
+      }
+      if (unusable_.contains(name)) continue;
+      if (const auto wrong = check_contender(site_, Stage::measure, contender, workload,
+                                             derive_seed(seed, "contender " + name))) {
+        const bool unusable = wrong->stage == Stage::lint;
+        if (unusable) unusable_.insert(name);
+        using Kind = ContenderTrouble::Kind;
+        evaluation.add({name, unusable ? Kind::unusable : Kind::failed, wrong->reason, wrong->diagnostics});
+      } else {
+        sides.push_back(side(name, contender));
+      }
+    }
+    TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
+                   site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock);
+    if (site_.device.apart_from_host()) runs.work_beside_runs();
+    const auto incumbent = request_.incumbent_us.find(workload.name);
+    if (auto wrong = sample(
+            runs, sides, request_.sampling,
+            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
+            [&] {
+              site_.progress({Stage::measure, {}, fmt::format("measure {}", workload.name)});
+            },
+            request_.variant.variant.manifest.target->warm_up))
+      return wrong;
+    WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
+    for (const SampledSide& s : sides)
+      if (s.trouble)
+        evaluation.add({s.name, ContenderTrouble::Kind::failed, s.trouble->reason, s.trouble->diagnostics});
+    for (const SampledSide& s : sides)
+      if (s.discarded > 0)
+        evaluation.diagnostics += fmt::format("{} on {}: {} samples did not count, the last because {}\n",
+                                              s.name, workload.name, s.discarded, s.why_discarded);
+
+    evaluation.workloads.push_back(std::move(result));  // kept for audit even if it is impossible
+    const double seconds = evaluation.workloads.back().median_us * 1e-6;
+    if (const auto why = impossibly_fast(site_.task, workload, site_.device, seconds))
+      return rejection(Stage::measure, "impossibly fast on " + workload.name, *why);
+    return std::nullopt;
+  }
+
+ private:
+  const CascadeSite& site_;
+  const EvaluateRequest& request_;
+  std::uint64_t seed_;
+  std::set<std::string> unusable_;  // contenders that do not load; each is reported once
+};
+
+}  // namespace
+
+std::string machine_code(const Task& task, const Compiled& compiled, const std::vector<Workload>& workloads) {
+  std::string all;
+  for (const Workload& w : workloads)
+    if (const Binary* binary = compiled.binary(macros(compiled.variant, task, w)); binary != nullptr)
+      all += binary->machine_code + "\n";
+  return sha256_hex(all);
+}
+
+Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request) {
+  const std::uint64_t seed = request.seed != 0 ? request.seed : secret_seed();
+  CascadeSite site = given;
+  if (!site.stock) site.stock = std::make_shared<TimingStock>();
+  site.stock->stretches->renew(derive_seed(seed, "stretches"));
+  Evaluation evaluation;
+  evaluation.input_seed = seed;
+  evaluation.compile_seconds = request.variant.compile_seconds;
+  evaluation.machine_code = machine_code(site.task, request.variant, request.workloads);
+  if (!request.variant.binaries.empty()) evaluation.resources = request.variant.binaries.front().resources;
+  if (!request.workloads.empty())
+    if (const Binary* binary =
+            request.variant.binary(macros(request.variant.variant, site.task, request.workloads[0])))
+      evaluation.resources = binary->resources;
+
+  const auto rejected = [&](const Evaluation& why) {
+    evaluation.verdict = Evaluation::Verdict::rejected;
+    evaluation.stage = why.stage;
+    evaluation.reason = why.reason;
+    evaluation.diagnostics = why.diagnostics + evaluation.diagnostics;
+    evaluation.late = why.late;
+    evaluation.fitness = 0.0;
+    return evaluation;
+  };
+  const auto reached = [&](Stage stage) {
+    evaluation.verdict = Evaluation::Verdict::measured;
+    evaluation.stage = stage;
+    return stage >= request.stop_after;
+  };
+
+  if (auto wrong = lint(site.task, request)) return rejected(*wrong);
+  Checker checker(site.device, site.task, site.oracle,
+                  {.run_deadline_s = site.run_deadline_s, .stock = site.stock});
+  Clock::time_point start = Clock::now();
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
+    if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
+    auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
+    evaluation.check_seconds = seconds_since(start);
+    if (wrong) return rejected(*wrong);
+    if (reached(stage)) return evaluation;
+  }
+
+  start = Clock::now();
+  if (request.every_row || request.stop_after >= Stage::confirm) {
+    Checker thorough(
+        site.device, site.task, site.oracle,
+        {.run_deadline_s = site.run_deadline_s, .oracle_flops = kEveryRowFlops, .stock = site.stock});
+    std::uint64_t shape = 0;
+    for (const Workload& w : request.workloads) {
+      site.progress({Stage::measure, {}, fmt::format("measure {}: every row", w.name)});
+      auto wrong =
+          thorough.check(Stage::measure, request.variant, w, derive_seed(seed, "every row", shape++));
+      evaluation.check_seconds += seconds_since(start);
+      start = Clock::now();
+      if (wrong) return rejected(*wrong);
+    }
+  }
+  Measuring measuring(site, request, seed);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < request.workloads.size(); ++i) {
+    auto wrong = measuring.measure(i, evaluation);
+    evaluation.measure_seconds = seconds_since(start);
+    if (wrong) return rejected(*wrong);
+    values.push_back(evaluation.workloads.back().value);
+    evaluation.unit = evaluation.workloads.back().unit;
+  }
+  if (!values.empty()) evaluation.fitness = geometric_mean(values);
+  if (reached(Stage::measure) || request.stop_after < Stage::confirm) return evaluation;
+
+  // The checks above used the seeds of this (fresh) process. What is left are the shapes that no search uses.
+  start = Clock::now();
+  std::uint64_t index = 0;
+  const std::vector<Workload> holdout =
+      request.holdout.empty() ? holdout_workloads(site.task, request.variant.variant) : request.holdout;
+  for (const Workload& w : holdout) {
+    if (!claims(request.variant.variant, site.task, w)) continue;
+    site.progress({Stage::confirm, {}, fmt::format("confirm {}", w.name)});
+    if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
+      return rejected(*wrong);
+  }
+  evaluation.check_seconds += seconds_since(start);
+  reached(Stage::confirm);
+  return evaluation;
+}
+
+}  // namespace cultivar

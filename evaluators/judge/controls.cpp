@@ -1,0 +1,218 @@
+#include "evaluators/judge/controls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluators/check/compare.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/secret.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::uint64_t kSeed = 20;         // fixed, so that a task is always checked the same way
+constexpr double kOracleFlops = 2e7;        // for each control and shape
+constexpr std::size_t kShapesPerDtype = 2;  // for the built-in controls
+
+// Converts oracle rows to the layout of a variant's output tensors.
+std::vector<std::vector<std::byte>> as_outputs(const RowLayout& layout, const std::vector<std::int64_t>& rows,
+                                               const std::vector<double>& values) {
+  std::vector<std::vector<std::byte>> outputs;
+  std::size_t first = 0;
+  for (const OutputLayout& output : layout.outputs()) {
+    std::vector<double> tensor(static_cast<std::size_t>(output.elements));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
+        tensor[static_cast<std::size_t>(layout.base(output, rows[i]) + output.element_offsets[e])] =
+            values[i * static_cast<std::size_t>(layout.row_elements()) + first + e];
+    first += output.element_offsets.size();
+    outputs.emplace_back(tensor.size() * size_of(output.dtype));
+    encode(output.dtype, tensor, outputs.back());
+  }
+  return outputs;
+}
+
+// One check shape with its inputs and expected rows.
+class Bed {
+ public:
+  Bed(const Task& task, const OracleLibrary& library, const Workload& workload, const StressCase* stress,
+      int threads)
+      : task_(task),
+        library_(library),
+        workload_(workload),
+        name_(stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name)),
+        layout_(task, workload),
+        oracle_(library, task, workload, threads),
+        rows_(rows_to_check(task, workload, layout_, kOracleFlops, kSeed)),
+        inputs_(stress == nullptr ? make_inputs(task, workload, kSeed)
+                                  : make_inputs(task, workload, kSeed, stress->fills)),
+        exact_(rows_of(library.exact())) {
+    if (library.rounded() != nullptr) rounded_ = rows_of(library.rounded());
+  }
+
+  std::vector<double> rows_of(RowFunction f) const {
+    return oracle_.rows(f, inputs_.view(), rows_, layout_.row_elements());
+  }
+  std::vector<double> rows_of_other_inputs() const {
+    const Inputs other = make_inputs(task_, workload_, kSeed + 1);
+    return oracle_.rows(library_.exact(), other.view(), rows_, layout_.row_elements());
+  }
+  Comparison judge(std::span<const std::vector<std::byte>> outputs) const {
+    ExpectedRows expected{rows_, exact_, {}};
+    if (!rounded_.empty()) expected.rounded = [this] { return rounded_; };
+    return compare(task_, layout_, outputs, expected);
+  }
+  bool refuses(const std::vector<double>& values) const {
+    return !judge(as_outputs(layout_, rows_, values)).right;
+  }
+  std::vector<std::vector<std::byte>> right_outputs() const { return as_outputs(layout_, rows_, exact_); }
+
+  // Applies `change(value)` only to the elements of output `t`.
+  template <class Change>
+  std::vector<double> changed(std::size_t t, const Change& change) const {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < t; ++i) first += layout_.outputs()[i].element_offsets.size();
+    std::vector<double> values = exact_;
+    const auto width = static_cast<std::size_t>(layout_.row_elements());
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      for (std::size_t e = 0; e < layout_.outputs()[t].element_offsets.size(); ++e) {
+        double& value = values[i * width + first + e];
+        value = change(value, i * width + first + e);
+      }
+    return values;
+  }
+
+  const RowLayout& layout() const { return layout_; }
+  const Inputs& inputs() const { return inputs_; }
+  const Workload& workload() const { return workload_; }
+  const std::vector<double>& exact() const { return exact_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  const Task& task_;
+  const OracleLibrary& library_;
+  Workload workload_;
+  std::string name_;
+  RowLayout layout_;
+  Oracle oracle_;
+  std::vector<std::int64_t> rows_;
+  Inputs inputs_;
+  std::vector<double> exact_, rounded_;
+};
+
+tl::unexpected<Error> passes(const Task& task, const std::string& control, const std::string& where) {
+  return failure(
+      "controls",
+      fmt::format(
+          "task {} cannot detect wrong outputs: its checks accept {} on {}. Tighten `tolerance` in {}, or "
+          "choose fills that reveal the error.",
+          task.name, control, where, (task.folder / "task.yaml").string()));
+}
+
+Expected<void> check_built_in(const Task& task, const Bed& bed) {
+  if (const Comparison honest = bed.judge(bed.right_outputs()); !honest.right)
+    return failure("controls",
+                   fmt::format("task {} rejects its own oracle, rounded to the outputs' types, on {}: {}\n{}",
+                               task.name, bed.name(), honest.reason, honest.diagnostics));
+  const std::vector<double> other = bed.rows_of_other_inputs();
+  for (std::size_t t = 0; t < bed.layout().outputs().size(); ++t) {
+    const OutputLayout& output = bed.layout().outputs()[t];
+    double sum = 0.0, least = INFINITY, greatest = -INFINITY;
+    std::int64_t count = 0;
+    bed.changed(t, [&](double v, std::size_t) {
+      if (std::isfinite(v)) sum += v, ++count, least = std::min(least, v), greatest = std::max(greatest, v);
+      return v;
+    });
+    const double mean = count > 0 ? sum / static_cast<double>(count) : 0.0;
+    const auto accepts = [&](const char* what) {
+      return passes(task, fmt::format("{} for {}", what, output.name), bed.name());
+    };
+    if (!bed.refuses(bed.changed(t, [](double, std::size_t) { return 0.0; }))) return accepts("zeros");
+    if (least < greatest && !bed.refuses(bed.changed(t, [&](double, std::size_t) { return mean; })))
+      return accepts("the mean of the output in every element");
+    if (!bed.refuses(bed.changed(t, [&](double, std::size_t at) { return other[at]; })))
+      return accepts("the output of other inputs");
+    if (is_floating(output.dtype) &&
+        !bed.refuses(bed.changed(t, [](double v, std::size_t) { return round_to_fp8(v); })))
+      return accepts("the correct output rounded to fp8");
+    std::size_t input = 0;
+    for (const TensorSpec& tensor : task.tensors) {
+      if (tensor.role != Role::input) continue;
+      const std::size_t index = input++;
+      if (task.dtype(tensor, bed.workload()) != output.dtype ||
+          task.shape(tensor, bed.workload()) != output.shape)
+        continue;
+      std::vector<std::vector<std::byte>> outputs = bed.right_outputs();
+      outputs[t] = bed.inputs().bytes[index];
+      if (bed.judge(outputs).right) return accepts(fmt::format("a copy of {}", tensor.name).c_str());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+double round_to_fp8(double value) {
+  if (!std::isfinite(value) || value == 0.0) return value;
+  const int exponent = std::max(std::ilogb(value), -6);
+  const double step = std::ldexp(1.0, exponent - 3);
+  return std::copysign(std::min(std::abs(std::nearbyint(value / step) * step), 448.0), value);
+}
+
+Expected<void> check_controls(const Task& task, const OracleLibrary& library, Target target, int threads) {
+  std::vector<Workload> shapes;
+  for (const Stage stage : {Stage::smoke, Stage::sweep})
+    for (Workload& w : check_shapes(task, stage, target)) shapes.push_back(std::move(w));
+  if (shapes.empty())
+    return failure("controls",
+                   fmt::format("task {} has no check shape in a dtype that the target {} supports", task.name,
+                               name_of(target)));
+  std::stable_sort(shapes.begin(), shapes.end(),
+                   [&](const Workload& a, const Workload& b) { return task.flops(a) < task.flops(b); });
+  for (const Dtype dtype : target->dtypes) {
+    std::size_t tried = 0;
+    for (const Workload& w : shapes) {
+      if (w.dtype != dtype || tried == kShapesPerDtype) continue;
+      ++tried;
+      if (auto ok = check_built_in(task, Bed(task, library, w, nullptr, threads)); !ok) return ok;
+    }
+    if (tried == 0) continue;
+    for (const Control& control : task.controls) {
+      const RowFunction wrong = library.control(control.name);
+      if (wrong == nullptr)
+        return failure(
+            "controls",
+            fmt::format("task {} lists the control '{}', but reference.cpp does not define control_{}",
+                        task.name, control.name, control.name));
+      std::string accepted;  // shapes on which it was not detected
+      bool refused = false;
+      const auto try_on = [&](const Workload& w, const StressCase* stress) {
+        if (refused || w.dtype != dtype) return;
+        if (control.when) {
+          const Expected<double> holds = control.when->evaluate(task.bindings(w));
+          if (!holds || *holds == 0.0) return;
+        }
+        const Bed bed(task, library, w, stress, threads);
+        refused = bed.refuses(bed.rows_of(wrong));
+        if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();
+      };
+      for (const Workload& w : shapes) try_on(w, nullptr);
+      for (const Workload& w : check_shapes(task, Stage::edge, target)) try_on(w, nullptr);
+      for (const Workload& w : check_shapes(task, Stage::stress, target))
+        for (const StressCase& stress : task.stress) try_on(w, &stress);
+      if (refused) continue;
+      if (accepted.empty())
+        return failure(
+            "controls",
+            fmt::format("task {}: the control '{}' is not wrong on any check shape in {} (its `when` holds "
+                        "on none): add a shape to `sweep`",
+                        task.name, control.name, name_of(dtype)));
+      return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
+    }
+  }
+  return {};
+}
+
+}  // namespace cultivar

@@ -1,0 +1,152 @@
+#include "evaluators/judge/duel.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/sampler.hpp"
+#include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/secret.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr int kWarmUpRuns = 2;
+
+struct Bout {  // one workload: its inputs, and the sides that run on it
+  std::unique_ptr<TimedRuns> runs;
+  std::array<SampledSide, 3> sides;  // by Side; the control only for the first workload
+  std::array<std::vector<double>, 3> seconds;
+};
+
+struct Failed {
+  Side side;
+  Evaluation why;
+};
+
+class Duel {
+ public:
+  Duel(const CascadeSite& site, const GateRequest& request, std::uint64_t seed)
+      : site_(site), request_(request), seed_(seed) {}
+
+  std::optional<Failed> open() {
+    const int threads = cores_of(site_.device.facts());
+    const auto stock = site_.stock ? site_.stock : std::make_shared<TimingStock>();
+    stock->stretches->renew(derive_seed(seed_, "stretches"));
+    for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
+      const Workload& workload = request_.workloads[w];
+      Bout& bout = bouts_.emplace_back();
+      bout.runs =
+          std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
+                                      request_.oracle_rows, site_.run_deadline_s, threads, stock);
+      if (site_.device.apart_from_host()) bout.runs->work_beside_runs();
+      for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
+        if (side == Side::control && w != 0) continue;
+        bout.sides[static_cast<std::size_t>(side)] = SampledSide{
+            std::string(name_of(side)),
+            [this, side, &workload] { return open_side(site_, Stage::gate, compiled(side), workload); }};
+        if (compiled(side).is_library() && side != Side::control)
+          if (auto wrong = check_contender(site_, Stage::gate, compiled(side), workload,
+                                           derive_seed(seed_, "contender", w)))
+            return Failed{side, std::move(*wrong)};
+        for (int i = 0; i < kWarmUpRuns; ++i)
+          if (auto seconds = time(bout, side, i == 0); !seconds) return seconds.error();
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Runs one block of the gate; returns the seconds of its slots.
+  tl::expected<std::vector<double>, Failed> block(const std::vector<Slot>& order) {
+    std::vector<double> seconds;
+    int last = -1;
+    for (const Slot& slot : order) {
+      Bout& bout = bouts_.at(static_cast<std::size_t>(slot.workload));
+      const auto timed = time(bout, slot.side, slot.workload != last);
+      if (!timed) return tl::make_unexpected(timed.error());
+      last = slot.workload;
+      bout.seconds[static_cast<std::size_t>(slot.side)].push_back(*timed);
+      seconds.push_back(*timed);
+    }
+    return seconds;
+  }
+
+  std::vector<double> medians(Side side) const {
+    std::vector<double> all;
+    for (const Bout& bout : bouts_) {
+      const std::vector<double>& seconds = bout.seconds[static_cast<std::size_t>(side)];
+      all.push_back(seconds.empty() ? 0.0 : median(seconds));
+    }
+    return all;
+  }
+
+ private:
+  const Compiled& compiled(Side side) const {
+    if (side == Side::challenger) return request_.challenger;
+    return side == Side::incumbent ? request_.incumbent : request_.control;
+  }
+
+  tl::expected<double, Failed> time(Bout& bout, Side side, bool fresh) {
+    if (fresh) bout.runs->next();
+    auto sample = bout.runs->time(bout.sides[static_cast<std::size_t>(side)]);
+    if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
+    return sample->seconds;
+  }
+
+  const CascadeSite& site_;
+  const GateRequest& request_;
+  std::uint64_t seed_;
+  std::vector<Bout> bouts_;
+};
+
+void end_by(const Failed& failed, GateReport& report) {
+  report.trouble.push_back(
+      fmt::format("{}: {}\n{}", name_of(failed.side), failed.why.reason, failed.why.diagnostics));
+  report.decision.verdict = failed.side == Side::challenger ? Verdict::worse : Verdict::undecided;
+  report.decision.reason = fmt::format("the {} failed: {}", name_of(failed.side), failed.why.reason);
+}
+
+}  // namespace
+
+GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
+  const Clock::time_point start = Clock::now();
+  GateReport report;
+  report.input_seed = secret_seed();
+  Duel duel(site, request, report.input_seed);
+  std::vector<std::string> names;
+  for (const Workload& w : request.workloads) names.push_back(w.name);
+  Gate gate(names, request.options, request.seed);
+  site.progress({Stage::gate, {}, "gate: warm-up"});
+  std::optional<Failed> failed = duel.open();
+  while (!failed && !gate.done()) {
+    const double before = seconds_since(start);
+    auto seconds = duel.block(gate.next_order());
+    if (!seconds)
+      failed = std::move(seconds.error());
+    else
+      gate.add(*seconds, seconds_since(start) - before);
+    site.progress({Stage::gate, {}, fmt::format("gate: {:.1f} s", seconds_since(start))});
+  }
+  report.decision = gate.decision();
+  report.challenger_seconds = duel.medians(Side::challenger);
+  report.incumbent_seconds = duel.medians(Side::incumbent);
+  report.challenger_seconds.resize(names.size());
+  report.incumbent_seconds.resize(names.size());
+  if (failed) end_by(*failed, report);
+  for (std::size_t w = 0; !failed && w < names.size(); ++w) {
+    const double seconds = report.challenger_seconds[w];
+    if (seconds <= 0.0) continue;
+    const auto why = impossibly_fast(site.task, request.workloads[w], site.device, seconds);
+    if (!why) continue;
+    failed = Failed{Side::challenger, rejection(Stage::gate, "impossibly fast on " + names[w], *why)};
+    end_by(*failed, report);
+  }
+  report.seconds = seconds_since(start);
+  return report;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,13 @@
+// Stage 9 on the device: runs the blocks that the gate asks for, checks every timed output, and reports the
+// gate's decision.
+#pragma once
+
+#include "evaluators/judge/cascade.hpp"
+
+namespace cultivar {
+
+// A challenger that fails during the duel is `worse`; if the incumbent or the control fails, the decision is
+// `undecided`.
+GateReport run_duel(const CascadeSite&, const GateRequest&);
+
+}  // namespace cultivar

@@ -1,0 +1,123 @@
+// Requests from the engine to the workers and their results. Plain values; protocol.hpp defines their JSON.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evaluators/profile/profile.hpp"
+#include "evaluators/targets/binary.hpp"
+#include "evaluators/targets/ceilings.hpp"
+#include "evaluators/targets/instruments.hpp"
+#include "evaluators/variant/variant.hpp"
+#include "evaluators/verdict/evaluation.hpp"
+#include "evaluators/verdict/gate.hpp"
+
+namespace cultivar {
+
+// A variant with a binary for each of its macro assignments, or a contender's library, which needs no binary.
+struct Compiled {
+  Variant variant;
+  std::vector<Binary> binaries;
+  double compile_seconds = 0.0;  // wall time of all binaries together
+  std::filesystem::path library =
+      {};  // see cultivar_contender.h; `variant` then has only a name, a target and an id
+
+  bool is_library() const { return !library.empty(); }
+
+  // The binary for these macros; nullptr if not compiled.
+  const Binary* binary(const std::vector<std::string>& macros) const;
+};
+
+// A contender's library as a side; its id is the hash of the file. Throws InputError if the file cannot be
+// read.
+Compiled library_contender(const std::string& name, const std::filesystem::path& library, Target);
+
+// Which macro assignments of a variant to compile in addition to those of the requested workloads.
+enum class Breadth {
+  searching,  // what each check stage needs for at least one check; shapes that share the workloads' binaries
+              // cost nothing
+  everything,  // every check shape and every holdout workload that the variant claims, for Stage::confirm and
+               // export
+};
+
+struct Sampling {
+  int screening_samples = 20;  // without contenders
+  int min_samples = 5;         // even for slow kernels
+  double screening_seconds =
+      1.5;               // wall time for one workload including checks of the samples, without contenders
+  int max_samples = 60;  // with contenders
+  double max_seconds = 20.0;  // timed work for one workload, with contenders
+  int oracle_rows = 24;       // secret rows checked after each timed run
+};
+
+struct EvaluateRequest {
+  Compiled variant;
+  std::vector<Workload> workloads;
+  Stage stop_after = Stage::measure;  // or confirm: fresh process, new seeds, and these workloads in addition
+                                      // (empty: the task's):
+  std::vector<Workload> holdout;
+  std::vector<std::pair<std::string, Compiled>> contenders;  // timed interleaved with the variant
+  Sampling sampling;
+  // Compare every row of every timed shape once before it is timed (see kEveryRowFlops); confirmation always
+  // does. Timed runs are checked on secret rows in any case.
+  bool every_row = false;
+  bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
+  std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
+  // The incumbent's median by workload. If given, a workload on which the variant is more than `give_up`
+  // times slower stops at min_samples, because its rank is known well enough.
+  std::map<std::string, double, std::less<>> incumbent_us;
+  double give_up = 2.0;
+};
+
+struct GateRequest {
+  Compiled challenger, incumbent, control;
+  std::vector<Workload> workloads;
+  GateOptions options;
+  std::uint64_t seed = 0;  // seed of the order of the sides, so that the duel can be replayed
+  int oracle_rows = 24;
+};
+
+struct GateReport {
+  Decision decision;
+  std::vector<std::string>
+      trouble;  // sides that failed during the duel; the decision is then `worse` or `undecided`
+  std::vector<double> challenger_seconds, incumbent_seconds;  // medians by workload
+  double seconds = 0.0;
+  std::uint64_t input_seed = 0;  // seed of inputs and rows; always new
+  bool worker_lost = false;
+};
+
+// Each part except the first runs in a separate process (see instruments.hpp).
+enum class ProfilePart { timing, stalls, counters };
+struct ProfileRequest {
+  Compiled variant;
+  Workload workload;
+  bool full = false;  // the full set of counters instead of the quick one
+  Sampling sampling;
+  std::uint64_t seed = 0;  // seed of inputs and rows; 0 = new and secret
+  // For one part; set by DeviceService.
+  ProfilePart part = ProfilePart::timing;
+  Instruments::Replay replay = Instruments::Replay::by_kernel;
+  double median_us = 0.0;  // from the timing part; 0 if unknown
+};
+
+struct ProfilePartial {
+  Profile profile;
+  std::optional<Evaluation> rejection;  // set if the variant failed; the profile is then meaningless
+  bool again = false;                   // true if another attempt may succeed
+};
+
+struct CompilerInfo {
+  std::string identity, isolation, weakness;  // from Compiler
+};
+
+struct DeviceInfo {
+  std::string description, isolation, weakness;
+  Facts facts;
+  Ceilings ceilings;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,249 @@
+#include "evaluators/judge/sampler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/secret.hpp"
+#include "evaluators/timing/stopping_rule.hpp"
+
+namespace cultivar {
+namespace {
+
+// Limit of the oracle's arithmetic per timed run, except that at least kLeastRows rows are always checked.
+// Over the many runs of a measurement the checked rows add up.
+constexpr double kSampleFlops = 1.2e8;
+constexpr int kLeastRows = 6;
+
+// How many runs in a row may be discarded because the cell was busy outside the timed span: noise ends, a
+// cheat does not.
+constexpr int kMostDisturbances = 12;
+// How many runs may be discarded because the device's clock was too low, and the pause between two of them.
+constexpr int kMostDeviceDisturbances = 60;
+constexpr auto kDeviceRest = std::chrono::milliseconds(50);
+
+std::vector<double> seconds_of(const std::vector<Sample>& samples) {
+  std::vector<double> seconds;
+  for (const Sample& s : samples) seconds.push_back(s.seconds);
+  return seconds;
+}
+
+int affordable_rows(const Task& task, const Workload& workload, int wanted) {
+  const double row_flops = std::max(
+      1.0, task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, task.row_count(workload))));
+  const double affordable = std::min(1e6, kSampleFlops / row_flops);
+  return std::min(wanted, std::max(kLeastRows, static_cast<int>(affordable)));
+}
+
+}  // namespace
+
+TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
+                     std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads,
+                     std::shared_ptr<TimingStock> stock)
+    : task_(task),
+      library_(library),
+      workload_(workload),
+      seed_(seed),
+      oracle_rows_(affordable_rows(task, workload, oracle_rows)),
+      run_deadline_s_(run_deadline_s),
+      layout_(task, workload),
+      oracle_(library, task, workload, oracle_threads),
+      stock_(stock ? std::move(stock) : std::make_shared<TimingStock>()),
+      pool_(task, workload, derive_seed(seed, "pool"), stock_->stretches) {
+  outputs_ = std::move(stock_->outputs);
+  outputs_.resize(layout_.outputs().size());
+  for (std::size_t t = 0; t < outputs_.size(); ++t) {
+    const OutputLayout& output = layout_.outputs()[t];
+    outputs_[t].resize(static_cast<std::size_t>(output.elements) * size_of(output.dtype));
+  }
+  wanted_.resize(outputs_.size());
+  next();
+}
+
+TimedRuns::~TimedRuns() {
+  if (ahead_.valid()) ahead_.wait();
+  stock_->outputs = std::move(outputs_);
+}
+
+void TimedRuns::next() {
+  if (ahead_.valid()) ahead_.get();  // it reads the inputs that are about to be replaced
+  pool_.next();
+  ++run_;
+  exact_.clear();
+  rounded_.clear();
+  rows_ = draw_rows(layout_, oracle_rows_, derive_seed(seed_, "rows", run_));
+  for (std::size_t t = 0; t < wanted_.size(); ++t) {
+    const OutputLayout& output = layout_.outputs()[t];
+    wanted_[t].clear();
+    for (const std::int64_t row : rows_)
+      for (const std::int64_t offset : output.element_offsets)
+        wanted_[t].push_back(layout_.base(output, row) + offset);
+    std::sort(wanted_[t].begin(), wanted_[t].end());
+  }
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
+  if (beside_ && exact_.empty() && !ahead_.valid())
+    ahead_ = std::async(std::launch::async, [this] {
+      return oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+    });
+  auto ran = run(side);
+  return ran ? check(*side.session, *ran) : ran;
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::warm(SampledSide& side) {
+  return run(side);
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
+  int disturbances = 0, device_disturbances = 0, noise = 0;
+  while (true) {
+    if (!side.session) {
+      auto opened = side.open();
+      if (!opened) return tl::make_unexpected(opened.error());
+      side.session = std::move(*opened);
+    }
+    RunOptions options;
+    options.timed = true;
+    options.poison_seed = derive_seed(seed_, "poison " + side.name, run_);
+    options.deadline_s = run_deadline_s_;
+    options.wanted = wanted_;
+    auto ran = side.session->run(pool_.inputs(), outputs_, options);
+    if (ran && ran->disturbance.empty()) return *ran;
+    side.why_discarded = ran ? ran->disturbance : ran.error().detail;
+    if (ran && ran->disturber != Sample::Disturber::kernel) {
+      ++side.discarded;
+      if (++device_disturbances > kMostDeviceDisturbances)
+        throw std::runtime_error(
+            fmt::format("the device is not in a state for timing: {} consecutive runs on {} were discarded, "
+                        "the last because {}",
+                        device_disturbances, workload_.name, ran->disturbance));
+      if (ran->disturber == Sample::Disturber::device) std::this_thread::sleep_for(kDeviceRest);
+      next();
+      continue;
+    }
+    const Fault fault = ran ? Fault{Fault::Kind::idle_activity, ran->disturbance} : std::move(ran.error());
+    const bool counts =
+        ran ? ++disturbances > kMostDisturbances : !may_be_noise(fault.kind) || ++noise == kNoiseLimit;
+    if (counts) return tl::make_unexpected(rejection_of(Stage::measure, fault, workload_.name));
+    ++side.discarded;
+    if (!ran) side.session.reset();
+    next();  // never the same inputs twice, because a kernel could store results
+  }
+}
+
+tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample& sample) {
+  if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
+    return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
+                                         describe_unwritten(layout_, unwritten)));
+  if (exact_.empty())
+    exact_ = ahead_.valid() ? ahead_.get()
+                            : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+  // Individually drawn rows form one block, because a single row may be too small to have an error scale.
+  ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
+  if (library_.rounded() != nullptr) {
+    expected.wider = [&] {
+      return legal_errors_of(*stock_, library_, task_, workload_, layout_, oracle_, pool_.view(),
+                             derive_seed(seed_, "wider", run_));
+    };
+    expected.rounded = [&] {
+      if (rounded_.empty())
+        rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
+      return rounded_;
+    };
+  }
+  const Comparison compared = compare(task_, layout_, outputs_, expected);
+  if (!compared.right)
+    return tl::make_unexpected(rejection(
+        Stage::measure, fmt::format("wrong result in a timed run on {}: {}", workload_.name, compared.reason),
+        compared.diagnostics +
+            fmt::format("Found in a secret sample of {} of {} rows of a timed run. Every timed run has "
+                        "new inputs and is checked.\n",
+                        rows_.size(), layout_.rows())));
+  return sample;
+}
+
+std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
+                                 double incumbent_us, double give_up, std::uint64_t seed,
+                                 const std::function<void()>& alive, const WarmUp& warm_up) {
+  const Clock::time_point start = Clock::now();
+  std::mt19937_64 order_stream(derive_seed(seed, "order"));
+  std::vector<std::size_t> order(sides.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const bool alone = sides.size() == 1;
+
+  const auto block = [&](bool keep) -> std::optional<Evaluation> {
+    alive();
+    runs.next();
+    std::shuffle(order.begin(), order.end(), order_stream);
+    for (const std::size_t i : order) {
+      SampledSide& side = sides[i];
+      if (side.trouble) continue;
+      auto sample = keep || warm_up.checked ? runs.time(side) : runs.warm(side);
+      if (sample && keep) side.samples.push_back(*sample);
+      if (sample) continue;
+      if (i == 0) return sample.error();
+      side.trouble = sample.error();
+    }
+    return std::nullopt;
+  };
+
+  for (int i = 0; i == 0 || ((i < warm_up.runs || seconds_since(start) < warm_up.seconds) &&
+                             seconds_since(start) < warm_up.enough_s);
+       ++i)
+    if (auto wrong = block(false)) return wrong;
+  const Clock::time_point counting = Clock::now();
+
+  StoppingRule rule({.min_samples = std::max(2, std::min(sampling.max_samples, 50)),
+                     .max_samples = std::max(2, sampling.max_samples),
+                     .max_seconds = sampling.max_seconds});
+  while (true) {
+    if (auto wrong = block(true)) return wrong;
+    const std::vector<Sample>& samples = sides[0].samples;
+    const int n = static_cast<int>(samples.size());
+    rule.add(samples.back().seconds);
+    if (!alone) {
+      if (rule.done()) return std::nullopt;
+      continue;
+    }
+    if (n >= sampling.screening_samples) return std::nullopt;
+    if (n < sampling.min_samples) continue;
+    if (seconds_since(counting) > sampling.screening_seconds) return std::nullopt;
+    if (incumbent_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * incumbent_us) return std::nullopt;
+  }
+}
+
+WorkloadResult summarise(const Task& task, const Workload& workload, Target target,
+                         const std::vector<SampledSide>& sides) {
+  WorkloadResult result;
+  result.workload = workload.name;
+  result.samples = sides[0].samples;
+  result.discarded = sides[0].discarded;
+  const Quartiles q = quartiles(seconds_of(result.samples));
+  result.median_us = q.median * 1e6;
+  result.q1_us = q.q1 * 1e6;
+  result.q3_us = q.q3 * 1e6;
+  if (task.cost.by_bytes) {
+    result.unit = "GB/s";
+    result.value = task.bytes(workload) / q.median / 1e9;
+  } else {
+    result.unit = target->unit;
+    result.value = task.flops(workload) / q.median / target->unit_scale;
+  }
+  for (std::size_t i = 1; i < sides.size(); ++i)
+    if (!sides[i].trouble && !sides[i].samples.empty()) {
+      const auto theirs = seconds_of(sides[i].samples), ours = seconds_of(result.samples);
+      result.ratios[sides[i].name] = median(theirs) / q.median;
+      result.ratio_intervals[sides[i].name] = bootstrap_ratio_of_medians(theirs, ours, 0.95, 1, 500);
+    }
+  return result;
+}
+
+}  // namespace cultivar

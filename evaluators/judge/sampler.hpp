@@ -1,0 +1,84 @@
+// Timed runs of one workload. Each has inputs that no earlier run had, poisoned outputs, and a secret sample
+// of rows compared with the oracle afterwards: no time counts without a check.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/timing/input_pool.hpp"
+#include "evaluators/timing/roofline.hpp"
+#include "evaluators/timing/timing_stock.hpp"
+
+namespace cultivar {
+
+// A variant or a contender on one workload.
+struct SampledSide {
+  std::string name;
+  std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()> open;
+  std::unique_ptr<Session> session = nullptr;  // opened by the first run, and reopened after noise
+  std::vector<Sample> samples = {};
+  std::optional<Evaluation> trouble = {};  // a contender that failed: it drops out, and this says why
+  std::int64_t discarded = 0;              // runs that did not count
+  std::string why_discarded = {};
+};
+
+// The inputs, secret rows and expected values of one workload. Not thread-safe.
+class TimedRuns {
+ public:
+  // Keeps references to the task and the library.
+  TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
+            double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr);
+  ~TimedRuns();
+  // Lets the oracle work while a run is in progress. Use it only if runs leave the host's cores free.
+  void work_beside_runs() {
+    beside_ = true;
+    oracle_.give_way();
+  }
+
+  // Draws new inputs and new secret rows. Sides that are compared run on the same ones.
+  void next();
+  // One timed run on the current inputs, with its check. A fault or a wrong row is a rejection.
+  tl::expected<Sample, Evaluation> time(SampledSide&);
+  // As above without the check; the time must not be counted.
+  tl::expected<Sample, Evaluation> warm(SampledSide&);
+
+  const Workload& workload() const { return workload_; }
+
+ private:
+  const Task& task_;
+  const OracleLibrary& library_;
+  Workload workload_;
+  std::uint64_t seed_, run_ = 0;
+  int oracle_rows_;
+  double run_deadline_s_;
+  RowLayout layout_;
+  tl::expected<Sample, Evaluation> run(SampledSide&);
+  tl::expected<Sample, Evaluation> check(Session&, const Sample&);
+
+  Oracle oracle_;
+  std::shared_ptr<TimingStock> stock_;
+  InputPool pool_;
+  std::vector<std::vector<std::byte>> outputs_;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::vector<std::int64_t>> wanted_;  // the elements of rows_, by output
+  std::vector<double> exact_, rounded_;  // for rows_; empty until a run of the current inputs has ended
+  bool beside_ = false;
+  std::future<std::vector<double>> ahead_;  // the future value of exact_
+};
+
+// Times sides[0] (the variant) and, interleaved in random order, the contenders after it. Returns a rejection
+// only for the variant. `alive` is called before every block.
+std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
+                                 double incumbent_us, double give_up, std::uint64_t seed,
+                                 const std::function<void()>& alive, const WarmUp& = {});
+
+// Median, quartiles, value and ratios of the samples.
+WorkloadResult summarise(const Task&, const Workload&, Target, const std::vector<SampledSide>& sides);
+
+}  // namespace cultivar

@@ -1,0 +1,104 @@
+// Stages 3 to 7 and the checks of stage 11: one variant, one check shape, one run. Every element is compared
+// with the oracle; for a shape that costs the oracle too much, secretly chosen blocks of rows and both ends
+// are compared.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "evaluators/check/compare.hpp"
+#include "evaluators/check/oracle.hpp"
+#include "evaluators/judge/activity.hpp"
+#include "evaluators/judge/requests.hpp"
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+struct TimingStock;  // timing/timing_stock.hpp
+
+// The task's shapes for smoke, sweep, stress or edge, in each dtype of the target.
+std::vector<Workload> check_shapes(const Task&, Stage, Target);
+// The check shapes that the variant claims.
+std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
+// The holdout workloads that the variant claims: from the target's own set ("cpu_holdout") if the task has
+// one, otherwise from "holdout".
+std::vector<Workload> holdout_workloads(const Task&, const Variant&);
+// All check shapes and workloads that the variant claims, on which it must be correct before it may become
+// the best, in addition to those that are timed.
+std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
+// Every macro assignment to compile, without duplicates; the one that smoke needs comes first.
+std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
+                                                        const std::vector<Workload>&, Breadth);
+
+// What the device would reject (a constraint, a plan) among the check shapes that it runs in addition to
+// these workloads: those that the variant claims and that share a binary with them, or are compiled for their
+// stage. nullopt: nothing, as far as these facts show.
+std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const std::vector<Workload>&,
+                                                  const Facts&);
+
+struct CheckLimits {
+  double run_deadline_s = 10.0;
+  double oracle_flops =
+      6e7;  // limit for one run; larger shapes are checked on secretly chosen blocks of rows
+  // Large inputs are windows of its stretches, and errors are first compared with its permitted errors. Null:
+  // inputs are drawn for the check, and R comes from the compared rows.
+  std::shared_ptr<TimingStock> stock = {};
+};
+
+// A few seconds of oracle work. Beyond it, even "every row" means as many blocks of rows as fit.
+inline constexpr double kEveryRowFlops = 5e9;
+
+// The rows to compare: all, or whole blocks that include the first and the last.
+std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,
+                                        std::uint64_t seed);
+
+// True for faults that noise on a busy machine can cause; a kernel with such a fault this many times in a row
+// is rejected.
+bool may_be_noise(Fault::Kind);
+inline constexpr int kNoiseLimit = 3;
+
+// The rejection for a fault: describes the fault and where to look for its cause.
+Evaluation rejection_of(Stage, const Fault&, const std::string& where);
+
+class Checker {
+ public:
+  // Keeps references to all arguments.
+  Checker(Device& device, const Task& task, const OracleLibrary& oracle, CheckLimits limits)
+      : device_(device), task_(task), oracle_(oracle), limits_(limits) {}
+
+  // Replaces how sessions are opened from now on, for sides that are not variants (see contender_side.hpp).
+  using Open = std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()>;
+  void open_with(Open open) { open_ = std::move(open); }
+
+  // nullopt: passed.
+  std::optional<Evaluation> run_stage(Stage, const Compiled&, std::uint64_t seed, const Announce&);
+  // One run of one workload under these fills (stress) or the task's own.
+  std::optional<Evaluation> check(Stage, const Compiled&, const Workload&, std::uint64_t seed,
+                                  const StressCase* stress = nullptr);
+  // Three runs on the same inputs, which must be bitwise equal.
+  std::optional<Evaluation> check_determinism(const Compiled&, const Workload&, std::uint64_t seed);
+
+ private:
+  Device& device_;
+  const Task& task_;
+  const OracleLibrary& oracle_;
+  CheckLimits limits_;
+  Open open_;  // empty: open_session
+  // The stress cases of one shape share a session; a stage starts without one.
+  std::unique_ptr<Session> kept_;
+  std::string kept_shape_;
+  std::vector<std::vector<std::byte>> outputs_;  // only reused memory: every run fills it
+};
+
+int cores_of(const Facts&);  // number of threads for the oracle: the cpu target's cores, or about half of the
+                             // host's cores
+// Opens a session for the variant and workload on the device; every failure is a rejection.
+tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
+                                                                const Workload&, const std::string& where,
+                                                                double deadline_s);
+std::vector<std::vector<std::byte>> output_buffers(const Task&, const Workload&);
+// Resizes the outputs, reusing their memory.
+void size_outputs(const Task&, const Workload&, std::vector<std::vector<std::byte>>&);
+
+}  // namespace cultivar

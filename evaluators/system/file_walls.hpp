@@ -1,0 +1,30 @@
+// Restricts which files a child process may open, enforced by the kernel (Landlock) without root and without
+// namespaces. Used where bubblewrap cannot run, as in most containers.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "evaluators/system/error.hpp"
+
+namespace cultivar {
+
+class FileWalls {
+ public:
+  // Allows everything below these paths and nothing else. Paths that do not exist are skipped. An Error says
+  // why this machine does not support it.
+  static Expected<FileWalls> make(const std::vector<std::filesystem::path>& readable,
+                                  const std::vector<std::filesystem::path>& writable);
+  FileWalls(FileWalls&&) noexcept;
+  FileWalls& operator=(FileWalls&&) noexcept;
+  ~FileWalls();
+
+  // Call between fork and exec. Allocates nothing; on failure returns false and sets errno.
+  bool enclose_this_process() const;
+
+ private:
+  explicit FileWalls(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,16 @@
+// A process between Cultivar and a program. If Cultivar or the program ends for any reason, the guardian ends
+// all processes that the program has started, even in sessions of their own. Its command line is
+// "cultivar-guard", not the search's.
+#pragma once
+
+#include <sys/types.h>
+
+namespace cultivar {
+
+// Runs in a forked child with all signals blocked; does not allocate. Starts the program with `start`, which
+// returns its process ID (or -1), reports the result to `told` with `arg`, and exits as the program exits.
+// SIGTERM ends the guardian and everything below it; the kernel also sends SIGTERM when the thread that
+// forked dies.
+[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg);
+
+}  // namespace cultivar

@@ -1,0 +1,77 @@
+#include "evaluators/system/plain_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cultivar {
+
+namespace {
+
+// Returns a three-byte Unicode format character: zero-width spaces, direction marks and overrides, line and
+// paragraph separators, isolates, the byte order mark. 0 if there is none.
+unsigned format_character(std::string_view text) {
+  if (text.size() < 3) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if ((byte(0) & 0xF0) != 0xE0 || (byte(1) & 0xC0) != 0x80 || (byte(2) & 0xC0) != 0x80) return 0;
+  const unsigned code = (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+  const bool format = (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+                      (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF || code == 0x180E ||
+                      (code >= 0xFFF9 && code <= 0xFFFB);
+  return format ? code : 0;
+}
+
+}  // namespace
+
+std::string plain_text(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are also control characters, encoded in two bytes.
+    const bool second_set =
+        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
+      plain += fmt::format("\\x{:02x}", c);
+    else if (const unsigned code = c == 0xD8 && i + 1 < text.size() && text[i + 1] == '\x9C'
+                                       ? 0x061Cu
+                                       : format_character(text.substr(i, 3));
+             code != 0) {
+      plain += fmt::format("\\u{:04x}", code);
+      i += code < 0x800 ? 1 : 2;
+    } else if (second_set)
+      plain += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    else
+      plain += text[i];
+  }
+  return plain;
+}
+
+std::size_t character_start(std::string_view text, std::size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return std::min(at, text.size());
+}
+
+std::string plain_line(std::string_view text, std::size_t most_bytes) {
+  std::string line = plain_text(text.substr(0, most_bytes + 1));
+  for (char& c : line)
+    if (c == '\n' || c == '\t') c = ' ';
+  if (line.size() <= most_bytes && text.size() <= most_bytes) return line;
+  return line.substr(0, character_start(line, most_bytes)) + " ...";
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,=@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text)
+    if (c == '\'')
+      word += "'\\''";
+    else
+      word += c;
+  return word + "'";
+}
+
+}  // namespace cultivar

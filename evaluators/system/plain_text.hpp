@@ -1,0 +1,21 @@
+// Makes text from other sources (compilers, candidates, contenders) safe to show and store.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cultivar {
+
+// Escapes control characters (\x1b), so that no text moves a terminal's cursor, and characters that change
+// the writing direction or are invisible (\u202e), so that the reader sees what the text contains. Line ends
+// and tabs stay.
+std::string plain_text(std::string_view);
+// Where the UTF-8 character begins that holds the byte `at`: a text cut there stays UTF-8. At most its size.
+std::size_t character_start(std::string_view text, std::size_t at);
+// One line of at most this many bytes; omitted text is marked. Never splits a UTF-8 character.
+std::string plain_line(std::string_view, std::size_t most_bytes);
+
+// Quoted, if necessary, so that a shell reads back the same text.
+std::string shell_word(std::string_view);
+
+}  // namespace cultivar

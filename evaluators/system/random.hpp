@@ -1,0 +1,22 @@
+// Named random streams, one for each (run, island, step), so that a decision can be reproduced from the
+// record. The draws are implemented here because the standard distributions differ between libraries.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string_view>
+
+namespace cultivar {
+
+using RandomStream = std::mt19937_64;
+
+// FNV-1a, 64 bits: for names and keys, not for identity.
+std::uint64_t name_hash(std::string_view text);
+
+RandomStream stream_of(std::uint64_t run_seed, std::string_view name, std::uint64_t step);
+
+std::size_t below(RandomStream&, std::size_t bound);  // uniform in [0, bound); bound > 0
+double uniform(RandomStream&);                        // [0, 1)
+
+}  // namespace cultivar

@@ -1,0 +1,55 @@
+#include "evaluators/target/traits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "evaluators/yaml/nearest_name.hpp"
+#include "evaluators/yaml/strict_yaml.hpp"
+
+namespace cultivar {
+
+Target find_target(std::string_view name) {
+  const auto found = std::ranges::find(targets(), name, [](Target t) { return std::string_view(t->name); });
+  return found == targets().end() ? nullptr : *found;
+}
+
+std::string known_targets_beside(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Target target : targets()) {
+    names.push_back(target->name);
+    if (std::ranges::find(target->also, name) != target->also.end()) name = target->name;
+  }
+  return did_you_mean(name, names);
+}
+
+Target target_named(std::string_view name) {
+  if (const Target found = find_target(name)) return found;
+  throw InputError(fmt::format("there is no target '{}'{}", name, known_targets_beside(name)));
+}
+
+Target target_of(const YamlNode& node) {
+  std::string name = node.string();
+  if (const Target found = find_target(name)) return found;
+  if (name.size() > 60) name = name.substr(0, 57) + "...";
+  node.fail(fmt::format("'{}' is not allowed here{}", name, known_targets_beside(name)));
+}
+
+bool is_source(const std::filesystem::path& file) {
+  return std::ranges::any_of(targets(), [&](Target t) { return file.extension() == t->extension; });
+}
+
+std::string worker_program(Target target) {
+  return "cultivar-worker-" + target->name;
+}
+
+std::string architecture_of(Target target, const Facts& facts) {
+  return target->architecture_of == nullptr ? std::string() : target->architecture_of(facts);
+}
+
+const LaunchKey* launch_key(Target target, std::string_view name) {
+  const auto found = std::ranges::find(target->launch_keys, name, &LaunchKey::name);
+  return found == target->launch_keys.end() ? nullptr : &*found;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,119 @@
+// What everybody but the target itself needs to know of a target, as one row of facts. A target is a folder
+// below evaluators/targets, which holds its row; the programs' list of rows is evaluators/target_table.cpp.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "evaluators/dtype/dtype.hpp"
+#include "evaluators/expression/expression.hpp"
+#include "evaluators/target/launch_key.hpp"
+
+namespace cultivar {
+
+class YamlNode;
+struct Task;
+struct Variant;
+struct Workload;
+
+// Device facts by name, as a manifest's expressions see them.
+using Facts = Bindings;
+
+// Runs that are timed but not counted, before the first counted run.
+struct WarmUp {
+  int runs = 10;
+  double seconds = 0.0;    // minimum wall time, in addition to the runs
+  double enough_s = 0.05;  // wall time after which the device counts as warm in any case
+  bool checked = true;     // as counted runs are
+};
+
+// A program that must, or should, be on the machine.
+struct NeededProgram {
+  std::string program, package, remedy;
+  bool needed = true;  // false: advised
+};
+
+// What a language model may be told to try: a short name, and the words.
+struct Direction {
+  std::string_view name, words;
+};
+
+struct TargetTraits {
+  // --- Names ---
+  std::string name;                    // in manifests, configurations and records: "cuda"
+  std::string title;                   // in sentences: "CUDA"
+  std::string device;                  // one of its devices, in words: "GPU"
+  std::string compiler;                // its compiler, in words: "NVRTC"
+  std::vector<std::string> also = {};  // other words that people use for it; not accepted, but understood
+  std::string extension;               // of its sources: ".cu"
+  std::string language = "cpp";        // of its sources, in Markdown
+
+  // --- The variant format ---
+  std::vector<Dtype> dtypes;  // what it computes in; a task's dtypes are cut down to these
+  std::string f16 = "_Float16", bf16 = "unsigned short";   // what the macro DTYPE says of them
+  std::string definition = "extern \"C\"";                 // how a source defines a kernel
+  std::vector<std::pair<std::string, std::string>> facts;  // that every device supplies, and what each is
+  std::string cache_fact = {};                             // of these, the size of the last-level cache
+  std::vector<LaunchKey> launch_keys;
+  std::optional<LaunchTrouble> (*launch_trouble)(const LaunchNumbers&) = nullptr;
+  bool tensor_maps = false;        // a manifest may have them
+  bool thread_arguments = false;   // kernels are called once a thread: `thread` and `threads` are arguments
+  std::string thread_remedy = {};  // what to use in place of those; where they are not
+
+  // --- Measuring ---
+  std::string unit = "GFLOPS";  // of fitness, where a task counts operations
+  double unit_scale = 1e9;
+  WarmUp warm_up = {};
+  // Kernels run on the host's own cores: compilers disturb timing, there is one device, and what is chosen is
+  // how many cores it has. Otherwise devices are chosen by number.
+  bool on_host = false;
+  int workers_per_device = 1;      // that take turns, unless told otherwise
+  bool instruments = false;        // devices count and sample while kernels run (instruments.hpp)
+  bool compute_sanitizer = false;  // NVIDIA's compute-sanitizer looks at what is confirmed
+  std::vector<std::string> usual_workloads = {"quick"};  // sets that are taken when none is named, best first
+
+  // --- Machine code for one kind of device. All null: one kind of code, for the machine at hand ---
+  std::string usual_architecture = {};                     // that is compiled for when nobody says: "sm_90a"
+  std::string (*architecture_of)(const Facts&) = nullptr;  // empty: the facts do not tell
+  std::string (*architecture_trouble)(std::string_view name) = nullptr;  // empty: this is how one is written
+  // What no device of the architecture could launch; a file or a plan that cannot be judged passes.
+  Expected<void> (*check_binary)(const std::filesystem::path&, const Variant&, const Task&, const Workload&,
+                                 const std::string& architecture) = nullptr;
+
+  // --- Without asking a device ---
+  Facts (*stand_in_facts)(int cores) = nullptr;  // for plans; `cores`: of the host, 0: all
+  std::string stand_in_words = {};               // whose facts these are; empty: of no use to a reader
+  int (*device_count)() = nullptr;               // devices of this machine; 0: nothing is known
+
+  // --- For people and models ---
+  std::vector<NeededProgram> programs = {};
+  std::vector<Direction> directions = {};  // that make sense on this target alone
+};
+
+// A row. Never null, lives as long as the program, compares by identity.
+using Target = const TargetTraits*;
+
+// All that this program knows. Each program links one definition: evaluators/target_table.cpp, as a rule.
+std::span<const Target> targets();
+inline Target usual_target() {
+  return targets().front();
+}  // where none is named
+
+inline const std::string& name_of(Target target) {
+  return target->name;
+}
+Target find_target(std::string_view name);                   // nullptr: there is none of that name
+std::string known_targets_beside(std::string_view);          // " (did you mean 'cuda'? known: cpu, cuda)"
+Target target_named(std::string_view name);                  // throws InputError that lists the known ones
+Target target_of(const YamlNode&);                           // the value is a target's name; throws YamlError
+bool is_source(const std::filesystem::path&);                // by its extension: of any target
+std::string worker_program(Target);                          // "cultivar-worker-cuda"
+std::string architecture_of(Target, const Facts&);           // empty: unknown, or the target has none
+const LaunchKey* launch_key(Target, std::string_view name);  // nullptr: it has no such key
+
+}  // namespace cultivar

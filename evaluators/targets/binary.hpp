@@ -1,0 +1,26 @@
+// What a compiler made of a variant, or why it made nothing.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "evaluators/verdict/evaluation.hpp"
+
+namespace cultivar {
+
+struct Binary {
+  std::filesystem::path path;  // content-addressed, in the cache
+  std::string machine_code;    // hash of the code alone: equal for equal kernels
+  std::vector<std::string> macros;
+  Resources resources;
+  std::string log;  // warnings, as the compiler printed them
+};
+
+struct CompileFailure {
+  Stage stage = Stage::compile;  // or screen
+  std::string reason, diagnostics;
+  bool late = false;  // the compiler was killed at its deadline
+};
+
+}  // namespace cultivar

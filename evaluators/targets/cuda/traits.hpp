@@ -1,0 +1,10 @@
+// The row of NVIDIA's GPUs.
+#pragma once
+
+#include "evaluators/target/traits.hpp"
+
+namespace cultivar {
+
+Target cuda_target();
+
+}  // namespace cultivar

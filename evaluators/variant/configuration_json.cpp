@@ -1,0 +1,18 @@
+#include "evaluators/variant/configuration_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace nlohmann {
+
+void adl_serializer<cultivar::TunableValue>::to_json(json& j, const cultivar::TunableValue& value) {
+  std::visit([&](const auto& held) { j = held; }, value);
+}
+
+void adl_serializer<cultivar::TunableValue>::from_json(const json& j, cultivar::TunableValue& value) {
+  if (j.is_string())
+    value = j.get<std::string>();
+  else
+    value = j.get<std::int64_t>();
+}
+
+}  // namespace nlohmann

@@ -1,0 +1,143 @@
+#include "evaluators/verdict/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "evaluators/system/json_fields.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::array<std::string_view, 12> kStageNames = {"lint",    "compile", "screen",      "smoke",
+                                                          "sweep",   "stress",  "determinism", "edge",
+                                                          "measure", "gate",    "profile",     "confirm"};
+
+// Raw samples are stored as columns, so that a thousand of them stay readable and small.
+nlohmann::json columns(const std::vector<Sample>& samples) {
+  nlohmann::json seconds = nlohmann::json::array(), clock = seconds, temperature = seconds, power = seconds,
+                 throttle = seconds;
+  for (const Sample& s : samples) {
+    seconds.push_back(s.seconds);
+    clock.push_back(s.clock_mhz);
+    temperature.push_back(s.temperature_c);
+    power.push_back(s.power_w);
+    throttle.push_back(s.throttle);
+  }
+  return {{"seconds", seconds},
+          {"clock_mhz", clock},
+          {"temperature_c", temperature},
+          {"power_w", power},
+          {"throttle", throttle}};
+}
+
+std::vector<Sample> samples_of(const nlohmann::json& raw) {
+  const auto& seconds = raw.at("seconds");
+  std::vector<Sample> samples(seconds.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].seconds = seconds.at(i).get<double>();
+    samples[i].clock_mhz = raw.at("clock_mhz").at(i).get<double>();
+    samples[i].temperature_c = raw.at("temperature_c").at(i).get<double>();
+    samples[i].power_w = raw.at("power_w").at(i).get<double>();
+    samples[i].throttle = raw.at("throttle").at(i).get<std::uint64_t>();
+  }
+  return samples;
+}
+
+}  // namespace
+
+std::span<const Stage> all_stages() {
+  static constexpr auto all = [] {
+    std::array<Stage, kStageNames.size()> stages{};
+    for (std::size_t i = 0; i < stages.size(); ++i) stages[i] = static_cast<Stage>(i);
+    return stages;
+  }();
+  return all;
+}
+
+std::string_view name_of(Stage stage) {
+  return kStageNames.at(static_cast<std::size_t>(stage));
+}
+
+std::optional<Stage> stage_named(std::string_view name) {
+  for (std::size_t i = 0; i < kStageNames.size(); ++i)
+    if (kStageNames[i] == name) return static_cast<Stage>(i);
+  return std::nullopt;
+}
+
+void to_json(nlohmann::json& j, const Stage& stage) {
+  j = name_of(stage);
+}
+
+void from_json(const nlohmann::json& j, Stage& stage) {
+  const auto known = stage_named(j.get_ref<const std::string&>());
+  if (!known) throw nlohmann::json::other_error::create(501, "unknown stage " + j.dump(), &j);
+  stage = *known;
+}
+
+CULTIVAR_JSON_PART(WorkloadResult, median_us, q1_us, q3_us, value, unit, ratios, discarded)
+
+static void to_json(nlohmann::json& j, const WorkloadResult& w) {
+  write_fields(j, w);
+  j["name"] = w.workload;
+  j["samples"] = w.samples.size();
+  j["raw"] = columns(w.samples);
+  auto& intervals = j["ratio_intervals"] = nlohmann::json::object();
+  for (const auto& [name, interval] : w.ratio_intervals) intervals[name] = {interval.lower, interval.upper};
+}
+
+static void from_json(const nlohmann::json& j, WorkloadResult& w) {
+  read_fields(j, w);
+  j.at("name").get_to(w.workload);
+  w.samples = samples_of(j.at("raw"));
+  const auto intervals = j.value("ratio_intervals", nlohmann::json::object());
+  for (const auto& [name, bounds] : intervals.items())
+    w.ratio_intervals[name] = {bounds.at(0).get<double>(), bounds.at(1).get<double>()};
+}
+
+CULTIVAR_JSON_ENUM(Evaluation::Verdict, "measured", "rejected")
+CULTIVAR_JSON_PART(Evaluation, verdict, stage, reason, diagnostics, machine_code, fitness, unit, workloads,
+                   input_seed, compile_seconds, check_seconds, measure_seconds, worker_lost)
+
+std::string ContenderTrouble::line() const {
+  const std::string first = details.substr(0, details.find('\n'));
+  return fmt::format("contender {}: {}{}", contender, reason, first.empty() ? "" : " (" + first + ")");
+}
+
+void Evaluation::add(ContenderTrouble trouble) {
+  diagnostics += fmt::format("contender {}: {}\n", trouble.contender, trouble.reason);
+  if (!trouble.details.empty()) diagnostics += trouble.details + "\n";
+  contender_troubles.push_back(std::move(trouble));
+}
+
+CULTIVAR_JSON_ENUM(ContenderTrouble::Kind, "failed", "unusable", "left_out")
+CULTIVAR_JSON(ContenderTrouble, contender, kind, reason, details)
+
+void to_json(nlohmann::json& j, const Evaluation& e) {
+  write_fields(j, e);
+  j["resources"] = e.resources.values;
+  j["late"] = e.late;
+  if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
+}
+
+void from_json(const nlohmann::json& j, Evaluation& e) {
+  e = {};
+  read_fields(j, e);
+  j.at("resources").get_to(e.resources.values);
+  e.late = j.value("late", false);  // absent in older records
+  e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
+}
+
+Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {
+  Evaluation e;
+  e.verdict = Evaluation::Verdict::rejected;
+  e.stage = stage;
+  constexpr std::size_t most_reason_bytes = 400;
+  e.reason = plain_line(reason, most_reason_bytes);
+  e.diagnostics = plain_text(diagnostics);
+  return e;
+}
+
+}  // namespace cultivar

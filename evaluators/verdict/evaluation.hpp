@@ -1,0 +1,107 @@
+// The outcome of the staged evaluation of one variant: rejected at a stage with diagnostics, or measured.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/statistics/bootstrap.hpp"
+
+namespace cultivar {
+
+enum class Stage {
+  lint,
+  compile,
+  screen,
+  smoke,
+  sweep,
+  stress,
+  determinism,
+  edge,
+  measure,
+  gate,
+  profile,
+  confirm
+};
+std::string_view name_of(Stage);
+std::optional<Stage> stage_named(std::string_view);
+void to_json(nlohmann::json&, const Stage&);
+void from_json(const nlohmann::json&, Stage&);  // throws nlohmann::json::exception
+std::span<const Stage> all_stages();            // in their order
+
+// What the compiler reported about one binary.
+struct Resources {
+  std::map<std::string, double>
+      values;  // cpu: text_bytes, stack_bytes; cuda: registers, spill_bytes, shared_bytes, ...
+};
+
+struct Sample {
+  double seconds = 0.0;    // handshake already subtracted
+  double clock_mhz = 0.0;  // 0 if unknown
+  double temperature_c = 0.0, power_w = 0.0;
+  std::uint64_t throttle = 0;    // reasons, NVML bits
+  std::string disturbance = {};  // not empty: why the sample does not count; such samples are not kept
+  // The cause of a disturbance: possibly the kernel; a device that must cool down; or a busy host.
+  enum class Disturber { kernel, device, host } disturber = Disturber::kernel;
+};
+
+struct WorkloadResult {
+  std::string workload;
+  std::vector<Sample> samples;  // all checked
+  double median_us = 0.0, q1_us = 0.0, q3_us = 0.0;
+  double value = 0.0;  // GFLOPS (cpu), TFLOPS (cuda) or GB/s, from the median
+  std::string unit;
+  std::map<std::string, double> ratios;  // contender -> its median time / the variant's, interleaved
+  std::int64_t discarded = 0;            // samples that did not count because of a disturbance
+  std::map<std::string, Interval> ratio_intervals = {};  // 95 %, by bootstrap; absent in older records
+};
+
+// Why a contender has no figure beside a variant, on one workload or on all. Not the variant's fault.
+struct ContenderTrouble {
+  enum class Kind {
+    failed,    // on a workload: not supported, or the result is wrong
+    unusable,  // its library does not load
+    left_out   // the worker was lost because of it; skipped afterwards
+  };
+  std::string contender;
+  Kind kind = Kind::failed;
+  std::string reason;        // one line
+  std::string details;       // may be empty
+  std::string line() const;  // for a log
+};
+
+struct Evaluation {
+  enum class Verdict { measured, rejected } verdict = Verdict::rejected;
+  Stage stage = Stage::lint;  // the last stage reached: where it was rejected, or the last stage requested
+  std::string reason;         // one line; empty if measured
+  std::string diagnostics;    // everything that a person or a model needs to repair the variant
+  std::string machine_code;   // hash of the binaries, to detect duplicates; empty before compile
+  Resources resources;
+  double fitness = 0.0;  // geometric mean of the workloads' values; 0 if rejected
+  std::string unit;
+  std::vector<WorkloadResult> workloads;
+  std::uint64_t input_seed = 0;  // seed of the secret inputs, so that a failure can be reproduced
+  double compile_seconds = 0.0, check_seconds = 0.0, measure_seconds = 0.0;
+  bool worker_lost = false;  // the worker had to be replaced (crash, hang)
+  bool late = false;         // rejected because of a timeout, caused by the variant or by a busy machine
+  // Also in `diagnostics` as text; older records have only the text.
+  std::vector<ContenderTrouble> contender_troubles = {};
+
+  bool measured() const { return verdict == Verdict::measured; }
+  void add(ContenderTrouble);  // to the troubles and to the diagnostics
+};
+
+void to_json(nlohmann::json&, const ContenderTrouble&);
+void from_json(const nlohmann::json&, ContenderTrouble&);  // throws nlohmann::json::exception
+
+void to_json(nlohmann::json&, const Evaluation&);    // includes raw samples
+void from_json(const nlohmann::json&, Evaluation&);  // throws nlohmann::json::exception
+
+Evaluation rejection(Stage, std::string reason, std::string diagnostics);
+
+}  // namespace cultivar

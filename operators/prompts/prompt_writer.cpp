@@ -1,0 +1,304 @@
+#include "operators/prompts/prompt_writer.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+
+#include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "operators/prompts/compact_report.hpp"
+#include "population/lineage.hpp"
+
+namespace cultivar {
+
+namespace {
+
+std::string shorter(std::string text, std::size_t most) {
+  std::ranges::replace(text, '\n', ' ');
+  if (text.size() <= most) return text;
+  return text.substr(0, character_start(text, most)) + "...";
+}
+
+}  // namespace
+
+PromptWriter::PromptWriter(const Scene& scene, const PromptKit& kit, IndividualId subject,
+                           std::function<bool(const std::string&)> keeps_sources)
+    : s_(scene),
+      kit_(kit),
+      subject_(subject),
+      keeps_sources_(std::move(keeps_sources)),
+      evaluation_(scene.chronicle.evaluation(subject)),
+      profile_(scene.chronicle.profile(subject)),
+      line_(chain_to_seed(subject, [&](IndividualId id) { return scene.archive.parents(id); })) {
+  const auto cache = s_.facts.find(s_.target->cache_fact);
+  for (const Workload& w : s_.workloads) {
+    const bool cached = cache != s_.facts.end() && s_.task.bytes(w) <= cache->second;
+    const double rate = cached ? std::max(s_.seen.bytes_per_second, s_.seen.cached_bytes_per_second)
+                               : s_.seen.bytes_per_second;
+    const double arithmetic = s_.seen.flops > 0 ? s_.task.flops(w) / s_.seen.flops : 0.0;
+    const double traffic = rate > 0 ? s_.task.bytes(w) / rate : 0.0;
+    if (std::max(arithmetic, traffic) > 0) floors_us_.push_back(1e6 * std::max(arithmetic, traffic));
+  }
+}
+
+void PromptWriter::add(const std::string& slot, std::string text, int rank, std::string name) {
+  if (!text.empty()) pieces_.push_back({slot, std::move(text), rank, std::move(name)});
+}
+
+void PromptWriter::add_kernel() {
+  add("parent", kernel_text(subject_), 0);
+}
+
+void PromptWriter::add_measurements() {
+  if (evaluation_ && evaluation_->measured()) add("parent", table_of(*evaluation_), 1, "table");
+}
+
+void PromptWriter::add_report() {
+  // Only promoted kernels are profiled; otherwise the profile of the nearest profiled ancestor is used.
+  reported_ = profile_;
+  std::string whose;
+  for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !reported_; ++ancestor)
+    if ((reported_ = s_.chronicle.profile(*ancestor)))
+      whose = fmt::format("It was not profiled; this is the profile of its ancestor #{}:\n\n", *ancestor);
+  if (!reported_) return;
+  bool first = true;
+  for (const std::string& part : report_of(subject_, *reported_)) {
+    add("report", (first ? whose : "") + part, whose.empty() ? 1 : 3,
+        first ? "report" : "lines of the report");
+    first = false;
+  }
+}
+
+void PromptWriter::add_answer() {
+  add("answer", kit_.piece("answer"), 0);
+}
+
+bool PromptWriter::keeps_source(IndividualId id) const {
+  return s_.archive.origin(id) == Origin::operator_ && keeps_sources_ && keeps_sources_(s_.archive.op(id));
+}
+
+std::string PromptWriter::kernel_text(IndividualId id) const {
+  const Member member = s_.archive.member(id);
+  return fmt::format("#{} ({}), with {}\n\n{}", id, standing_word(id),
+                     describe_configuration(member.configuration),
+                     fenced(s_.chronicle.source(id), s_.target->language));
+}
+
+std::string PromptWriter::standing_word(IndividualId id) const {
+  if (id == s_.incumbent) return "the best so far";
+  switch (s_.archive.state(id)) {
+    case Member::State::measured:
+      return fmt::format("fitness {:.5g}", s_.archive.fitness(id));
+    case Member::State::rejected:
+      return "refused";
+    case Member::State::in_flight:
+      break;
+  }
+  return "not evaluated yet";
+}
+
+std::vector<Reference> PromptWriter::references() const {
+  std::vector<Reference> all;
+  const auto best = s_.incumbent != 0 ? s_.chronicle.evaluation(s_.incumbent) : std::nullopt;
+  if (!best) return all;
+  const auto value_of = [&](const std::string& workload) {
+    for (const WorkloadResult& row : best->workloads)
+      if (row.workload == workload) return row.value;
+    return 0.0;
+  };
+  if (subject_ != s_.incumbent) {
+    Reference incumbent{fmt::format("best (#{})", s_.incumbent), {}};
+    for (const Workload& w : s_.workloads) incumbent.values.push_back(value_of(w.name));
+    all.push_back(std::move(incumbent));
+  }
+  for (const auto& [name, ratios] : s_.chronicle.contenders()) {
+    Reference contender{name, {}};
+    for (const Workload& w : s_.workloads) {
+      const auto ratio = ratios.find(w.name);  // its time divided by the incumbent's
+      contender.values.push_back(ratio != ratios.end() && ratio->second > 0 ? value_of(w.name) / ratio->second
+                                                                            : 0.0);
+    }
+    all.push_back(std::move(contender));
+  }
+  return all;
+}
+
+std::string PromptWriter::table_of(const Evaluation& evaluation) const {
+  return "Measurements:\n\n" + describe_measurements(evaluation, s_.workloads, floors_us_, references());
+}
+
+std::vector<std::string> PromptWriter::report_of(IndividualId id, const Profile& profile) const {
+  std::optional<Profile> before;
+  for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !before; ++ancestor)
+    if (*ancestor != id)
+      if (auto found = s_.chronicle.profile(*ancestor); found && found->workload == profile.workload)
+        before = std::move(found);
+  return compact_report(profile, before ? &*before : nullptr);
+}
+
+void PromptWriter::add_standing() {
+  if (s_.incumbent == 0) return;
+  std::string words =
+      fmt::format("The best so far is #{}, at {:.5g}.", s_.incumbent, s_.archive.fitness(s_.incumbent));
+  if (subject_ == s_.incumbent) words = "This is the best kernel so far.";
+  if (subject_ != s_.incumbent && s_.archive.fitness(subject_) > s_.archive.fitness(s_.incumbent))
+    words += " This one's higher measurement may be noise: interleaved timing has not shown it to be faster.";
+  const auto best = s_.chronicle.evaluation(s_.incumbent);
+  if (best && floors_us_.size() == s_.workloads.size()) {
+    double least = 1.0, most = 0.0;
+    for (std::size_t i = 0; i < s_.workloads.size(); ++i)
+      for (const WorkloadResult& row : best->workloads)
+        if (row.workload == s_.workloads[i].name && row.median_us > 0) {
+          const double share = floors_us_[i] / row.median_us;
+          least = std::min(least, share);
+          most = std::max(most, share);
+        }
+    if (most > 0)
+      words += fmt::format(" It reaches {:.0f} to {:.0f} % of the device's measured peak.", 100 * least,
+                           100 * most);
+  }
+  for (const auto& [name, ratios] : s_.chronicle.contenders()) {
+    double least = 1e300, most = 0.0;
+    for (const auto& [workload, ratio] : ratios) {
+      least = std::min(least, ratio);
+      most = std::max(most, ratio);
+    }
+    if (most > 0)
+      words +=
+          fmt::format(" Its speed is {1:.3g}x to {2:.3g}x that of the contender {0}.", name, least, most);
+  }
+  add("standing", std::move(words), 2, "standing");
+}
+
+// Facts that explain its speed: resources that differ from its parent's, the workload with the least gain,
+// the spread of its times, and its bottleneck.
+std::string PromptWriter::causes(IndividualId id, const Member& member) const {
+  const auto now = s_.chronicle.evaluation(id);
+  if (!now || !now->measured()) return {};
+  std::vector<std::string> known;
+  const auto before = member.parents.empty() ? std::nullopt : s_.chronicle.evaluation(member.parents.front());
+  if (before && before->measured()) {
+    for (const auto& [name, value] : now->resources.values) {
+      const auto was = before->resources.values.find(name);
+      if (name != "text_bytes" && was != before->resources.values.end() &&
+          std::abs(value - was->second) > 0.1 * std::max(value, was->second))
+        known.push_back(fmt::format("{} {:.0f} -> {:.0f}", name, was->second, value));
+    }
+    const WorkloadResult* worst = nullptr;
+    double least = 1e300, most = 0.0;
+    for (const WorkloadResult& row : now->workloads)
+      for (const WorkloadResult& old : before->workloads)
+        if (old.workload == row.workload && old.value > 0.0) {
+          const double ratio = row.value / old.value;
+          if (ratio < least) least = ratio, worst = &row;
+          most = std::max(most, ratio);
+        }
+    if (worst && most > 1.05 * least)
+      known.push_back(fmt::format("least on {}: {:+.0f} %", worst->workload, 100.0 * (least - 1.0)));
+  }
+  double spread = 0.0;
+  for (const WorkloadResult& row : now->workloads)
+    if (row.median_us > 0.0) spread = std::max(spread, (row.q3_us - row.q1_us) / row.median_us);
+  if (spread > 0.1) known.push_back(fmt::format("its times vary by {:.0f} %", 100.0 * spread));
+  if (const auto profile = s_.chronicle.profile(id); profile && id != subject_)
+    if (const auto findings = explain(*profile).findings; !findings.empty())
+      known.push_back(shorter(findings.front().words, 100));
+  return known.empty() ? std::string() : fmt::format(" [{}]", fmt::join(known, "; "));
+}
+
+std::string PromptWriter::told(IndividualId id) const {
+  const Member member = s_.archive.member(id);
+  const Life life = s_.chronicle.life(id);
+  std::string words = fmt::format("- #{} {}", id, name_of(member.origin, member.op));
+  if (!member.parents.empty()) words += fmt::format(" of #{}", fmt::join(member.parents, ", #"));
+  if (!life.note.empty()) words += ": " + shorter(life.note, 160);
+  if (member.state == Member::State::measured) {
+    words += fmt::format(" -> {:.5g}", member.fitness);
+    if (!member.parents.empty()) {
+      const double before = s_.archive.fitness(member.parents.front());
+      if (before > 0) words += fmt::format(" ({:+.1f} %)", 100.0 * (member.fitness / before - 1.0));
+    }
+    words += causes(id, member);
+  } else if (member.state == Member::State::rejected) {
+    words += fmt::format(" -> rejected at {}: {}", life.stage, shorter(life.reason, 120));
+  } else {
+    words += " -> not evaluated yet";
+  }
+  return words;
+}
+
+// The subject's lineage, and other children of it; of variants that differ only in knobs, only the best is
+// listed.
+void PromptWriter::add_lineage() {
+  std::string way;
+  const std::size_t from = line_.size() > 8 ? line_.size() - 8 : 0;
+  for (std::size_t i = from; i < line_.size(); ++i) way += told(line_[i]) + "\n";
+  add("lineage", way, 3, "lineage");
+  std::string others;
+  int count = 0;
+  const auto children = s_.chronicle.children(subject_);
+  for (auto child = children.rbegin(); child != children.rend() && count < 10; ++child) {
+    if (keeps_source(*child)) continue;
+    others += told(*child) + "\n";
+    ++count;
+  }
+  if (!others.empty()) add("lineage", "Derived from it before:\n" + others, 4, "siblings");
+}
+
+void PromptWriter::add_failures() {
+  std::vector<IndividualId> failed;
+  constexpr std::ptrdiff_t kAncestors = 4;  // each needs a query of the record
+  const auto last = line_.rbegin() + std::min<std::ptrdiff_t>(kAncestors, std::ssize(line_));
+  for (auto ancestor = line_.rbegin(); ancestor != last; ++ancestor)
+    for (const IndividualId child : s_.chronicle.children(*ancestor)) {
+      if (s_.archive.state(child) == Member::State::rejected && s_.archive.duplicate_of(child) == 0 &&
+          !keeps_source(child))
+        failed.push_back(child);
+    }
+  std::ranges::sort(failed, std::greater());
+  int rank = 5;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, failed.size()); ++i)
+    if (const auto evaluation = s_.chronicle.evaluation(failed[i]))
+      add("failures", told(failed[i]) + "\n\n" + describe_rejection(*evaluation, 1200), rank++,
+          fmt::format("failure #{}", failed[i]));
+}
+
+void PromptWriter::add_trajectory() {
+  constexpr std::size_t kPromotions = 10;
+  constexpr int kNewest = 20;
+  const std::vector<IndividualId> promoted = s_.chronicle.promoted();
+  std::string best;
+  for (std::size_t i = promoted.size() - std::min(promoted.size(), kPromotions); i < promoted.size(); ++i)
+    best += told(promoted[i]) + "\n";
+  if (!best.empty()) add("trajectory", "The incumbents, oldest first:\n" + best, 2, "promotions");
+  std::string newest;
+  int count = 0;
+  for (IndividualId id = s_.archive.size(); id >= 1 && count < kNewest; --id) {
+    if (keeps_source(id) || s_.archive.duplicate_of(id) != 0) continue;
+    newest += told(id) + "\n";
+    ++count;
+  }
+  if (!newest.empty()) add("trajectory", "The newest sources, newest first:\n" + newest, 3, "newest sources");
+}
+
+void PromptWriter::add_notes() {
+  const std::optional<Profile>& profile = reported_ ? reported_ : profile_;
+  Situation situation;
+  situation.target = name_of(s_.target);
+  situation.task = s_.task.name;
+  situation.architecture = s_.architecture;
+  if (profile) {
+    for (const Finding& finding : explain(*profile).findings) situation.bottlenecks.push_back(finding.kind);
+    if (const KernelProfile* kernel = main_kernel(*profile))
+      for (const StallShare& stall : stall_shares(*kernel))
+        if (stall.share > 0.1) situation.bottlenecks.push_back("stall_" + stall.reason);
+  }
+  if (evaluation_) situation.compiler_output = evaluation_->diagnostics;
+  int rank = 6;
+  for (const Note* note : pick_notes(kit_.notes(), situation)) {
+    if (rank >= 10) break;
+    add("notes", "## " + note->title + "\n\n" + note->body, rank++, "note " + note->name);
+  }
+}
+
+}  // namespace cultivar

@@ -1,0 +1,74 @@
+// Creates the pieces of a question about one kernel of the search, its subject. Each operator adds the pieces
+// that it needs; their order decides the order in a slot, and which of equal rank are dropped first.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operators/prompts/prompt.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/scene.hpp"
+
+namespace cultivar {
+
+// The references must outlive the writer.
+class PromptWriter {
+ public:
+  // `keeps_sources`: whether the operator of this name only sets tunables. Its individuals are left out of
+  // lists.
+  PromptWriter(const Scene&, const PromptKit&, IndividualId subject,
+               std::function<bool(const std::string& op)> keeps_sources = {});
+
+  const Scene& scene() const { return s_; }
+  const PromptKit& kit() const { return kit_; }
+  IndividualId subject() const { return subject_; }
+  const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
+  const std::optional<Profile>& profile() const { return profile_; }           // of the subject
+  // The shortest possible time of each workload at the device's measured peak. Unknown if the size differs
+  // from that of the workloads.
+  const std::vector<double>& floors_us() const { return floors_us_; }
+
+  // An empty text adds nothing.
+  void add(const std::string& slot, std::string text, int rank, std::string name = {});
+
+  // Pieces about the subject, for the slots parent, report, standing, lineage, failures, notes and answer.
+  void add_kernel();
+  void add_measurements();
+  void add_report();  // of its profile, or the profile of the nearest ancestor
+  void add_standing();
+  void add_lineage();   // and other sources derived from it
+  void add_failures();  // the newest of its lineage
+  void add_notes();     // that apply to its bottlenecks
+  void add_answer();    // how to write an edit
+
+  // For the slot trajectory: the incumbents of the search, and the newest sources.
+  void add_trajectory();
+
+  // Parts of pieces.
+  std::string kernel_text(IndividualId) const;  // with its state and its values
+  std::string table_of(const Evaluation&) const;
+  std::vector<std::string> report_of(IndividualId, const Profile&) const;
+  std::string told(IndividualId) const;  // on one line: its origin, its idea and its result
+
+  std::vector<Piece> pieces() const { return pieces_; }
+
+ private:
+  std::string standing_word(IndividualId) const;
+  std::vector<Reference> references() const;
+  std::string causes(IndividualId, const Member&) const;
+  bool keeps_source(IndividualId) const;
+
+  const Scene& s_;
+  const PromptKit& kit_;
+  IndividualId subject_;
+  std::function<bool(const std::string&)> keeps_sources_;
+  std::optional<Evaluation> evaluation_;
+  std::optional<Profile> profile_, reported_;
+  std::vector<double> floors_us_;
+  std::vector<IndividualId> line_;  // lineage from the seed to the subject
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,51 @@
+// The input of prompts: the task, the device, and the record of the search so far.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/profile/profile.hpp"
+#include "evaluators/verdict/evaluation.hpp"
+#include "operators/prompts/describe.hpp"
+#include "population/archive.hpp"
+
+namespace cultivar {
+
+// Facts about an individual that the archive does not hold.
+struct Life {
+  std::string note;  // the idea
+  std::string stage, reason;
+  bool expelled = false;
+};
+
+// What prompts read from the record. References are valid during the call.
+class Chronicle {
+ public:
+  virtual ~Chronicle() = default;
+  virtual std::string source(IndividualId) const = 0;
+  virtual Life life(IndividualId) const = 0;
+  virtual std::optional<Evaluation> evaluation(
+      IndividualId) const = 0;  // the evaluation of the confirmation, if that failed
+  virtual std::optional<Profile> profile(IndividualId) const = 0;
+  virtual std::vector<IndividualId> children(IndividualId) const = 0;
+  virtual std::vector<IndividualId> promoted() const = 0;  // the incumbents, in order
+  // Ratios of contenders to the incumbent, by name and workload: contender's time / incumbent's time.
+  virtual std::map<std::string, std::map<std::string, double>> contenders() const = 0;
+};
+
+struct Scene {
+  const Task& task;
+  const std::vector<Workload>& workloads;
+  const Facts& facts;
+  const Archive& archive;
+  const Chronicle& chronicle;
+  Target target = usual_target();
+  std::string device;  // as text
+  std::string architecture = {};
+  Ceilings seen = {};  // 0: unknown; data that fits the last-level cache may be read from it
+  IndividualId incumbent = 0;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,68 @@
+#include "operators/reply.hpp"
+
+#include <fmt/format.h>
+
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "operators/prompts/one_line.hpp"
+
+namespace cultivar {
+
+namespace {
+
+// The beginning and the end of a text, in complete lines if possible, because the cost of a question grows
+// with its length.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t head = most / 2, tail = text.size() - most / 2;
+  if (const std::size_t end = text.rfind('\n', head); end != std::string::npos && end > head / 2)
+    head = end + 1;
+  if (const std::size_t end = text.find('\n', tail); end < tail + most / 4) tail = end + 1;
+  head = character_start(text, head);
+  while (character_start(text, tail) != tail) ++tail;
+  return fmt::format("{}\n[... {} bytes omitted ...]\n{}", text.substr(0, head), tail - head,
+                     text.substr(tail));
+}
+
+}  // namespace
+
+ChatRequest reply_to(const Turn& last, std::string text, const PromptKit& kit) {
+  const auto most =
+      3 * static_cast<std::size_t>(kit.options().prompt_tokens);  // in bytes, at three per token
+  ChatRequest next = last.request;
+  next.call.clear();
+  next.messages.push_back(last.answer.as_message());
+  ChatMessage& said = next.messages.back();
+  said.tool_calls.clear();  // none were offered
+  said.text = shortened(said.text, most);
+  if (json_text(said.carried).size() > most)
+    said.carried = nullptr;  // signed thinking blocks cannot be shortened
+  if (said.text.empty()) said.text = "(no text)";
+  next.messages.push_back({ChatRole::user, std::move(text)});
+  return next;
+}
+
+Move ask_again(const Conversation& c, int refused, const std::string& reason, std::string_view remedy) {
+  constexpr std::size_t kMostWords =
+      4000;  // limit for a refusal, which contains names and lines of the answer
+  if (refused <= c.kit.resamples())
+    return reply_to(
+        c.turns.back(),
+        c.kit.follow_up("refused", fmt::format("{}\n\n{}", shortened(reason, kMostWords), remedy)), c.kit);
+  return GivenUp{
+      fmt::format("{} answers could not be used; the last one: {}", refused, one_line_of(reason, 300))};
+}
+
+std::string said_after(const std::string& mark, const std::string& answer) {
+  for (const std::string_view line : lines_of(answer)) {
+    const std::size_t at = line.find_first_not_of(" \t*#>-");
+    if (at != std::string::npos && line.compare(at, mark.size(), mark) == 0) {
+      const std::size_t text = line.find_first_not_of(" \t*", at + mark.size());
+      return text == std::string::npos ? std::string() : one_line_of(line.substr(text), 200);
+    }
+  }
+  return {};
+}
+
+}  // namespace cultivar

@@ -1,0 +1,24 @@
+// Messages that are sent back to a model after its answer, and marked lines of an answer.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "operators/asking_operator.hpp"
+
+namespace cultivar {
+
+// Continues the conversation with `text`. The part of the last answer that is sent back is limited to the
+// size of a first question.
+ChatRequest reply_to(const Turn& last, std::string text, const PromptKit&);
+
+// Refuses the last answer, the `refused`-th unusable one of this conversation: it is sent back with the
+// reason and the remedy, or, after as many as the kit allows, the question is given up.
+Move ask_again(
+    const Conversation&, int refused, const std::string& reason,
+    std::string_view remedy = "Nothing of the answer was applied: send the complete answer again.");
+
+// The rest of the first line that starts with `mark` ("IDEA:").
+std::string said_after(const std::string& mark, const std::string& answer);
+
+}  // namespace cultivar

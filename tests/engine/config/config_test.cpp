@@ -1,0 +1,214 @@
+#include "engine/config/config.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "engine/config/duration.hpp"
+#include "support/contains.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const Installation kInstallation{std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks"};
+
+std::string complaint(const ScratchFolder& scratch, const std::string& text) {
+  try {
+    parse_config(text, "my.yaml", scratch.path(), {}, kInstallation);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no complaint";
+}
+
+const std::string kLeast = "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: [plain.cpp]\n";
+
+struct Folder : ScratchFolder {
+  Folder() { softmax_config(path()); }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(config, Folder)
+
+BOOST_AUTO_TEST_CASE(the_least_configuration_gets_defaults) {
+  const Config c = parse_config(kLeast, "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.task_folder.filename() == "softmax");
+  BOOST_TEST(c.operators.size() == 2);
+  BOOST_TEST(c.seeds.front() == path() / "plain.cpp");
+  BOOST_TEST(c.holdout.empty());
+}
+
+BOOST_AUTO_TEST_CASE(letters_that_have_no_folder_lie_where_the_user_is_and_not_beside_the_configuration) {
+  const Config c =
+      parse_config(kLeast + "models: {me: {provider: mailbox}}\n", "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.models.at(0).folder == std::filesystem::current_path() / "runs/me-letters");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
+  const std::string all =
+      kLeast +
+      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7, usd: 2.5, tokens: 1000}\n"
+      "models: {me: {provider: mailbox, folder: mail}, a: {provider: openai, model: m, prices: {input: 1, "
+      "output: 2}}}\n"
+      "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
+      "operators: {tune: 1.5, mutate: {weight: 2, models: [a], budget: {usd: 1.5, tokens: 900}}, crossover: "
+      "1}\n"
+      "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
+      "500}\n"
+      "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: [ssh, \"a \\\"b\\\"\"], "
+      "max_samples: 99, pace_every: 5m, profile: elites}\n"
+      "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
+  const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.budget.wall_s == 5400.0);
+  BOOST_TEST((c.evaluation.profile == EvaluationConfig::Profiles::elites));
+  BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
+  BOOST_TEST(c.budget.models.usd.value() == 2.5);
+  BOOST_TEST(c.operators.at(1).models == std::vector<std::string>{"a"}, boost::test_tools::per_element());
+  BOOST_TEST(c.operators.at(1).budget.usd.value() == 1.5);
+  BOOST_TEST(c.operators.at(1).budget.tokens.value() == 900);
+  BOOST_TEST(!c.operators.at(2).budget.usd.has_value());
+  BOOST_TEST(c.operators.at(2).models == (std::vector<std::string>{"me", "a"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(c.portfolio.learn);
+  BOOST_TEST(c.asking.prompts.prompt_tokens == 9000);
+  BOOST_TEST(c.models.at(0).folder == (path() / "mail").string());
+  const std::string written = to_yaml(c);
+  const Config again = parse_config(written, "record", "/nowhere", {}, kInstallation);
+  BOOST_TEST(to_yaml(again) == written);
+  BOOST_TEST((again.population == c.population));
+  BOOST_TEST(again.gate_alpha == 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(contenders_are_sources_or_libraries_by_name_or_path) {
+  const Config c = parse_config(kLeast + "contenders: [./plain.cpp, cudnn, lib/libmine.so]\n", "my.yaml",
+                                path(), {}, kInstallation);
+  BOOST_TEST(c.contenders.size() == 1U);
+  BOOST_TEST(c.contenders.front() == path() / "plain.cpp");
+  BOOST_TEST(c.libraries == (std::vector<std::string>{"cudnn", (path() / "lib/libmine.so").string()}),
+             boost::test_tools::per_element());
+  // A record is read even where the library is gone.
+  const Config again = parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation);
+  BOOST_TEST(to_yaml(again) == to_yaml(c));
+  BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [cudnn, cudnn]\n"), "'cudnn' is named twice"));
+  const std::string unknown = complaint(*this, kLeast + "contenders: [cudn]\n");
+  BOOST_TEST(contains(unknown, "my.yaml:5: contenders[0]: unknown contender 'cudn' (did you mean 'cudnn'?)"),
+             unknown);
+  BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [./none.cpp]\n"), "no such file: "));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_list_of_seeds_is_distinguished_from_a_folder_without_any) {
+  const std::string least = "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: []\n";
+  const std::string empty = complaint(*this, least);
+  BOOST_TEST(contains(empty, "my.yaml:4: seeds: the list is empty"), empty);
+  BOOST_TEST(contains(empty, "name some of naive, vectorised, or omit the key"), empty);
+}
+
+BOOST_AUTO_TEST_CASE(a_target_says_which_kind_and_other_keys_how_many) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "target: gpu\n"), "did you mean 'cuda'?"));
+  const std::string device = complaint(*this, kLeast + "target: cuda:1\n");
+  BOOST_TEST(contains(device, "write `target: cuda` and `evaluation.devices: [1]`"), device);
+  const std::string cores = complaint(*this, kLeast + "target: cpu:8\n");
+  BOOST_TEST(contains(cores, "write `target: cpu` and `evaluation.cores: 8`"), cores);
+  const std::string third = complaint(*this, kLeast + "evaluation: {devices: [3]}\n");
+  BOOST_TEST(contains(third, "my.yaml:5: evaluation.devices: the cpu target has only device 0"), third);
+  const Config c =
+      parse_config("name: x\ntask: matmul\ntarget: cuda\nworkloads: quick\nevaluation: {devices: [0, 2]}\n",
+                   "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation).evaluation.devices ==
+                 (std::vector<int>{0, 2}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(unknown_keys_are_errors_with_line_and_nearest_name) {
+  const std::string e = complaint(*this, kLeast + "budgit: {wall: 3m}\n");
+  BOOST_TEST(contains(e, "my.yaml:5"), e);
+  BOOST_TEST(contains(e, "budget"), e);
+  const std::string nested = complaint(*this, kLeast + "gate:\n  min_gian: 0.1\n");
+  BOOST_TEST(contains(nested, "my.yaml:6"), nested);
+  BOOST_TEST(contains(nested, "min_gain"), nested);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_key_of_an_override_is_its_own_fault_and_not_the_files) {
+  try {
+    parse_config(kLeast, "my.yaml", path(), {"budgit.wall=3m"}, kInstallation);
+    BOOST_ERROR("accepted");
+  } catch (const InputError& e) {
+    const std::string message = e.what();
+    BOOST_TEST(contains(message, "--set budgit.wall"), message);
+    BOOST_TEST(!contains(message, "my.yaml"), message);
+    BOOST_TEST(contains(message, "budget"), message);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_of_no_time_or_of_ages_and_a_name_no_folder_can_have_are_refused) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 00m}\n"), "the limit is zero"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 1h30}\n"), "is not a duration"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 999999999999999d}\n"), "ten years"));
+  const std::string after = kLeast.substr(kLeast.find('\n'));
+  BOOST_TEST(contains(complaint(*this, "name: " + std::string(300, 'n') + after), "100 characters at most"));
+  BOOST_TEST(contains(complaint(*this, "name: \"a\\nb\"" + after), "control characters"));
+}
+
+BOOST_AUTO_TEST_CASE(duplicate_keys_are_errors) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "seed: 1\nseed: 2\n"), "my.yaml:6"));
+}
+
+BOOST_AUTO_TEST_CASE(names_that_do_not_exist_are_errors_that_name_the_nearest) {
+  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmaks\nworkloads: cpu_quick\n"), "softmax"));
+  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quik\nseeds: [plain.cpp]\n"),
+                      "cpu_quick"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "operators: {tuna: 1}\n"), "tune"));
+  BOOST_TEST(contains(complaint(*this, "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: [gone.cpp]\n"),
+                      "gone.cpp"));
+}
+
+BOOST_AUTO_TEST_CASE(what_this_version_cannot_do_is_said_and_not_ignored) {
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {usd: 5}\n"), "no `models` section"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "operators: {mutate: 1}\n"), "has no `models` section"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "asking: {in_flight: 2}\n"), "no model is asked"));
+  const std::string models = "models: {me: {provider: mailbox, folder: mail}}\n";
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + models + "operators: {agent: 1}\nasking: {agent: {steps: 1}}\n"),
+               "must be between 2 and"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {mutate: {models: [mee]}}\n"),
+                      "did you mean 'me'"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {models: [me]}}\n"),
+                      "asks no language model"));
+  BOOST_TEST(contains(complaint(*this, kLeast + models + "operators: {tune: {budget: {usd: 1}}}\n"),
+                      "has no budget"));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "models: {a: {provider: openai, model: m}}\noperators: {mutate: "
+                                         "{budget: {usd: 1}}}\n"),
+               "add prices"));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "models: {a: {provider: opena}}\n"), "did you mean 'openai'"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "holdout: cpu_quick\n"), "holdout"));
+}
+
+BOOST_AUTO_TEST_CASE(overrides_replace_values_and_are_checked_alike) {
+  const Config c = parse_config(kLeast, "my.yaml", path(),
+                                {"budget.wall=2h", "seed=9", "budget.evaluations=3"}, kInstallation);
+  BOOST_TEST(c.budget.wall_s == 7200.0);
+  BOOST_TEST(c.budget.evaluations == 3);
+  BOOST_TEST(c.seed == 9);
+  BOOST_CHECK_THROW(parse_config(kLeast, "my.yaml", path(), {"budget.wal=2h"}, kInstallation), InputError);
+  BOOST_CHECK_THROW(parse_config(kLeast, "my.yaml", path(), {"budget.wall"}, kInstallation), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(durations_are_read_in_every_unit_and_nonsense_is_refused) {
+  BOOST_TEST(duration_seconds("90s").value() == 90.0);
+  BOOST_TEST(duration_seconds("3m").value() == 180.0);
+  BOOST_TEST(duration_seconds("1h30m").value() == 5400.0);
+  BOOST_TEST(duration_seconds("7d").value() == 604800.0);
+  BOOST_TEST(duration_seconds("0.5s").value() == 0.5);
+  BOOST_TEST(duration_seconds("90").value() == 90.0);
+  BOOST_TEST(duration_seconds("0").value() == 0.0);
+  for (const char* bad : {"", "m", "3x", "1h30", "-5s", "-5", "1..5s", "5 m", "9 0", "."})
+    BOOST_TEST(!duration_seconds(bad), bad);
+  BOOST_TEST(duration_text(3720) == "1h02m");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

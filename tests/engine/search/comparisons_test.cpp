@@ -1,0 +1,151 @@
+// Comparisons on their own: who is confirmed, who must win a duel first, and how fast the incumbent is now.
+#include "engine/search/comparisons.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/search_parts.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+struct Parts : SearchParts {
+  explicit Parts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {})
+      : SearchParts(simulation, overrides),
+        evaluations(config, recorder, breeding, sources, pipeline, second_tries),
+        comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, {}) {
+    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
+    evaluations.start_owed();
+    work();
+  }
+
+  void work() {
+    drain([&](const JobPtr& job) {
+      std::visit(Overloaded{[&](Evaluate& work) {
+                              evaluations.returned(job, work, comparisons.pace().medians_us());
+                            },
+                            [&](Pace& work) { comparisons.pace().returned(job, work); },
+                            [&](Duel& work) { outcome = comparisons.returned(job, work); },
+                            [&](Confirm& work) { outcome = comparisons.returned(job, work); },
+                            [](auto&) { BOOST_FAIL("nothing else is out"); }},
+                 job->work);
+    });
+  }
+  void compare() {
+    comparisons.start();
+    work();
+  }
+  IndividualId add(const std::string& name) {
+    const std::string source = softmax_source(name);
+    Bred bred{{source, {}, {}}, sources.variant(source), "stream"};
+    bred.proposal.descent.parents = {1};
+    bred.proposal.descent.op = "tune";
+    const IndividualId id = proposals.bred(bred, std::nullopt);
+    evaluations.start(id, bred.variant);
+    work();
+    return id;
+  }
+
+  Evaluations evaluations;
+  Comparisons comparisons;
+  Comparisons::Outcome outcome;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(comparisons)
+
+BOOST_AUTO_TEST_CASE(the_fittest_seed_is_confirmed_without_a_duel) {
+  Parts parts;
+  BOOST_TEST(parts.comparisons.due());
+  parts.compare();
+  BOOST_TEST(parts.outcome.promoted == 2);  // softmax_fast
+  BOOST_TEST(parts.breeding.incumbent() == 2);
+  BOOST_TEST(parts.journal.record().duels().empty());
+  BOOST_TEST(!parts.comparisons.due());
+  BOOST_TEST(parts.comparisons.pace().medians_us().size() == parts.breeding.workloads().size());
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_confirmed_then) {
+  Parts parts;
+  parts.compare();
+  const IndividualId better = parts.add("softmax_fastest");
+  parts.compare();
+  BOOST_TEST(parts.outcome.promoted == 0);
+  BOOST_TEST(parts.breeding.winner() == better);
+  const auto duels = parts.journal.record().duels();
+  BOOST_REQUIRE(duels.size() == 1U);
+  BOOST_TEST((duels[0].verdict == Verdict::better));
+  const AlphaLedger ledger(parts.config.gate_alpha);
+  const double alpha = duels[0].report.at("decision").value("alpha", ledger.share(1));
+  BOOST_TEST(alpha == ledger.share(1), boost::test_tools::tolerance(1e-9));
+  parts.compare();
+  BOOST_TEST(parts.outcome.promoted == better);
+  BOOST_TEST(parts.events("promoted").size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_expelled) {
+  Simulation simulation;
+  simulation.refuse_confirmation = true;
+  Parts parts(simulation);
+  parts.compare();
+  BOOST_TEST(parts.outcome.promoted == 0);
+  BOOST_TEST(parts.breeding.incumbent() == 0);
+  BOOST_TEST(parts.journal.record().individual(2)->expelled);
+  BOOST_TEST(parts.events("refused").size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_confirmation_that_is_late_is_due_again) {
+  Simulation simulation;
+  simulation.is_late = [](const Variant&, Stage stop_after) { return stop_after == Stage::confirm; };
+  Parts parts(simulation);
+  parts.compare();
+  BOOST_TEST(parts.comparisons.due());
+  BOOST_TEST(parts.second_tries.granted(2, Examination::confirm));
+  parts.compare();
+  BOOST_TEST(parts.journal.record().individual(2)->expelled);
+}
+
+BOOST_AUTO_TEST_CASE(a_side_of_a_duel_that_compiles_no_more_is_trouble_of_the_machine) {
+  Simulation simulation;
+  simulation.quiet = true;  // so that nothing is compiled for the confirmation yet
+  Parts parts(simulation);
+  parts.compare();
+  parts.add("softmax_fastest");
+  parts.comparisons.start();
+  const JobPtr job = parts.pipeline.next(Clock::now() + std::chrono::seconds(60));
+  BOOST_REQUIRE(job);
+  Duel& duel = std::get<Duel>(job->work);
+  duel.build.compiled[1] = tl::make_unexpected(rejection(Stage::compile, "the disk is full", ""));
+  const Comparisons::Outcome outcome = parts.comparisons.returned(job, duel);
+  BOOST_REQUIRE(outcome.trouble);
+  BOOST_TEST(outcome.trouble->message.find("the disk is full") != std::string::npos);
+  BOOST_TEST(!parts.comparisons.out());
+  BOOST_TEST(parts.comparisons.due());
+}
+
+BOOST_AUTO_TEST_CASE(a_jump_of_the_pace_is_measured_again_before_it_counts) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.pace = 0.8;
+  simulation.cool = 3;  // the seeds and the confirmation: hot from the first measurement of the pace on
+  Parts parts(simulation, {"evaluation.pace_every=1s"});
+  parts.compare();
+  IncumbentPace pace(parts.config, parts.recorder, parts.breeding, parts.sources, parts.pipeline);
+  const auto measure = [&] {
+    pace.start_if_due();
+    parts.drain([&](const JobPtr& job) { pace.returned(job, std::get<Pace>(job->work)); });
+  };
+  pace.start_if_due();
+  BOOST_TEST(pace.awaited());  // a record that has an incumbent: nothing is measured beside it before
+  parts.drain([&](const JobPtr& job) { pace.returned(job, std::get<Pace>(job->work)); });
+  BOOST_TEST(parts.breeding.pace() == 1.0);
+  BOOST_TEST(parts.events("pace").empty());
+  measure();
+  BOOST_TEST(parts.breeding.pace() == 0.8, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(parts.events("pace").size() == 1U);
+  BOOST_TEST(!pace.awaited());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,130 @@
+// Evaluations on their own: what is owed, what lint refuses, what is measured only once.
+#include "engine/search/evaluations.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/search_parts.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+struct Parts : SearchParts {
+  explicit Parts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {})
+      : SearchParts(simulation, overrides),
+        evaluations(config, recorder, breeding, sources, pipeline, second_tries) {}
+
+  void work() {
+    do {
+      evaluations.start_owed();
+      drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });
+    } while (evaluations.owes());
+  }
+  void take_seeds() {
+    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
+    work();
+  }
+  // As an operator proposes it.
+  IndividualId breed(const Configuration& configuration) {
+    const std::string source = softmax_source("softmax_plain");
+    Bred bred{{source, configuration, {}}, sources.variant(source, configuration), "stream"};
+    bred.proposal.descent.parents = {1};
+    bred.proposal.descent.op = "tune";
+    const IndividualId id = proposals.bred(bred, std::nullopt);
+    evaluations.start(id, bred.variant);
+    return id;
+  }
+
+  Evaluations evaluations;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(evaluations)
+
+BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
+  Parts parts;
+  parts.take_seeds();
+  BOOST_TEST(parts.breeding.judged() == 2);
+  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.events("measured").size() == 2U);
+  Progress progress;
+  parts.evaluations.show(progress);
+  BOOST_TEST(progress.measured == 2);
+  BOOST_TEST(progress.unit == "GB/s");
+}
+
+BOOST_AUTO_TEST_CASE(no_more_are_out_than_there_is_room_for) {
+  Parts parts({}, {"evaluation.depth=1"});
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
+  parts.evaluations.start_owed();
+  BOOST_TEST(parts.evaluations.out() == 1);
+  BOOST_TEST(parts.evaluations.owes());
+  BOOST_TEST(!parts.evaluations.has_room());
+  parts.work();
+  BOOST_TEST(parts.breeding.judged() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(equal_machine_code_is_judged_by_its_twin_and_not_measured) {
+  std::atomic<int> measured{0};
+  Simulation simulation;
+  simulation.on_evaluate = [&](const Variant&) { ++measured; };
+  Parts parts(simulation);
+  parts.take_seeds();
+  const IndividualId id = parts.breed({{"UNUSED", std::int64_t{1}}});  // changes no machine code
+  parts.work();
+  BOOST_TEST(parts.journal.record().individual(id)->individual.duplicate_of == 1);
+  BOOST_TEST(measured == 2);
+}
+
+BOOST_AUTO_TEST_CASE(lint_refuses_before_anything_is_compiled) {
+  Parts parts;
+  parts.take_seeds();
+  // BLOCK * UNROLL is beyond the constraint.
+  const IndividualId id = parts.breed({{"BLOCK", std::int64_t{256}}, {"UNROLL", std::int64_t{16}}});
+  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.journal.record().individual(id)->stage == "lint");
+  const IndividualId wrong = parts.breed({{"BLOCK", std::int64_t{7}}});  // no value of this tunable
+  BOOST_TEST(parts.journal.record().individual(wrong)->stage == "lint");
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_that_is_late_is_owed_once_more_and_then_rejected) {
+  Simulation simulation;
+  simulation.is_late = [](const Variant& variant, Stage) { return variant.manifest.name == "softmax_plain"; };
+  Parts parts(simulation);
+  parts.take_seeds();
+  BOOST_TEST(parts.breeding.judged() == 2);
+  BOOST_TEST(parts.second_tries.granted(1, Examination::search));
+  BOOST_TEST(parts.journal.record().individual(1)->stage == "smoke");
+}
+
+BOOST_AUTO_TEST_CASE(what_an_earlier_session_left_is_owed_from_the_record) {
+  Parts parts;
+  parts.proposals.seeds({});
+  Evaluations resumed(parts.config, parts.recorder, parts.breeding, parts.sources, parts.pipeline,
+                      parts.second_tries);
+  BOOST_TEST(resumed.owes());
+  resumed.start_owed();
+  parts.drain([&](const JobPtr& job) { resumed.returned(job, std::get<Evaluate>(job->work), {}); });
+  BOOST_TEST(parts.breeding.judged() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_pipeline_gives_back_at_once_what_nobody_waits_for) {
+  Simulation simulation;
+  simulation.evaluate_s = 0.05;
+  Parts parts(simulation);
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
+  parts.pipeline.abandon_waiting();
+  parts.evaluations.start_owed();
+  int abandoned = 0;
+  parts.drain([&](const JobPtr& job) {
+    abandoned += job->abandoned;
+    parts.evaluations.lost();
+  });
+  BOOST_TEST(abandoned == 2);
+  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.breeding.judged() == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

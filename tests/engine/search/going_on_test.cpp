@@ -1,0 +1,205 @@
+// Resumed searches: with variants submitted meanwhile, and on a device where everything is measured slower.
+#include <SQLiteCpp/Database.h>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/store/run_folder.hpp"
+#include "support/contains.hpp"
+#include "support/scripted_search.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+struct Stopped : ScratchFolder {
+  std::filesystem::path run = path() / "run";
+
+  void begin(const std::string& evaluations) {
+    const Config config = softmax_config(path() / "config", {"budget.evaluations=" + evaluations});
+    BOOST_REQUIRE(begin_search(config, run, simulated_surface({}), {}, kNever));
+  }
+  // The text of the events of this kind.
+  std::string go_on(const std::string& evaluations, const Simulation& simulation = {},
+                    const std::string& kind = "") {
+    std::string said;
+    Faces faces;
+    faces.event = [&](const Event& event) {
+      if (event.kind == kind) said += event.text + "\n";
+    };
+    BOOST_REQUIRE(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
+                                faces, kNever));
+    return said;
+  }
+  Record record() const {
+    auto opened = Record::open(run);
+    BOOST_REQUIRE(opened);
+    return std::move(*opened);
+  }
+  Individual best() const { return record().individual(*record().best())->individual; }
+  void require_replay_agrees() const {
+    const auto report = replay(run, simulated_surface({}));
+    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(going_on, Stopped)
+
+BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
+  begin("20");
+  const Configuration good{{"BLOCK", std::int64_t{64}},
+                           {"UNROLL", std::int64_t{4}},
+                           {"THREADS", std::int64_t{8}},
+                           {"LAYOUT", std::string("packed")}};
+  const auto file = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand");
+  BOOST_REQUIRE(file);
+  BOOST_CHECK_THROW(submit_variant(run, "no manifest", {}, ""), InputError);
+  const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
+  BOOST_REQUIRE(!again);
+  BOOST_TEST(again.error().message == "this very kernel waits already, as " + file->string());
+  BOOST_TEST(record().summary().submissions_waiting == 1);
+  go_on("24");
+  BOOST_TEST(!std::filesystem::exists(*file));
+  BOOST_TEST(record().summary().submissions_waiting == 0);
+  const auto known = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, thrice");
+  BOOST_REQUIRE(!known);
+  BOOST_TEST(known.error().message.find("of this run is this very kernel") != std::string::npos);
+  bool found = false;
+  record().each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.origin != Origin::submission) return;
+    found = true;
+    BOOST_TEST(row.individual.descent.note == "by hand");
+    BOOST_TEST((row.state == IndividualState::measured));
+  });
+  BOOST_TEST(found);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_no_trace) {
+  begin("20");
+  const auto judged = record().summary().evaluations;
+  for (const char* spent : {"budget.evaluations=2", "budget.evaluations=20"})
+    BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_surface({}), {}, kNever), InputError,
+                          [&](const InputError& e) {
+                            return contains(e.what(), "--set " + std::string(spent)) &&
+                                   contains(e.what(), "spent already");
+                          });
+  BOOST_TEST(record().summary().evaluations == judged);
+  BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 20.0);
+  go_on("24");
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_submission_has_its_duel_though_it_is_measured_slower_than_the_best_was) {
+  begin("60");
+  const Individual before = best();
+  BOOST_REQUIRE(submit_variant(run, softmax_source("softmax_fastest"), before.configuration, "by hand"));
+  Simulation hot;
+  hot.noise = 0.0;
+  hot.pace = 0.97 * 1.5 / 1.6;
+  go_on("64", hot);
+  BOOST_TEST(best().descent.note == "by hand");
+  BOOST_TEST(best().fitness < before.fitness);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(where_all_is_slower_better_ones_are_still_found) {
+  begin("20");
+  const Individual before = best();
+  Simulation hot;
+  hot.pace = 0.5;
+  const std::string said = go_on("90", hot, "pace");
+  BOOST_TEST(said.find("new ones are compared with what it makes now") != std::string::npos, said);
+  BOOST_TEST(best().id > 20);
+  BOOST_TEST(best().fitness > 0.5 * before.fitness);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(one_disturbed_measurement_of_the_best_changes_no_scale) {
+  begin("20");
+  Simulation disturbed;
+  disturbed.pace = 0.5;
+  disturbed.hot = 1;
+  go_on("40", disturbed);
+  int readings = 0;
+  record().each_decision([&](const DecisionRow& decision) {
+    if (decision.kind != DecisionKind::pace) return;
+    ++readings;
+    BOOST_TEST(nlohmann::json::parse(decision.body).at("pace").get<double>() > 0.95);
+  });
+  BOOST_TEST(readings == 1);
+  require_replay_agrees();
+}
+
+// The two seeds were measured before the device was warm, so everything measured later looks slower.
+BOOST_AUTO_TEST_CASE(a_card_that_warms_up_hides_no_better_kernel) {
+  Simulation warming;
+  warming.evaluate_s = 0.02;
+  warming.noise = 0.0;
+  warming.cool = 2;
+  warming.pace = 0.1;
+  const auto search = [&](const std::string& name, const std::string& pace_every) {
+    const Config config =
+        softmax_config(path() / name, {"budget.evaluations=150", "evaluation.pace_every=" + pace_every});
+    run = path() / (name + "_run");
+    BOOST_REQUIRE(begin_search(config, run, simulated_surface(warming), {}, kNever));
+    require_replay_agrees();
+    return best().id;
+  };
+  BOOST_TEST(search("never", "1h") <= 2);
+  BOOST_TEST(search("often", "1s") > 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_named) {
+  begin("20");
+  const RunFolder folder(run);
+  std::filesystem::create_directories(folder.submissions());
+  std::ofstream(folder.submissions() / "mine.json") << "{\"source\": ";
+  for (const auto& [name, parents] : {std::pair("stranger", "[99999]"), {"words", "[\"best\"]"}}) {
+    nlohmann::json body{
+        {"source", softmax_source("mine")}, {"note", ""}, {"configuration", nlohmann::json::object()}};
+    body["parents"] = nlohmann::json::parse(parents);
+    std::ofstream(folder.submissions() / (name + std::string(".json"))) << body;
+  }
+  const std::string said = go_on("24", {}, "trouble");
+  BOOST_TEST(said.find("mine.json is not a valid submission") != std::string::npos, said);
+  BOOST_TEST(said.find("its parent #99999 is not of this run") != std::string::npos, said);
+  BOOST_TEST(said.find("`parents` must be a list of individuals' numbers") != std::string::npos, said);
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "stranger.json"));
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "words.json"));
+  BOOST_TEST(!std::filesystem::exists(folder.submissions() / "mine.json"));
+  BOOST_TEST(std::filesystem::exists(folder.damaged() / "mine.json"));
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_of_a_later_version_is_refused_by_its_name_and_changes_nothing) {
+  begin("3");
+  SQLite::Database db((run / "run.db").string(), SQLite::OPEN_READWRITE);
+  const auto require_refused = [&](const std::string& writer) {
+    const auto resumed = resume_search(run, {"budget.evaluations=9"}, simulated_surface({}), {}, kNever);
+    const auto replayed = replay(run, simulated_surface({}));
+    BOOST_REQUIRE(!resumed);
+    BOOST_REQUIRE(!replayed);
+    for (const std::string& told : {resumed.error().text(), replayed.error().text()}) {
+      BOOST_TEST(contains(told, "is of kind 'graft', which cultivar " CULTIVAR_VERSION " does not know"),
+                 told);
+      BOOST_TEST(contains(told, "written by " + writer + ":"), told);
+    }
+    BOOST_TEST(record().summary().evaluations == 3);
+  };
+  BOOST_TEST(record().written_by() == "cultivar " CULTIVAR_VERSION);
+  db.exec("INSERT INTO decisions (kind, individual, stream, body, elapsed_s) VALUES ('graft', 1, '', '', 9)");
+  db.exec("UPDATE meta SET value = '99.1.0' WHERE key = 'version'");
+  require_refused("cultivar 99.1.0");
+  db.exec("DELETE FROM meta WHERE key = 'version'");  // as records were until they said it
+  require_refused("an earlier version of cultivar");
+  db.exec("DELETE FROM decisions WHERE kind = 'graft'");
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,60 @@
+#include "engine/search/quiet_lease.hpp"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <thread>
+#include <vector>
+
+using namespace cultivar;
+
+BOOST_AUTO_TEST_SUITE(quiet_lease)
+
+BOOST_AUTO_TEST_CASE(nothing_runs_beside_a_measurement_and_no_waiter_starves) {
+  QuietLease lease(true);
+  std::atomic<int> compiling{0}, measuring{0}, wrong{0}, done{0};
+  constexpr int kEach = 200;
+  for (int i = 0; i < kEach; ++i) {
+    lease.expect_compile();
+    lease.expect_measure();
+  }
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach / 2; ++i) {
+        lease.begin_compile();
+        ++compiling;
+        wrong += measuring != 0;
+        std::this_thread::yield();
+        --compiling;
+        ++done;
+        lease.end_compile();
+      }
+    });
+  threads.emplace_back([&] {
+    for (int i = 0; i < kEach; ++i) {
+      lease.begin_measure();
+      ++measuring;
+      wrong += compiling != 0;
+      std::this_thread::yield();
+      --measuring;
+      ++done;
+      lease.end_measure();
+    }
+  });
+  threads.clear();
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(done == 2 * kEach);
+}
+
+BOOST_AUTO_TEST_CASE(without_need_for_quiet_all_work_at_once) {
+  QuietLease lease(false);
+  lease.expect_compile();
+  lease.expect_measure();
+  lease.begin_measure();
+  lease.begin_compile();  // would never return if it had to wait
+  lease.end_compile();
+  lease.end_measure();
+  BOOST_TEST(true);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,98 @@
+// Jobs at a station: their order, and workers that cannot be had.
+#include "engine/search/station.hpp"
+
+#include <oneapi/tbb/global_control.h>
+#include <boost/test/unit_test.hpp>
+#include <future>
+
+using namespace cultivar;
+
+namespace {
+
+JobPtr job(IndividualId id) {
+  return std::make_shared<Job>(Evaluate{}, id);
+}
+
+struct Finished {
+  std::mutex mutex;
+  std::vector<JobPtr> jobs;
+  Station::Done done() {
+    return [this](const JobPtr& one) {
+      const std::lock_guard lock(mutex);
+      jobs.push_back(one);
+    };
+  }
+  std::vector<IndividualId> ids() const {
+    std::vector<IndividualId> all;
+    for (const JobPtr& one : jobs) all.push_back(one->id);
+    return all;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(station)
+
+BOOST_AUTO_TEST_CASE(urgent_jobs_go_first_and_the_destructor_waits_for_all) {
+  Finished finished;
+  {
+    std::promise<void> open;
+    const auto gate = open.get_future().share();
+    Station station(1, false, [gate](Job& one, int) {
+      if (one.id == 1) gate.wait();
+    });
+    for (const IndividualId id : {1, 2, 3}) station.push(job(id), false, finished.done());
+    station.push(job(4), true, finished.done());
+    open.set_value();
+  }
+  BOOST_REQUIRE(finished.jobs.size() == 4U);
+  BOOST_TEST(finished.ids().back() == 3);
+  // The urgent one came before those that waited; the first may have begun before or after it.
+  BOOST_TEST((finished.ids()[0] == 4 || finished.ids()[1] == 4));
+}
+
+BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
+  // As a pipeline sets it: a thread for each worker, on a machine with one core too.
+  const oneapi::tbb::global_control threads(oneapi::tbb::global_control::max_allowed_parallelism, 3);
+  Finished finished;
+  {
+    std::promise<void> first, second;
+    const auto one_begun = first.get_future().share(), two_begun = second.get_future().share();
+    Station station(2, false, [&](Job& each, int) {  // each waits for the other
+      (each.id == 1 ? first : second).set_value();
+      (each.id == 1 ? two_begun : one_begun).wait();
+    });
+    station.push(job(1), false, finished.done());
+    station.push(job(2), false, finished.done());
+  }
+  BOOST_TEST(finished.jobs.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_cannot_be_had_hands_over_and_is_left_out) {
+  Finished finished;
+  {
+    Station station(2, true, [](Job& each, int worker) {
+      if (worker == 0) each.trouble = Error{ErrorKind::failed, "", "it does not answer"};
+    });
+    for (IndividualId id = 1; id <= 20; ++id) station.push(job(id), false, finished.done());
+  }
+  BOOST_TEST(finished.jobs.size() == 20U);
+  std::size_t handed_over = 0;
+  for (const JobPtr& each : finished.jobs) {
+    BOOST_TEST(!each->trouble);
+    handed_over += each->device_troubles.size();
+  }
+  BOOST_TEST(handed_over <= 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_last_device_keeps_its_trouble_and_an_exception_is_trouble_too) {
+  Finished finished;
+  {
+    Station station(1, true, [](Job&, int) { throw std::runtime_error("gone"); });
+    station.push(job(1), false, finished.done());
+  }
+  BOOST_REQUIRE(finished.jobs.size() == 1U);
+  BOOST_TEST(finished.jobs[0]->trouble.value().message == "gone");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

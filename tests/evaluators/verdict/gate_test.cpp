@@ -1,0 +1,280 @@
+#include "evaluators/verdict/gate.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace cultivar;
+
+namespace {
+
+// A machine on which the challenger's speed is known: times are base * exp(noise + drift - effect).
+struct Machine {
+  std::vector<double> effects;  // log speed of the challenger, for each workload
+  double noise = 0.005;         // deviation of one sample (uniform)
+  double drift = 0.0;           // log slow-down for each sample taken
+  double wild_share = 0.0;      // of samples that take three times as long
+  std::mt19937_64 random{1};
+  double heat = 0.0;
+
+  double uniform() { return static_cast<double>(random() >> 11) * 0x1.0p-53; }
+  double time(const Slot& slot) {
+    heat += drift;
+    double log_time =
+        std::log(1e-3 * (1 + slot.workload)) + heat + noise * std::sqrt(12.0) * (uniform() - 0.5);
+    if (slot.side == Side::challenger) log_time -= effects[static_cast<std::size_t>(slot.workload)];
+    if (uniform() < wild_share) log_time += std::log(3.0);
+    return std::exp(log_time);
+  }
+};
+
+std::vector<std::string> names(std::size_t count) {
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < count; ++i) result.push_back("w" + std::to_string(i));
+  return result;
+}
+
+Gate play(Machine machine, GateOptions options, std::uint64_t seed) {
+  machine.random.seed(seed + 17);
+  Gate gate(names(machine.effects.size()), options, seed);
+  std::vector<double> seconds;
+  while (!gate.done()) {
+    seconds.clear();
+    for (const Slot& slot : gate.next_order()) seconds.push_back(machine.time(slot));
+    gate.add(seconds);
+  }
+  return gate;
+}
+
+int count(Verdict verdict, const Machine& machine, const GateOptions& options, int trials) {
+  int found = 0;
+  for (int trial = 0; trial < trials; ++trial)
+    found += play(machine, options, static_cast<std::uint64_t>(trial)).verdict() == verdict;
+  return found;
+}
+
+GateOptions short_duel() {
+  GateOptions options;
+  options.max_blocks = 150;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(gate)
+
+BOOST_AUTO_TEST_CASE(a_kernel_against_itself_is_promoted_in_less_than_one_percent_of_2000_trials) {
+  GateOptions options = short_duel();
+  options.min_gain = 0.0;  // the hardest case: nothing but alpha stands between noise and promotion
+  BOOST_TEST(count(Verdict::better, {.effects = {0.0, 0.0, 0.0}}, options, 2000) <= 20);
+  BOOST_TEST(count(Verdict::better, {.effects = {0.0, 0.0, 0.0}}, short_duel(), 500) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(noise_of_a_shared_machine_does_not_promote_a_kernel_against_itself) {
+  BOOST_TEST(count(Verdict::better, {.effects = {0.0}, .noise = 0.08, .wild_share = 0.03}, short_duel(),
+                   1000) <= 10);
+}
+
+BOOST_AUTO_TEST_CASE(a_gain_of_one_percent_is_found_under_low_noise) {
+  const double gain = std::log(1.01);
+  BOOST_TEST(count(Verdict::better, {.effects = {gain, gain, gain, gain}}, short_duel(), 300) >= 285);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_of_half_a_percent_is_never_promoted_and_mostly_called_worse) {
+  const double loss = -std::log(1.005);
+  const Machine machine{.effects = {loss, loss, loss, loss}};
+  BOOST_TEST(count(Verdict::better, machine, short_duel(), 1000) == 0);
+  BOOST_TEST(count(Verdict::worse, machine, short_duel(), 200) >= 190);
+}
+
+BOOST_AUTO_TEST_CASE(a_gain_that_costs_one_workload_more_than_allowed_is_refused_with_its_name) {
+  const Machine machine{.effects = {0.05, 0.05, -0.04, 0.05}};
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Decision decision = play(machine, short_duel(), seed).decision();
+    BOOST_TEST((decision.verdict == Verdict::worse));
+    BOOST_TEST(decision.reason.find("w2 loses more than 2 %") != std::string::npos, decision.reason);
+    BOOST_TEST(decision.log_ratio > 0.02);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_cannot_be_ruled_out_leaves_the_gain_undecided) {
+  // The loss of w1 is exactly the limit, so it can be neither shown nor ruled out; the gain itself is plain.
+  const Machine machine{.effects = {0.10, std::log1p(-0.02)}};
+  int undecided = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Decision decision = play(machine, short_duel(), seed).decision();
+    if (decision.verdict != Verdict::undecided) continue;
+    ++undecided;
+    BOOST_TEST(decision.reason.find("on w1 could not be ruled out") != std::string::npos, decision.reason);
+    BOOST_TEST(decision.lower > std::log(1.005));
+  }
+  BOOST_TEST(undecided >= 40);
+}
+
+BOOST_AUTO_TEST_CASE(drift_shared_by_the_sides_cancels_and_shows_in_the_control) {
+  // The machine slows by 0.05 % with every sample: fivefold over the duel.
+  GateOptions options = short_duel();
+  options.min_gain = 0.0;
+  const Machine itself{.effects = {0.0, 0.0}, .drift = 0.0005};
+  BOOST_TEST(count(Verdict::better, itself, options, 1000) <= 10);
+  const double gain = std::log(1.01);
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const Decision decision =
+        play({.effects = {gain, gain}, .noise = 0.002, .drift = 0.0005}, short_duel(), seed).decision();
+    found += decision.verdict == Verdict::better;
+    // Half the blocks lie between the middles of the two halves; five samples a block.
+    BOOST_TEST(decision.control_drift == 0.0005 * 5 * 0.5 * decision.blocks,
+               boost::test_tools::tolerance(0.6));
+  }
+  BOOST_TEST(found >= 95);
+}
+
+BOOST_AUTO_TEST_CASE(wild_times_of_the_incumbent_do_not_promote) {
+  // In every tenth block the incumbent of one workload takes a hundred times as long.
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Machine machine{.effects = {0.0, 0.0}};
+    machine.random.seed(seed);
+    Gate gate(names(2), short_duel(), seed);
+    std::vector<double> seconds;
+    for (int block = 0; !gate.done(); ++block) {
+      seconds.clear();
+      for (const Slot& slot : gate.next_order()) {
+        seconds.push_back(machine.time(slot));
+        if (slot == Slot{0, Side::incumbent} && block % 10 == 5) seconds.back() *= 100.0;
+      }
+      gate.add(seconds);
+    }
+    BOOST_TEST((gate.verdict() != Verdict::better));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_seed_and_one_set_of_times_give_one_decision) {
+  const Machine machine{.effects = {0.01, 0.012}};
+  const nlohmann::json first = play(machine, short_duel(), 3).decision();
+  const nlohmann::json again = play(machine, short_duel(), 3).decision();
+  const nlohmann::json other = play(machine, short_duel(), 4).decision();
+  BOOST_TEST(first.dump() == again.dump());
+  BOOST_TEST(first.dump() != other.dump());
+}
+
+BOOST_AUTO_TEST_CASE(each_block_times_both_sides_of_each_workload_next_to_each_other_and_the_control_once) {
+  Gate gate(names(5), short_duel(), 9);
+  int challenger_first = 0, blocks = 0;
+  bool orders_differ = false;
+  std::vector<Slot> before;
+  for (; !gate.done() && blocks < 100; ++blocks) {
+    const std::vector<Slot> order = gate.next_order();
+    BOOST_REQUIRE(order.size() == 11u);
+    BOOST_TEST((gate.next_order() == order));
+    orders_differ = orders_differ || (!before.empty() && before != order);
+    before = order;
+    int controls = 0;
+    std::vector<int> seen(5, 0);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (order[i].side == Side::control) {
+        ++controls;
+        continue;
+      }
+      BOOST_REQUIRE(i + 1 < order.size());
+      BOOST_TEST(order[i].workload == order[i + 1].workload);
+      BOOST_TEST((order[i].side != order[i + 1].side));
+      BOOST_TEST((order[i + 1].side != Side::control));
+      ++seen[static_cast<std::size_t>(order[i].workload)];
+      challenger_first += order[i].side == Side::challenger;
+      ++i;
+    }
+    BOOST_TEST(controls == 1);
+    BOOST_TEST(std::count(seen.begin(), seen.end(), 1) == 5);
+    // A gain of exactly min_gain, so that it goes on.
+    std::vector<double> seconds;
+    for (const Slot& slot : order)
+      seconds.push_back((slot.side == Side::challenger ? 1e-3 / 1.005 : 1e-3) * (blocks % 2 ? 1.0 : 1.01));
+    gate.add(seconds);
+  }
+  BOOST_TEST(orders_differ);
+  BOOST_TEST(blocks == 100);
+  BOOST_TEST(challenger_first > 200);
+  BOOST_TEST(challenger_first < 300);
+}
+
+BOOST_AUTO_TEST_CASE(device_time_and_block_caps_end_a_duel_that_nothing_decides) {
+  const double edge = std::log(1.005);
+  GateOptions options;
+  options.max_device_seconds = 0.1;  // a block of one 1 ms workload takes 3 ms
+  const Decision by_time = play({.effects = {edge}, .noise = 0.02}, options, 1).decision();
+  BOOST_TEST((by_time.verdict == Verdict::undecided));
+  BOOST_TEST(by_time.device_seconds == 0.1, boost::test_tools::tolerance(0.05));
+  options.max_device_seconds = 10.0;
+  options.max_blocks = 12;
+  BOOST_TEST(play({.effects = {edge}, .noise = 0.02}, options, 1).decision().blocks == 12);
+}
+
+BOOST_AUTO_TEST_CASE(the_interval_of_a_better_verdict_clears_the_gain) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Decision decision = play({.effects = {0.03, 0.02}}, short_duel(), seed).decision();
+    BOOST_TEST((decision.verdict == Verdict::better));
+    BOOST_TEST(decision.lower >= std::log(1.005));
+    BOOST_TEST(decision.upper > decision.log_ratio);
+    BOOST_TEST(decision.log_ratio == 0.025, boost::test_tools::tolerance(0.3));
+    BOOST_REQUIRE(decision.workloads.size() == 2u);
+    BOOST_TEST(decision.workloads[0].lower > std::log1p(-0.02));
+    BOOST_TEST(decision.workloads[0].lower < decision.workloads[0].log_ratio);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(blocks_of_the_wrong_size_or_with_impossible_times_are_refused_and_change_nothing) {
+  Gate gate(names(2), short_duel(), 1);
+  const std::vector<Slot> order = gate.next_order();
+  std::vector<double> seconds(order.size(), 1.0);
+  BOOST_CHECK_THROW(gate.add(std::vector<double>(order.size() - 1, 1.0)), std::invalid_argument);
+  BOOST_CHECK_THROW(gate.add(std::vector<double>(order.size() + 1, 1.0)), std::invalid_argument);
+  for (const double bad : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    seconds[1] = bad;
+    BOOST_CHECK_THROW(gate.add(seconds), std::invalid_argument);
+  }
+  seconds[1] = 1.0;
+  BOOST_CHECK_THROW(gate.add(seconds, std::nan("")), std::invalid_argument);
+  BOOST_TEST(gate.decision().blocks == 0);
+  BOOST_TEST((gate.next_order() == order));
+}
+
+BOOST_AUTO_TEST_CASE(a_block_after_the_decision_is_a_bug) {
+  Gate gate = play({.effects = {0.05}}, short_duel(), 1);
+  const std::vector<double> seconds(gate.next_order().size(), 1.0);
+  BOOST_CHECK_THROW(gate.add(seconds), std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused) {
+  const auto refused = [](const std::function<void(GateOptions&)>& spoil) {
+    GateOptions options;
+    spoil(options);
+    BOOST_CHECK_THROW(Gate(names(1), options, 1), std::invalid_argument);
+  };
+  refused([](GateOptions& o) { o.alpha = 0.0; });
+  refused([](GateOptions& o) { o.min_gain = -0.1; });
+  refused([](GateOptions& o) { o.max_workload_loss = 0.0; });
+  refused([](GateOptions& o) { o.max_blocks = o.min_blocks - 1; });
+  refused([](GateOptions& o) { o.max_device_seconds = 0.0; });
+  BOOST_CHECK_THROW(Gate({}, GateOptions{}, 1), std::invalid_argument);
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_survives_json_with_its_infinite_bounds) {
+  Gate fresh(names(2), short_duel(), 1);
+  for (const Decision& decision :
+       {fresh.decision(), play({.effects = {0.02, 0.03}}, short_duel(), 2).decision()}) {
+    const nlohmann::json json = decision;
+    const auto back = nlohmann::json::parse(json.dump()).get<Decision>();
+    BOOST_TEST(nlohmann::json(back).dump() == json.dump());
+    BOOST_TEST(back.lower == decision.lower);
+    BOOST_TEST((back.verdict == decision.verdict));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

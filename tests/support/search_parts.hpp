@@ -1,0 +1,85 @@
+// What the parts of a search share, over the simulated evaluator: each part can be tested without the others.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+
+#include "engine/search/pipeline.hpp"
+#include "engine/search/proposals.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/second_tries.hpp"
+#include "engine/store/snapshot.hpp"
+#include "support/simulated_evaluator.hpp"
+
+namespace cultivar::testing {
+
+struct SearchParts {
+  explicit SearchParts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {},
+                       int callers = 0)
+      : config(softmax_config(scratch.path() / "config", overrides)),
+        folder(scratch.path() / "run"),
+        evaluator(simulation),
+        journal(created()),
+        sources(*config.task, [this](const std::string& id) { return journal.record().source_named(id); }),
+        breeding(config, evaluator.devices()->front().facts, sources),
+        recorder(journal, faces),
+        correspondence(opened()),
+        pipeline(evaluator, correspondence.get(), callers),
+        second_tries(recorder),
+        proposals(config, folder, recorder, breeding, sources) {}
+
+  // The jobs that come back, as long as there are any, to whoever handles them.
+  void drain(const std::function<void(const JobPtr&)>& handle) {
+    while (pipeline.in_flight() > 0) {
+      const JobPtr job = pipeline.next(Clock::now() + std::chrono::seconds(60));
+      BOOST_REQUIRE(job);
+      BOOST_REQUIRE_MESSAGE(!job->trouble, (job->trouble ? job->trouble->text() : ""));
+      handle(job);
+    }
+  }
+  std::vector<EventRow> events(const std::string& kind) const {
+    std::vector<EventRow> all = journal.record().events(1000);
+    std::erase_if(all, [&](const EventRow& event) { return event.kind != kind; });
+    return all;
+  }
+
+  ScratchFolder scratch;
+  Config config;
+  RunFolder folder;
+  SimulatedEvaluator evaluator;
+  Faces faces;
+  Journal journal;
+  ParsedSources sources;
+  Breeding breeding;
+  Recorder recorder;
+  std::unique_ptr<Correspondence> correspondence;
+  Pipeline pipeline;
+  SecondTries second_tries;
+  Proposals proposals;
+
+ private:
+  Journal created() {
+    RunFacts facts;
+    facts.name = config.name;
+    facts.config_yaml = to_yaml(config);
+    facts.task_name = config.task->name;
+    facts.target = "cpu";
+    facts.task_files = nlohmann::json::object();
+    facts.environment = {{"compiler", "c"}, {"devices", nlohmann::json::array()}};
+    facts.unit_of_fitness = "GB/s";
+    for (const Workload& workload : config.task->workloads(config.workloads)->workloads)
+      facts.workloads.push_back(workload.name);
+    auto made = Journal::create(folder, facts);
+    BOOST_REQUIRE_MESSAGE(made, (made ? "" : made.error().message));
+    return std::move(*made);
+  }
+  std::unique_ptr<Correspondence> opened() {
+    auto models = make_models(config);
+    BOOST_REQUIRE(models);
+    if (models->empty()) return nullptr;
+    auto made = Correspondence::open(config, std::move(*models), folder, journal, {});
+    BOOST_REQUIRE(made);
+    return std::move(*made);
+  }
+};
+
+}  // namespace cultivar::testing
