@@ -5,7 +5,7 @@
 
 namespace cultivar {
 
-std::optional<Brief> Agent::plan(const Surroundings& s, RandomStream&) {
+std::optional<Brief> Agent::plan(const OperatorContext& s, RandomStream&) {
   if (s.parents.empty()) return std::nullopt;
   if (auto brief = given_.next(s)) return brief;
   Brief brief;

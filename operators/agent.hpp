@@ -15,7 +15,7 @@ class Agent : public AskingOperator {
   int parents_wanted() const override { return 1; }
   // Follows a model's directions first. Otherwise uses the parent that selection offers. If an agent worked
   // on that source before, the brief says so, so that the next one takes a different approach.
-  std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
+  std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void directed(IndividualId, const Directions&) override;
   void write(const Brief&, PromptWriter&) const override;

@@ -59,8 +59,8 @@ class AskingOperator : public Operator {
   AskingOperator* asking() final { return this; }
   // It does not propose directly: it plans the question (the caller fills in op and model). Like a proposal,
   // a plan is a pure function of what was observed and asked.
-  std::optional<Proposal> propose(const Surroundings&, RandomStream&) final { return std::nullopt; }
-  virtual std::optional<Brief> plan(const Surroundings&, RandomStream&) = 0;
+  std::optional<Proposal> propose(const OperatorContext&, RandomStream&) final { return std::nullopt; }
+  virtual std::optional<Brief> plan(const OperatorContext&, RandomStream&) = 0;
   virtual void asked(const Brief&, const Archive&) {
   }  // called for every brief of this operator that is asked
   // A question of any operator about `subject` was answered with directions, which replace earlier ones.

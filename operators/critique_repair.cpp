@@ -45,9 +45,9 @@ void add_evidence(PromptWriter& to) {
     for (const std::string& part : to.report_of(to.subject(), *to.profile())) text += "\n" + part;
   text += "</evidence>";
   to.add("evidence", text, 0, "evidence");
-  const auto parents = to.scene().archive.parents(to.subject());
+  const auto parents = to.context().archive.parents(to.subject());
   if (!evaluation || evaluation->measured() || parents.empty()) return;
-  if (to.scene().archive.state(parents.front()) == Member::State::measured)
+  if (to.context().archive.state(parents.front()) == Member::State::measured)
     to.add("origin", to.kernel_text(parents.front()), 4, fmt::format("origin #{}", parents.front()));
 }
 
@@ -125,7 +125,7 @@ void CritiqueRepair::observe(IndividualId id, const Archive& archive) {
   failures_.push_back(id);
 }
 
-std::optional<Brief> CritiqueRepair::plan(const Surroundings& s, RandomStream&) {
+std::optional<Brief> CritiqueRepair::plan(const OperatorContext& s, RandomStream&) {
   Brief brief;
   if (!failures_.empty()) {
     const IndividualId failed = failures_.back();

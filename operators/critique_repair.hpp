@@ -18,7 +18,7 @@ class CritiqueRepair : public AskingOperator {
   int parents_wanted() const override { return 1; }
   // The newest failed source with rounds left; if there is none, the parent that selection offers, as a slow
   // variant, once for each source.
-  std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
+  std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void write(const Brief&, PromptWriter&) const override;
   Move next(const Conversation&) const override;

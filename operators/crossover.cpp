@@ -13,10 +13,10 @@ namespace {
 
 // The second kernel, and which of the two is faster on each workload.
 void add_partner(const Brief& brief, PromptWriter& to) {
-  const Scene& s = to.scene();
+  const PromptContext& s = to.context();
   const IndividualId first = brief.parents.at(0), second = brief.parents.at(1);
   to.add("partner", to.kernel_text(second), 0);
-  const auto a = s.chronicle.evaluation(first), b = s.chronicle.evaluation(second);
+  const auto a = s.record_view.evaluation(first), b = s.record_view.evaluation(second);
   if (!a || !b) return;
   constexpr double kSame = 1.02;
   int rows = 0, alike = 0;
@@ -40,7 +40,7 @@ void add_partner(const Brief& brief, PromptWriter& to) {
   }
   to.add("comparison", table, 0, "comparison");
   if (rows > 0 && alike == rows) to.add("same", "yes", 0);
-  if (const auto profile = s.chronicle.profile(second))
+  if (const auto profile = s.record_view.profile(second))
     to.add("comparison",
            fmt::format("The bottlenecks of #{}:\n\n{}", second,
                        fmt::join(compact_report(*profile, nullptr), "\n")),
@@ -49,7 +49,7 @@ void add_partner(const Brief& brief, PromptWriter& to) {
 
 }  // namespace
 
-std::optional<Brief> Crossover::plan(const Surroundings& s, RandomStream&) {
+std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
   if (s.parents.empty()) return std::nullopt;
   const std::string& first = s.archive.source_id(s.parents.front());
   const auto fits = [&](const std::string& source) {

@@ -5,7 +5,8 @@
 
 namespace cultivar {
 
-const CrossoverKnobs::Stock& CrossoverKnobs::stock_of(const std::string& source_id, const Surroundings& s) {
+const CrossoverKnobs::Stock& CrossoverKnobs::stock_of(const std::string& source_id,
+                                                      const OperatorContext& s) {
   const auto [place, first] = stock_.try_emplace(source_id);
   Stock& stock = place->second;
   if (first) {
@@ -17,7 +18,7 @@ const CrossoverKnobs::Stock& CrossoverKnobs::stock_of(const std::string& source_
   return stock;
 }
 
-std::optional<Proposal> CrossoverKnobs::propose(const Surroundings& s, RandomStream& stream) {
+std::optional<Proposal> CrossoverKnobs::propose(const OperatorContext& s, RandomStream& stream) {
   if (s.parents.size() < 2) return std::nullopt;
   const Member first = s.archive.member(s.parents[0]), second = s.archive.member(s.parents[1]);
   const Stock& stock = stock_of(first.source_id, s);

@@ -18,14 +18,14 @@ class CrossoverKnobs : public Operator {
   // A combination that violates a constraint is repaired by reverting values to the first parent's, one by
   // one in random order; nullopt if no value of the second parent remains, or if the parents do not differ in
   // a shared tunable.
-  std::optional<Proposal> propose(const Surroundings&, RandomStream&) override;
+  std::optional<Proposal> propose(const OperatorContext&, RandomStream&) override;
 
  private:
   struct Stock {  // for one source
     std::string source;
     std::unique_ptr<Feasibility> feasible;  // null if there are no tunables
   };
-  const Stock& stock_of(const std::string& source_id, const Surroundings&);
+  const Stock& stock_of(const std::string& source_id, const OperatorContext&);
 
   std::map<std::string, Stock> stock_;
 };

@@ -23,12 +23,12 @@ bool keeps_sources(const std::string& op) {
 
 }  // namespace
 
-ChatRequest first_question(const Brief& brief, const Scene& scene, const PromptKit& kit,
+ChatRequest first_question(const Brief& brief, const PromptContext& context, const PromptKit& kit,
                            std::vector<std::string>* left_out) {
   const OperatorRow& row = operator_named(brief.op);
-  PromptWriter writer(scene, kit, brief.parents.front(), keeps_sources);
+  PromptWriter writer(context, kit, brief.parents.front(), keeps_sources);
   operator_of(brief)->asking()->write(brief, writer);
-  ChatRequest request = opening(kit.named(std::string(row.prompt)), writer.pieces(), scene, kit, left_out);
+  ChatRequest request = opening(kit.named(std::string(row.prompt)), writer.pieces(), context, kit, left_out);
   if (row.uses_tools()) request.tools = row.tools();
   return request;
 }

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "operators/asking_operator.hpp"
-#include "operators/prompts/scene.hpp"
+#include "operators/prompts/prompt_context.hpp"
 
 namespace cultivar {
 
 // Created once, when it is asked, and then recorded. `left_out`, if given, receives what did not fit the
 // token limit.
-ChatRequest first_question(const Brief&, const Scene&, const PromptKit&,
+ChatRequest first_question(const Brief&, const PromptContext&, const PromptKit&,
                            std::vector<std::string>* left_out = nullptr);
 
 // The move after the last of `turns`, which must not be empty.

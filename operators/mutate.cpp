@@ -13,7 +13,7 @@ namespace {
 
 // The source of the best, if the subject has another source; dropped first if space is short.
 void add_best(PromptWriter& to) {
-  const Scene& s = to.scene();
+  const PromptContext& s = to.context();
   const IndividualId subject = to.subject();
   if (s.incumbent == 0 || s.incumbent == subject ||
       s.archive.source_id(s.incumbent) == s.archive.source_id(subject))
@@ -26,7 +26,7 @@ void add_best(PromptWriter& to) {
 // The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
 // near.
 std::string reach(const PromptWriter& from) {
-  const Scene& s = from.scene();
+  const PromptContext& s = from.context();
   const std::optional<Evaluation>& evaluation = from.evaluation();
   const std::vector<double>& floors_us = from.floors_us();
   constexpr double kFar = 0.25, kNear = 0.6, kFarBehind = 0.5, kBeside = 0.9;
@@ -78,7 +78,7 @@ std::vector<Direction> directions(Target target) {
   return all;
 }
 
-std::optional<Brief> Mutate::plan(const Surroundings& s, RandomStream& stream) {
+std::optional<Brief> Mutate::plan(const OperatorContext& s, RandomStream& stream) {
   if (s.parents.empty()) return std::nullopt;
   if (auto brief = given_.next(s)) return brief;
   const IndividualId parent = best_setting(s.archive, s.parents.front());

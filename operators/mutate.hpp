@@ -19,7 +19,7 @@ class Mutate : public AskingOperator {
   int parents_wanted() const override { return 1; }
   // Follows a model's directions first. Otherwise chooses one of the directions that were tried least on this
   // source, most often the first one, which follows the measurements.
-  std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
+  std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void directed(IndividualId, const Directions&) override;
   void write(const Brief&, PromptWriter&) const override;

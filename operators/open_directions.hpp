@@ -20,7 +20,7 @@ class OpenDirections {
 
   // A brief for the next direction, about the best setting of its kernel. nullopt if there is none, or if the
   // kernel was rejected.
-  std::optional<Brief> next(const Surroundings& s) const {
+  std::optional<Brief> next(const OperatorContext& s) const {
     if (open_.empty()) return std::nullopt;
     Brief brief;
     brief.parents = {best_setting(s.archive, subject_)};

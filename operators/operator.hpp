@@ -35,7 +35,7 @@ struct Brief {
 };
 
 // What an operator can read. References are valid during the call.
-struct Surroundings {
+struct OperatorContext {
   const Task& task;
   const std::vector<Workload>& workloads;
   const Facts& facts;
@@ -57,7 +57,7 @@ class Operator {
   virtual int parents_wanted() const = 0;
   // nullopt: nothing new to propose (the space is exhausted, or the parents have nothing in common); the
   // search then calls another operator.
-  virtual std::optional<Proposal> propose(const Surroundings&, RandomStream&) = 0;
+  virtual std::optional<Proposal> propose(const OperatorContext&, RandomStream&) = 0;
   // Called for every evaluated individual, in the order of the record, so that an operator's state can be
   // rebuilt.
   virtual void observe(IndividualId, const Archive&) {}

@@ -59,7 +59,7 @@ void PlanOperator::observe(IndividualId id, const Archive& archive) {
   if (archive.duplicate_of(id) == 0 && sources_.insert(archive.source_id(id)).second) ++news_;
 }
 
-std::optional<Brief> PlanOperator::plan(const Surroundings& s, RandomStream&) {
+std::optional<Brief> PlanOperator::plan(const OperatorContext& s, RandomStream&) {
   constexpr int kNews = 6;  // more than a plan has strategies, so that these are tried before the next plan
   if (asked_ && news_ < kNews) return std::nullopt;
   const IndividualId best = fittest_of(s.archive, [](const std::string&) { return true; });

@@ -14,7 +14,7 @@ class PlanOperator : public AskingOperator {
   std::string name() const override { return "plan"; }
   int parents_wanted() const override { return 0; }
   // About the fittest individual; again after enough new sources have been evaluated.
-  std::optional<Brief> plan(const Surroundings&, RandomStream&) override;
+  std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void observe(IndividualId, const Archive&) override;
   void write(const Brief&, PromptWriter&) const override;

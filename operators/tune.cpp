@@ -63,7 +63,7 @@ void TuneOperator::observe(IndividualId id, const Archive& archive) {
   if (!first && archive.fitness(id) > archive.fitness(place->second)) place->second = id;
 }
 
-TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const Surroundings& s) {
+TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const OperatorContext& s) {
   auto& study = studies_[source_id];
   if (!study) {
     study = std::make_unique<Study>();
@@ -102,7 +102,7 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
   return *study;
 }
 
-std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Surroundings& s) {
+std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const OperatorContext& s) {
   const std::string source_id = s.archive.source_id(parent);
   Study& study = study_of(source_id, s);
   if (!study.tuner) return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Su
   return proposal;
 }
 
-std::optional<Proposal> TuneOperator::propose(const Surroundings& s, RandomStream&) {
+std::optional<Proposal> TuneOperator::propose(const OperatorContext& s, RandomStream&) {
   std::vector<IndividualId> parents = s.parents;
   std::vector<IndividualId> others;
   for (const auto& [source, id] : fittest_)

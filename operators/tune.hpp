@@ -19,13 +19,13 @@ class TuneOperator : public Operator {
   int parents_wanted() const override { return 1; }
   // Proposes for the parent's source; if its space is exhausted, for the fittest source with a remaining
   // space.
-  std::optional<Proposal> propose(const Surroundings&, RandomStream&) override;
+  std::optional<Proposal> propose(const OperatorContext&, RandomStream&) override;
   void observe(IndividualId, const Archive&) override;
 
  private:
   struct Study;  // for one source: its space and its tuner
-  Study& study_of(const std::string& source_id, const Surroundings&);
-  std::optional<Proposal> propose_from(IndividualId parent, const Surroundings&);
+  Study& study_of(const std::string& source_id, const OperatorContext&);
+  std::optional<Proposal> propose_from(IndividualId parent, const OperatorContext&);
 
   std::uint64_t run_seed_;
   std::map<std::string, std::unique_ptr<Study>> studies_;

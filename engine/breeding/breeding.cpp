@@ -36,7 +36,7 @@ Portfolio Breeding::make_portfolio() const {
   return Portfolio(std::move(shares));
 }
 
-std::optional<Offspring> Breeding::breed(const Room& room) {
+std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
   const int first_island = static_cast<int>(bred_ % islands_.count());
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
@@ -53,7 +53,7 @@ std::optional<Offspring> Breeding::breed(const Room& room) {
     bool any = false;
     for (const Portfolio::Arm* arm : portfolio_.order(stream, open, shares)) {
       Operator* op = arm->op;
-      Surroundings surroundings{
+      OperatorContext context{
           sources_.task(),
           workloads_,
           facts_,
@@ -63,18 +63,18 @@ std::optional<Offspring> Breeding::breed(const Room& room) {
           choose_parents(islands_, archive_, config_.population, island, op->parents_wanted(), stream),
           config_.target};
       if (AskingOperator* const asking = op->asking()) {
-        auto brief = asking->plan(surroundings, stream);
+        auto brief = asking->plan(context, stream);
         if (!brief) continue;
         brief->op = op->name();
         brief->model = arm->model;
         return Asking{std::move(*brief), stream_name};
       }
-      auto proposal = op->propose(surroundings, stream);
+      auto proposal = op->propose(context, stream);
       if (!proposal) continue;
       any = true;
       ParsedVariant variant = sources_.variant(proposal->source, proposal->configuration);
       if (variant && novelty_.with_variant((*variant)->id)) continue;
-      return Bred{std::move(*proposal), std::move(variant), stream_name};
+      return NewProposal{std::move(*proposal), std::move(variant), stream_name};
     }
     if (!any && attempt / 4 + 1 >= islands_.count()) break;
   }

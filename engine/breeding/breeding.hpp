@@ -24,7 +24,7 @@
 namespace cultivar {
 
 // A proposal that nobody made before.
-struct Bred {
+struct NewProposal {
   Proposal proposal;
   ParsedVariant variant;  // an error is a proposal to record as rejected by lint
   std::string stream;     // the name of the random stream it was drawn from
@@ -35,15 +35,15 @@ struct Asking {
   Brief brief;
   std::string stream;
 };
-using Offspring = std::variant<Bred, Asking>;
+using Offspring = std::variant<NewProposal, Asking>;
 
 // What there is room for beside a proposal that needs no model: a fact of the moment, which the record keeps.
-struct Room {
+struct AskingLimits {
   bool questions = false;                       // may another question go out?
   std::set<std::string> closed = {};            // models that are not asked any more
   std::set<std::string> closed_operators = {};  // operators that do not ask any more
 
-  friend bool operator==(const Room&, const Room&) = default;
+  friend bool operator==(const AskingLimits&, const AskingLimits&) = default;
 };
 
 // Not thread-safe. Holds no sources and no samples. It has more than 25 functions because each kind of
@@ -58,7 +58,7 @@ class Breeding {
 
   // The next proposal, or what is asked for one. nullopt: no operator has anything new, given who is in
   // flight.
-  std::optional<Offspring> breed(const Room&);
+  std::optional<Offspring> breed(const AskingLimits&);
   // By arm of the portfolio: how likely each is to be asked next.
   std::vector<double> shares() const { return bandit_.shares(); }
   const std::vector<Portfolio::Arm>& arms() const { return portfolio_.arms(); }

@@ -76,14 +76,14 @@ int compare_command(const Arguments& arguments) {
     throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
-  const House house = find_house();
-  const Task task = load_task(find_task(house, task_name));
-  const TargetChoice where = parse_target(house, target);
-  const NamedContender challenger = find_side(house, task, where.kind, a);
-  const NamedContender incumbent = find_side(house, task, where.kind, b);
+  const InstallationPaths installation = find_house();
+  const Task task = load_task(find_task(installation, task_name));
+  const TargetChoice where = parse_target(installation, target);
+  const NamedContender challenger = find_side(installation, task, where.kind, a);
+  const NamedContender incumbent = find_side(installation, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
-  Workbench bench(house, task, where, true);
+  Workbench bench(installation, task, where, true);
   GateRequest request;
   request.challenger = checked(bench, task, challenger, workloads);
   request.incumbent = checked(bench, task, incumbent, workloads);

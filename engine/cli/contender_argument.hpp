@@ -20,13 +20,13 @@ struct NamedContender {
 
 // Looks for sources first: a file, a name under one of the task's `folders`, RUN:ID. Throws InputError; for
 // an unknown name, the message lists the available contenders and says why known ones are unavailable.
-NamedContender find_contender(const House&, const Task&, Target, const std::string& argument,
+NamedContender find_contender(const InstallationPaths&, const Task&, Target, const std::string& argument,
                               const std::vector<std::string>& folders);
 
 // A variant as find_source accepts it, or a contender library.
-NamedContender find_side(const House&, const Task&, Target, const std::string& argument);
+NamedContender find_side(const InstallationPaths&, const Task&, Target, const std::string& argument);
 
 // The names of the installed libraries for this task and target, and of those that do not declare a task.
-std::vector<std::string> contender_libraries(const House&, const Task&, Target);
+std::vector<std::string> contender_libraries(const InstallationPaths&, const Task&, Target);
 
 }  // namespace cultivar

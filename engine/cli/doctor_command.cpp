@@ -69,7 +69,7 @@ int doctor_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
+  const InstallationPaths installation = find_house();
   DoctorReport found{output};
   json& facts = found.facts;
 
@@ -93,15 +93,16 @@ int doctor_command(const Arguments& arguments) {
         fmt::format("the load is {:.1f} on {} cores: timings will vary; stop other programs", load, cores),
         false);
   std::error_code trouble;
-  fs::create_directories(house.cache, trouble);
-  const auto space = fs::space(house.cache, trouble);
-  found.line("cache", fmt::format("{}, {} free", house.cache.string(),
+  fs::create_directories(installation.cache, trouble);
+  const auto space = fs::space(installation.cache, trouble);
+  found.line("cache", fmt::format("{}, {} free", installation.cache.string(),
                                   bytes_of(static_cast<double>(space.available))));
-  facts["cache"] = {{"path", house.cache.string()}, {"free_bytes", space.available}};
+  facts["cache"] = {{"path", installation.cache.string()}, {"free_bytes", space.available}};
   if (!trouble && space.available < (1ULL << 30))
-    found.lacks("disk space", fmt::format("less than 1 GiB is free in {}", house.cache.string()), false);
+    found.lacks("disk space", fmt::format("less than 1 GiB is free in {}", installation.cache.string()),
+                false);
 
-  examine_targets(house, found);
+  examine_targets(installation, found);
 
   output.line("\nLanguage models (optional)");
   json keys = json::object(), programs = json::object();

@@ -37,14 +37,14 @@ std::string ceilings_in_words(const Ceilings& c) {
 
 class TargetExamination {
  public:
-  TargetExamination(const House& house, DoctorReport& report, Target target)
-      : house_(house), report_(report), target_(target), name_(name_of(target)) {}
+  TargetExamination(const InstallationPaths& installation, DoctorReport& report, Target target)
+      : installation_(installation), report_(report), target_(target), name_(name_of(target)) {}
 
   // True when a device answered.
   bool run() {
     report_.output.line(fmt::format("\nThe {} target", name_));
     std::error_code ignored;
-    there_ = fs::exists(house_.programs / worker_program(target_), ignored);
+    there_ = fs::exists(installation_.programs / worker_program(target_), ignored);
     target_->on_host ? examine_host() : examine_devices();
     for (const NeededProgram& each : target_->programs)
       if (!on_path(each.program)) report_.lacks(each.package, each.remedy, each.needed);
@@ -56,15 +56,15 @@ class TargetExamination {
 
   // Workers want a task before they answer: any will do.
   ServiceOptions services() const {
-    const std::vector<std::string> tasks = task_names(house_);
+    const std::vector<std::string> tasks = task_names(installation_);
     if (tasks.empty()) throw MissingError("there is no task below configs/tasks");
     const std::string usual = "attention_forward";
     const bool has_usual = std::find(tasks.begin(), tasks.end(), usual) != tasks.end();
     ServiceOptions services;
     services.target = target_;
-    services.programs = house_.programs;
-    services.cache = house_.cache;
-    services.task_folder = find_task(house_, has_usual ? usual : tasks.front());
+    services.programs = installation_.programs;
+    services.cache = installation_.cache;
+    services.task_folder = find_task(installation_, has_usual ? usual : tasks.front());
     return services;
   }
 
@@ -152,26 +152,28 @@ class TargetExamination {
     fact("device") = facts_of(*info);
   }
 
-  const House& house_;
+  const InstallationPaths& installation_;
   DoctorReport& report_;
   Target target_;
   const std::string& name_;
   bool there_ = false, well_ = false;
 };
 
-void examine_contenders(const House& house, DoctorReport& report, const std::set<Target>& well) {
+void examine_contenders(const InstallationPaths& installation, DoctorReport& report,
+                        const std::set<Target>& well) {
   report.facts["contenders"] = json::object();
-  for (const KnownContender& known : known_contenders(house.programs)) {
+  for (const KnownContender& known : known_contenders(installation.programs)) {
     const Target target = find_target(known.target);
     std::error_code ignored;
-    if (target == nullptr || !fs::exists(house.programs / worker_program(target), ignored)) continue;
+    if (target == nullptr || !fs::exists(installation.programs / worker_program(target), ignored)) continue;
     const auto version = [&]() -> Expected<std::string> {
       if (known.library.empty()) return failure("find contender", known.absent);
       if (!well.contains(target))
         return failure("find contender", fmt::format("it was not tried: there is no {}", target->device));
       const StepLine line("loading the contender " + known.name);
       try {
-        return try_contender(house.programs, known.library, find_task(house, known.task), target);
+        return try_contender(installation.programs, known.library, find_task(installation, known.task),
+                             target);
       } catch (const std::exception& error) {  // its task is not here
         return failure("find contender", error.what());
       }
@@ -205,11 +207,11 @@ bool on_path(const std::string& program) {
   return false;
 }
 
-void examine_targets(const House& house, DoctorReport& report) {
+void examine_targets(const InstallationPaths& installation, DoctorReport& report) {
   std::set<Target> well;
   for (const Target target : targets())
-    if (TargetExamination(house, report, target).run()) well.insert(target);
-  examine_contenders(house, report, well);
+    if (TargetExamination(installation, report, target).run()) well.insert(target);
+  examine_contenders(installation, report, well);
 }
 
 }  // namespace cultivar

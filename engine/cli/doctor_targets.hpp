@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
 
 namespace cultivar {
@@ -19,6 +19,6 @@ struct DoctorReport {
 };
 
 bool on_path(const std::string& program);
-void examine_targets(const House&, DoctorReport&);
+void examine_targets(const InstallationPaths&, DoctorReport&);
 
 }  // namespace cultivar

@@ -110,9 +110,9 @@ int evaluate_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
-  const Task task = load_task(find_task(house, task_name));
-  TargetChoice where = parse_target(house, target);
+  const InstallationPaths installation = find_house();
+  const Task task = load_task(find_task(installation, task_name));
+  TargetChoice where = parse_target(installation, target);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
   if (set.empty())
     notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
@@ -136,9 +136,9 @@ int evaluate_command(const Arguments& arguments) {
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
   for (const std::string& each : variants)
-    sources.push_back(find_source(house, task, each, {"seeds", "contenders"}));
+    sources.push_back(find_source(installation, task, each, {"seeds", "contenders"}));
   for (const std::string& each : contenders)
-    others.push_back(find_contender(house, task, where.kind, each, {"contenders", "seeds"}));
+    others.push_back(find_contender(installation, task, where.kind, each, {"contenders", "seeds"}));
   for (std::size_t i = 0; i < others.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (others[i].label == others[j].label)
@@ -147,7 +147,7 @@ int evaluate_command(const Arguments& arguments) {
 
   std::optional<Workbench> opened;
   try {
-    opened.emplace(house, task, where, runs);
+    opened.emplace(installation, task, where, runs);
   } catch (const MissingError& error) {
     throw MissingError(std::string(error.what()) +
                        ". Without a GPU, --stop-after screen compiles and inspects the variant");

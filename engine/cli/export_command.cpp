@@ -36,8 +36,8 @@ int export_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
-  const auto folder = find_run(house, run);
+  const InstallationPaths installation = find_house();
+  const auto folder = find_run(installation, run);
   const Record record = must(Record::open(folder));
   const Target target = target_named(record.facts().target);
   for (const std::string& each : architectures)
@@ -62,9 +62,9 @@ int export_command(const Arguments& arguments) {
     return 0;
   }
   const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
-  const Surface surface = surface_of(house);
+  const Runtime runtime = surface_of(installation);
   const ExportReport report = must(export_bundle(
-      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), surface, architectures}));
+      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), runtime, architectures}));
   output.facts({{"id", report.id},
                 {"folder", report.folder.string()},
                 {"files", report.files},

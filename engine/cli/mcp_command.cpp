@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "engine/agent/run_bench.hpp"
-#include "engine/agent/task_bench.hpp"
+#include "engine/benches/run_bench.hpp"
+#include "engine/benches/task_bench.hpp"
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
@@ -51,25 +51,26 @@ double seconds_of(const std::string& text, const char* option) {
   return *seconds;
 }
 
-std::unique_ptr<Bench> bench_of_run(const House& house, const std::string& run, const std::string& target,
-                                    const std::vector<fs::path>& knowledge) {
+std::unique_ptr<Bench> bench_of_run(const InstallationPaths& installation, const std::string& run,
+                                    const std::string& target, const std::vector<fs::path>& knowledge) {
   RunBench::Where where;
-  where.run_folder = find_run(house, run);
-  where.surface = surface_of(house);
+  where.run_folder = find_run(installation, run);
+  where.runtime = surface_of(installation);
   where.knowledge = knowledge;
   where.resume_command = fmt::format("{} resume {}", called_as(), shell_word(where.run_folder.string()));
-  if (!target.empty()) where.device = parse_target(house, target).device;
+  if (!target.empty()) where.device = parse_target(installation, target).device;
   auto bench = std::make_unique<RunBench>(std::move(where));
-  if (!target.empty() && parse_target(house, target).kind != bench->target())
+  if (!target.empty() && parse_target(installation, target).kind != bench->target())
     throw InputError(fmt::format("the target of this run is {}; --target {} does not match",
                                  name_of(bench->target()), target));
   return bench;
 }
 
-std::unique_ptr<Bench> bench_of_task(const House& house, const std::string& name, const std::string& target,
-                                     const std::string& set, const std::vector<fs::path>& knowledge) {
-  const TargetChoice choice = parse_target(house, target.empty() ? name_of(usual_target()) : target);
-  const Task task = load_task(find_task(house, name));
+std::unique_ptr<Bench> bench_of_task(const InstallationPaths& installation, const std::string& name,
+                                     const std::string& target, const std::string& set,
+                                     const std::vector<fs::path>& knowledge) {
+  const TargetChoice choice = parse_target(installation, target.empty() ? name_of(usual_target()) : target);
+  const Task task = load_task(find_task(installation, name));
   const WorkloadSet& chosen = choose_workloads(task, set, choice.kind);
   if (chosen.name.find("holdout") != std::string::npos)
     throw InputError(fmt::format(
@@ -79,8 +80,8 @@ std::unique_ptr<Bench> bench_of_task(const House& house, const std::string& name
   s.target = choice.kind;
   s.device = choice.device;
   s.cores = choice.cores;
-  s.programs = house.programs;
-  s.cache = house.cache;
+  s.programs = installation.programs;
+  s.cache = installation.cache;
   s.task_folder = task.folder;
   settings.compilers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   settings.workloads = chosen.workloads;
@@ -140,10 +141,10 @@ int mcp_command(const Arguments& arguments) {
   ToolLimits limits;
   limits.call_seconds = seconds_of(call_time, "--call-time");
   if (!device_time.empty()) limits.device_seconds = seconds_of(device_time, "--device-time");
-  const House house = find_house();
+  const InstallationPaths installation = find_house();
   const std::vector<fs::path> folders(knowledge.begin(), knowledge.end());
-  const auto bench = run.empty() ? bench_of_task(house, task, target, set, folders)
-                                 : bench_of_run(house, run, target, folders);
+  const auto bench = run.empty() ? bench_of_task(installation, task, target, set, folders)
+                                 : bench_of_run(installation, run, target, folders);
   Toolbox toolbox(*bench, limits);
 
   const std::atomic<bool>& stop = interrupted();

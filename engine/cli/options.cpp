@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <type_traits>
 
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

@@ -6,7 +6,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "engine/store/journal.hpp"
+#include "engine/store/record_writer.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -27,36 +27,39 @@ struct Subject {
   std::vector<std::string> workloads;  // of the run, if any
 };
 
-Subject subject_of(const House& house, const std::string& argument, const std::string& task_name) {
+Subject subject_of(const InstallationPaths& installation, const std::string& argument,
+                   const std::string& task_name) {
   Subject subject;
   const std::string name = split_variant_argument(argument).name;
   std::error_code ignored;
   const auto of_run = split_run_and_id(name);
-  if (!fs::is_regular_file(name, ignored) && !fs::is_regular_file(house.root / name, ignored) && of_run) {
-    const Record record = open_run(house, of_run->first);
+  if (!fs::is_regular_file(name, ignored) && !fs::is_regular_file(installation.root / name, ignored) &&
+      of_run) {
+    const Record record = open_run(installation, of_run->first);
     const RunFacts facts = record.facts();
     subject.run = record.folder();
     subject.id = find_individual(record, of_run->second);
     subject.task_folder = fs::exists(facts.task_folder, ignored) ? fs::path(facts.task_folder)
-                                                                 : find_task(house, facts.task_name);
+                                                                 : find_task(installation, facts.task_name);
     subject.workloads = facts.workloads;
-    subject.source = find_source(house, load_task(subject.task_folder), argument, {});
+    subject.source = find_source(installation, load_task(subject.task_folder), argument, {});
     return subject;
   }
   if (!task_name.empty()) {
-    subject.task_folder = find_task(house, task_name);
-    subject.source = find_source(house, load_task(subject.task_folder), argument, {"seeds", "contenders"});
+    subject.task_folder = find_task(installation, task_name);
+    subject.source =
+        find_source(installation, load_task(subject.task_folder), argument, {"seeds", "contenders"});
     return subject;
   }
-  for (const fs::path& file : {fs::path(name), house.root / name})
+  for (const fs::path& file : {fs::path(name), installation.root / name})
     if (fs::is_regular_file(file, ignored)) {
       const auto manifest = parse_manifest(read_source(file));
       if (!manifest) throw InputError(fmt::format("{}: {}", file.string(), manifest.error().text()));
-      return subject_of(house, argument, manifest->task);
+      return subject_of(installation, argument, manifest->task);
     }
-  for (const std::string& task : task_names(house))
-    for (const auto& entry : fs::directory_iterator(find_task(house, task) / "seeds", ignored))
-      if (entry.path().stem() == name) return subject_of(house, argument, task);
+  for (const std::string& task : task_names(installation))
+    for (const auto& entry : fs::directory_iterator(find_task(installation, task) / "seeds", ignored))
+      if (entry.path().stem() == name) return subject_of(installation, argument, task);
   if (fs::is_directory(name, ignored))
     throw InputError(
         fmt::format("{} is a folder: name a file in it, or RUN:ID for an individual of a run", name));
@@ -92,10 +95,10 @@ Workload choose_workload(const Task& task, const Variant& variant, const std::st
 
 // While a search is running, only that search writes to its record: then the profile is shown but not stored.
 std::string keep(const Subject& subject, const Profile& profile) {
-  auto journal = Journal::open(RunFolder(subject.run));
-  if (!journal) return fmt::format("Not stored in the record: {}", journal.error().message);
-  const double elapsed = journal->record().summary().elapsed_s;
-  const auto kept = journal->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
+  auto writer = RecordWriter::open(RunFolder(subject.run));
+  if (!writer) return fmt::format("Not stored in the record: {}", writer.error().message);
+  const double elapsed = writer->record().summary().elapsed_s;
+  const auto kept = writer->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
   if (!kept) return fmt::format("Not stored in the record: {}", kept.error().message);
   return fmt::format("Stored in the record; to show it again: {} show {} {}", called_as(),
                      shell_word(subject.run.string()), subject.id);
@@ -130,13 +133,13 @@ int profile_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
-  const Subject subject = subject_of(house, variant_text, task_name);
+  const InstallationPaths installation = find_house();
+  const Subject subject = subject_of(installation, variant_text, task_name);
   const Task task = load_task(subject.task_folder);
   const auto variant = make_variant(subject.source.source, task, subject.source.configuration);
   if (!variant) throw InputError(fmt::format("{}: {}", subject.source.origin, variant.error().text()));
   const Target kind = variant->manifest.target;
-  const TargetChoice where = parse_target(house, target.empty() ? name_of(kind) : target);
+  const TargetChoice where = parse_target(installation, target.empty() ? name_of(kind) : target);
   if (where.kind != kind)
     throw InputError(fmt::format("{} is a variant for target {} and cannot run on {}", subject.source.origin,
                                  name_of(kind), target));
@@ -145,17 +148,17 @@ int profile_command(const Arguments& arguments) {
   std::optional<NamedSource> other;
   if (against == "parent") {
     if (subject.id == 0) throw InputError("`parent` needs an individual of a run: write RUN:ID");
-    const Record record = open_run(house, subject.run.string());
+    const Record record = open_run(installation, subject.run.string());
     const auto parents = record.individual(subject.id).value().individual.descent.parents;
     if (parents.empty())
       throw InputError(fmt::format(
           "#{} has no recorded parent: it is a seed, or it was submitted without --from", subject.id));
-    other = find_source(house, task, fmt::format("{}:{}", subject.run.string(), parents.front()), {});
+    other = find_source(installation, task, fmt::format("{}:{}", subject.run.string(), parents.front()), {});
   } else if (!against.empty()) {
-    other = subject_of(house, against, fs::absolute(subject.task_folder).string()).source;
+    other = subject_of(installation, against, fs::absolute(subject.task_folder).string()).source;
   }
 
-  Workbench bench(house, task, where, true);
+  Workbench bench(installation, task, where, true);
   const Profile profile = bench.profile(subject.source, workload, full);
   if (interrupted()) return 130;
   std::optional<Profile> parent;

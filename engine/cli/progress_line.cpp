@@ -75,7 +75,7 @@ ProgressLine::~ProgressLine() {
   clear();
 }
 
-Faces ProgressLine::faces() {
+SearchCallbacks ProgressLine::callbacks() {
   return {[this](const Event& event) { show(event); }, [this](const Progress& progress) { show(progress); }};
 }
 

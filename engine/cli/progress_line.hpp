@@ -16,8 +16,8 @@ std::string words_of(const Progress&);
 class ProgressLine {
  public:
   explicit ProgressLine(bool verbose);
-  ~ProgressLine();  // clears the line
-  Faces faces();    // valid while this object exists
+  ~ProgressLine();              // clears the line
+  SearchCallbacks callbacks();  // valid while this object exists
 
  private:
   void show(const Progress&);

@@ -9,8 +9,8 @@ namespace cultivar {
 
 using nlohmann::json;
 
-Record open_run(const House& house, const std::string& run) {
-  return must(Record::open(find_run(house, run)));
+Record open_run(const InstallationPaths& installation, const std::string& run) {
+  return must(Record::open(find_run(installation, run)));
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record.hpp"
@@ -12,7 +12,7 @@
 namespace cultivar {
 
 // By path or name; throws an exception that ends the command.
-Record open_run(const House&, const std::string& run);
+Record open_run(const InstallationPaths&, const std::string& run);
 
 nlohmann::json facts_of(const IndividualRow&);
 std::string descent_of(const Individual&);  // "tune of #3 on island 1: BLOCK_M 64 -> 128"

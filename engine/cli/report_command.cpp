@@ -29,8 +29,8 @@ void require_ours(const fs::path& page) {
         "{} exists and was not written by `cultivar report`: name another folder with --out", page.string()));
 }
 
-std::string in_short(const Story& story, const RunFacts& facts) {
-  const Summary& s = story.summary;
+std::string in_short(const RunReport& run_report, const RunFacts& facts) {
+  const Summary& s = run_report.summary;
   std::string text = fmt::format("`{}` on {}, {}{}.\n\n", in_a_cell(s.task), s.target, s.state,
                                  s.stop_reason.empty() ? "" : " (" + in_a_cell(s.stop_reason) + ")");
   text += "| | |\n|---|---|\n";
@@ -38,23 +38,23 @@ std::string in_short(const Story& story, const RunFacts& facts) {
   if (s.outstanding) text += fmt::format("| next | {} |\n", text_of(*s.outstanding));
   text += fmt::format("| evaluated | {} |\n", judged_text(s));
   text += fmt::format("| gate | duels: {}, promotions: {} |\n", s.duels, s.promotions);
-  text += fmt::format("| search time | {} in {} session{} |\n", duration(s.elapsed_s), story.sessions,
-                      story.sessions == 1 ? "" : "s");
-  text +=
-      fmt::format("| checks and measurements | {}, summed over all workers |\n", duration(story.device_s));
+  text += fmt::format("| search time | {} in {} session{} |\n", duration(s.elapsed_s), run_report.sessions,
+                      run_report.sessions == 1 ? "" : "s");
+  text += fmt::format("| checks and measurements | {}, summed over all workers |\n",
+                      duration(run_report.device_s));
   for (const std::string& device : s.devices) text += fmt::format("| device | {} |\n", in_a_cell(device));
   text += fmt::format("| workloads | {} |\n", in_a_cell(fmt::format("{}", fmt::join(facts.workloads, ", "))));
   return text;
 }
 
 // Each best kernel with the previous best, which need not be its parent.
-std::string steps_text(const Story& story, const Record& record, const std::string& unit) {
-  if (story.steps.empty()) return "No kernel has been promoted yet.\n";
+std::string steps_text(const RunReport& run_report, const Record& record, const std::string& unit) {
+  if (run_report.steps.empty()) return "No kernel has been promoted yet.\n";
   std::string text = fmt::format(
       "| kernel | after | evaluated | {} | gain over the previous best in their duel | operator | parents | "
       "change |\n|---|---|---|---|---|---|---|---|\n",
       unit);
-  for (const BestStep& step : story.steps) {
+  for (const BestStep& step : run_report.steps) {
     const auto row = record.individual(step.id);
     if (!row) continue;
     const Individual& i = row->individual;
@@ -71,12 +71,12 @@ std::string steps_text(const Story& story, const Record& record, const std::stri
   return text;
 }
 
-std::string yields_text(const Story& story, const std::string& unit) {
+std::string yields_text(const RunReport& run_report, const std::string& unit) {
   std::string text = fmt::format(
       "| operator | model | proposed | measured | rejected | duels | promoted | best {} | "
       "worker time | calls | tokens | USD |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       unit);
-  for (const auto& [who, y] : story.yields)
+  for (const auto& [who, y] : run_report.yields)
     text +=
         fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", in_a_cell(who.first),
                     in_a_cell(who.second), y.proposed, y.measured, y.rejected, y.challengers, y.promoted,
@@ -86,7 +86,7 @@ std::string yields_text(const Story& story, const std::string& unit) {
   return text;
 }
 
-std::string reasons_text(const Story::Reasons& reasons) {
+std::string reasons_text(const RunReport::Reasons& reasons) {
   constexpr std::size_t most = 12;
   std::string text = "| count | stage and reason |\n|---|---|\n";
   std::int64_t others = 0;
@@ -100,16 +100,16 @@ std::string reasons_text(const Story::Reasons& reasons) {
   return text;
 }
 
-std::string page(const Story& story, const Record& record, const RunFacts& facts) {
-  const std::string unit = facts.unit_of_fitness + (story.paced ? "*" : "");
+std::string page(const RunReport& run_report, const Record& record, const RunFacts& facts) {
+  const std::string unit = facts.unit_of_fitness + (run_report.paced ? "*" : "");
   std::string text =
       fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
-                  in_a_cell(story.summary.run), picture);
-  text += in_short(story, facts);
-  text += "\n## History of the best kernel\n\n" + steps_text(story, record, unit);
-  text += "\n## Results by operator\n\n" + yields_text(story, unit);
-  if (story.summary.best) {
-    const IndividualId best = story.summary.best->id;
+                  in_a_cell(run_report.summary.run), picture);
+  text += in_short(run_report, facts);
+  text += "\n## History of the best kernel\n\n" + steps_text(run_report, record, unit);
+  text += "\n## Results by operator\n\n" + yields_text(run_report, unit);
+  if (run_report.summary.best) {
+    const IndividualId best = run_report.summary.best->id;
     if (const auto confirmed = record.confirmation(best))
       text += fmt::format("\n## #{} confirmed in a fresh process\n\n", best) + workload_table(*confirmed);
     else if (const auto searched = record.evaluation(best))
@@ -117,11 +117,11 @@ std::string page(const Story& story, const Record& record, const RunFacts& facts
     text += fmt::format("\n## Lineage of #{}\n\n", best) +
             lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }
-  if (!story.unconfirmed.empty())
-    text += "\n## Won the duel but failed confirmation\n\n" + reasons_text(story.unconfirmed);
-  if (!story.rejections.empty()) text += "\n## Rejected\n\n" + reasons_text(story.rejections);
+  if (!run_report.unconfirmed.empty())
+    text += "\n## Won the duel but failed confirmation\n\n" + reasons_text(run_report.unconfirmed);
+  if (!run_report.rejections.empty()) text += "\n## Rejected\n\n" + reasons_text(run_report.rejections);
   text += std::string("\n") + mark + ".";
-  if (story.paced)
+  if (run_report.paced)
     text +=
         "\n\n\\* Scaled to the device's speed at the start of the search, so that kernels measured at "
         "different "
@@ -156,13 +156,14 @@ int report_command(const Arguments& arguments) {
     throw std::runtime_error(fmt::format("cannot create {}: {}; name another folder with --out",
                                          folder.string(), trouble.message()));
   require_ours(folder / "report.md");
-  const Story story = tell(record);
+  const RunReport run_report = tell(record);
   const RunFacts facts = record.facts();
-  must(write_atomically(fs::absolute(folder / picture), running_best_chart(story, facts.unit_of_fitness)));
-  must(write_atomically(fs::absolute(folder / "report.md"), page(story, record, facts)));
+  must(write_atomically(fs::absolute(folder / picture),
+                        running_best_chart(run_report, facts.unit_of_fitness)));
+  must(write_atomically(fs::absolute(folder / "report.md"), page(run_report, record, facts)));
 
   nlohmann::json steps = nlohmann::json::array();
-  for (const BestStep& step : story.steps)
+  for (const BestStep& step : run_report.steps)
     steps.push_back({{"id", step.id},
                      {"evaluations", step.evaluations},
                      {"elapsed_s", step.elapsed_s},
@@ -170,7 +171,7 @@ int report_command(const Arguments& arguments) {
   output.facts({{"folder", folder.string()},
                 {"files", {"report.md", picture}},
                 {"steps", steps},
-                {"device_s", story.device_s}});
+                {"device_s", run_report.device_s}});
   output.line(fmt::format("Wrote {} and {} to {}", "report.md", picture, as_typed(folder)));
   return 0;
 }

@@ -17,11 +17,12 @@ int resume_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
-  const auto folder = find_run(house, run);
-  return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
-    return resume_search(folder, overrides, surface, faces, interrupted());
-  });
+  const InstallationPaths installation = find_house();
+  const auto folder = find_run(installation, run);
+  return search_session(installation, folder, output, verbose,
+                        [&](const Runtime& runtime, const SearchCallbacks& callbacks) {
+                          return resume_search(folder, overrides, runtime, callbacks, interrupted());
+                        });
 }
 
 }  // namespace cultivar

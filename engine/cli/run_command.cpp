@@ -86,16 +86,16 @@ std::string place_of(const fs::path& file, const std::vector<std::string>& keys)
 
 // Programs and libraries that the configuration names must exist on this machine. Not checked when the
 // configuration is read, because a record can be read on any machine.
-void check_programs(const Config& config, const House& house, const fs::path& from) {
+void check_programs(const Config& config, const InstallationPaths& installation, const fs::path& from) {
   for (const std::string& library : config.libraries) {
     const std::string place = place_of(from, {"contenders"});
-    for (const KnownContender& known : known_contenders(house.programs)) {
+    for (const KnownContender& known : known_contenders(installation.programs)) {
       const std::string why = misfit(known, config.task_folder.filename(), name_of(config.target));
       if ((known.name == library || known.library == library) && !why.empty())
         throw InputError(fmt::format("{}: {}", place, why));
     }
     try {
-      (void)find_contender_library(library, "/", house.programs, {});
+      (void)find_contender_library(library, "/", installation.programs, {});
     } catch (const InputError& error) {
       throw InputError(place + ": " + error.what());
     }
@@ -149,11 +149,11 @@ int run_command(const Arguments& arguments) {
     throw InputError("--run-dir is empty; name a folder, or omit the option");
 
   const Output output(as_json);
-  const House house = find_house();
-  const fs::path found = find_configuration(house, file);
+  const InstallationPaths installation = find_house();
+  const fs::path found = find_configuration(installation, file);
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
-  const Config config = load_config(found, overrides, installation_of(house));
-  check_programs(config, house, found);
+  const Config config = load_config(found, overrides, installation_of(installation));
+  check_programs(config, installation, found);
   if (check) {
     check_sources(config, output);
     return 0;
@@ -176,14 +176,15 @@ int run_command(const Arguments& arguments) {
   // Whether the GPU works is only known after the first event, so nothing about it is printed before.
   bool announced = config.target->on_host;
   if (announced) announce();
-  return search_session(house, folder, output, verbose, [&](const Surface& surface, const Faces& faces) {
-    Faces told = faces;
-    told.event = [&](const Event& event) {
-      if (!std::exchange(announced, true)) announce();
-      if (faces.event) faces.event(event);
-    };
-    return begin_search(config, folder, surface, told, interrupted());
-  });
+  return search_session(installation, folder, output, verbose,
+                        [&](const Runtime& runtime, const SearchCallbacks& callbacks) {
+                          SearchCallbacks told = callbacks;
+                          told.event = [&](const Event& event) {
+                            if (!std::exchange(announced, true)) announce();
+                            if (callbacks.event) callbacks.event(event);
+                          };
+                          return begin_search(config, folder, runtime, told, interrupted());
+                        });
 }
 
 }  // namespace cultivar

@@ -14,16 +14,16 @@
 namespace cultivar {
 namespace fs = std::filesystem;
 
-Installation installation_of(const House& house) {
-  return {house.root / "configs" / "tasks", house.programs};
+Installation installation_of(const InstallationPaths& installation) {
+  return {installation.root / "configs" / "tasks", installation.programs};
 }
 
-Surface surface_of(const House& house) {
-  Surface surface;
-  surface.programs = house.programs;
-  surface.cache = house.cache;
-  surface.installation = installation_of(house);
-  return surface;
+Runtime surface_of(const InstallationPaths& installation) {
+  Runtime runtime;
+  runtime.programs = installation.programs;
+  runtime.cache = installation.cache;
+  runtime.installation = installation_of(installation);
+  return runtime;
 }
 
 std::string twice_what_is_spent(const Summary& summary, bool models_too) {
@@ -38,12 +38,13 @@ std::string twice_what_is_spent(const Summary& summary, bool models_too) {
   return more;
 }
 
-int search_session(const House& house, const fs::path& folder, const Output& output, bool verbose,
-                   const std::function<Expected<Outcome>(const Surface&, const Faces&)>& search) {
-  const Surface surface = surface_of(house);
+int search_session(const InstallationPaths& installation, const fs::path& folder, const Output& output,
+                   bool verbose,
+                   const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search) {
+  const Runtime runtime = surface_of(installation);
   const Outcome outcome = [&] {
     ProgressLine line(verbose);
-    return must(search(surface, line.faces()));
+    return must(search(runtime, line.callbacks()));
   }();
 
   const std::string place = as_typed(folder);
@@ -105,7 +106,7 @@ int search_session(const House& house, const fs::path& folder, const Output& out
                             called_as(), place));
     return 0;
   }
-  const ExportReport exported = must(export_bundle({record, 0, folder / "best", surface}));
+  const ExportReport exported = must(export_bundle({record, 0, folder / "best", runtime}));
   const std::string bundle = as_typed(exported.folder);
   output.line(fmt::format(
       "The best kernel is exported to {0}. Next:\n"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/search/search.hpp"
@@ -12,15 +12,16 @@
 
 namespace cultivar {
 
-Installation installation_of(const House&);
-Surface surface_of(const House&);
+Installation installation_of(const InstallationPaths&);
+Runtime surface_of(const InstallationPaths&);
 
 // Doubles every exhausted budget, as options for `resume`: " --set budget.tokens=120000"; empty if none is.
 // `models_too`: also the budgets of language models, because the rest is too small for another call.
 std::string twice_what_is_spent(const Summary&, bool models_too = false);
 
 // Returns the command's exit code.
-int search_session(const House&, const std::filesystem::path& run_folder, const Output&, bool verbose,
-                   const std::function<Expected<Outcome>(const Surface&, const Faces&)>& search);
+int search_session(const InstallationPaths&, const std::filesystem::path& run_folder, const Output&,
+                   bool verbose,
+                   const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search);
 
 }  // namespace cultivar

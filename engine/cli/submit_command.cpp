@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
@@ -33,15 +33,15 @@ int submit_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
-  const auto folder = find_run(house, run);
+  const InstallationPaths installation = find_house();
+  const auto folder = find_run(installation, run);
   const VariantArgument variant = split_variant_argument(file);
   const std::string source = read_source(variant.name);
   const Record record = must(Record::open(folder));
   std::vector<IndividualId> parents;
   for (const std::string& text : from) {
     const auto of_run = split_run_and_id(text);
-    if (of_run && find_run(house, of_run->first) != folder)
+    if (of_run && find_run(installation, of_run->first) != folder)
       throw InputError(fmt::format("--from {}: a parent must be an individual of this run, {}", text, run));
     const IndividualId id = find_individual(record, of_run ? of_run->second : text);
     if (std::ranges::find(parents, id) == parents.end()) parents.push_back(id);

@@ -4,7 +4,7 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/contender_argument.hpp"
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "evaluators/task/task.hpp"
@@ -26,10 +26,10 @@ std::vector<std::string> sources_in(const fs::path& folder) {
   return names;
 }
 
-json describe(const House& house, const Task& task) {
+json describe(const InstallationPaths& installation, const Task& task) {
   std::vector<std::string> contenders = sources_in(task.folder / "contenders");
   for (const Target target : targets())
-    for (const std::string& library : contender_libraries(house, task, target))
+    for (const std::string& library : contender_libraries(installation, task, target))
       if (std::find(contenders.begin(), contenders.end(), library) == contenders.end())
         contenders.push_back(library);
   json sets = json::array(), dims = json::array(), parameters = json::array(), tensors = json::array();
@@ -110,10 +110,10 @@ int tasks_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const House house = find_house();
+  const InstallationPaths installation = find_house();
   if (!name.empty()) {
-    const Task task = load_task(find_task(house, name));
-    const json facts = describe(house, task);
+    const Task task = load_task(find_task(installation, name));
+    const json facts = describe(installation, task);
     if (as_json) {
       output.facts(facts);
     } else {
@@ -123,11 +123,11 @@ int tasks_command(const Arguments& arguments) {
   }
   json all = json::array();
   Table table({"task", "summary", "workload sets"});
-  for (const std::string& each : task_names(house)) {
-    const Task task = load_task(find_task(house, each));
+  for (const std::string& each : task_names(installation)) {
+    const Task task = load_task(find_task(installation, each));
     std::vector<std::string> sets;
     for (const WorkloadSet& set : task.workload_sets) sets.push_back(set.name);
-    all.push_back(describe(house, task));
+    all.push_back(describe(installation, task));
     table.row({task.name, task.summary, fmt::format("{}", fmt::join(sets, ", "))});
   }
   output.facts(all);

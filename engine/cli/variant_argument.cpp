@@ -36,12 +36,13 @@ VariantArgument split_variant_argument(const std::string& text) {
   return result;
 }
 
-NamedSource find_source(const House& house, const Task& task, const std::string& argument,
+NamedSource find_source(const InstallationPaths& installation, const Task& task, const std::string& argument,
                         const std::vector<std::string>& folders) {
   const VariantArgument split = split_variant_argument(argument);
   NamedSource found{fs::path(split.name).stem().string(), argument, "", split.configuration, {}};
   std::error_code ignored;
-  for (const fs::path& file : {fs::path(split.name), task.folder / split.name, house.root / split.name})
+  for (const fs::path& file :
+       {fs::path(split.name), task.folder / split.name, installation.root / split.name})
     if (fs::exists(file, ignored) && !fs::is_directory(file, ignored)) {
       found.source = read_source(file);
       found.file = file;
@@ -59,7 +60,7 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
       }
     }
   if (const auto of_run = split_run_and_id(split.name)) {
-    const Record record = open_run(house, of_run->first);
+    const Record record = open_run(installation, of_run->first);
     const IndividualId id = find_individual(record, of_run->second);
     found.label = fmt::format("#{}", id);
     found.source = record.source(id);
@@ -68,7 +69,8 @@ NamedSource find_source(const House& house, const Task& task, const std::string&
     found.configuration = configuration;
     return found;
   }
-  for (const fs::path& folder : {fs::path(split.name), task.folder / split.name, house.root / split.name})
+  for (const fs::path& folder :
+       {fs::path(split.name), task.folder / split.name, installation.root / split.name})
     if (!split.name.empty() && fs::is_directory(folder, ignored))
       throw InputError(fmt::format("{} is a folder; name a file in it, or a seed of the task{}",
                                    folder.string(), did_you_mean("", known)));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/tunables.hpp"
 
@@ -29,7 +29,7 @@ struct NamedSource {
 // file.
 std::string in_words_of(const NamedSource&, std::string text);
 // `folders`: the subfolders of the task's folder to look in, "seeds" or "contenders".
-NamedSource find_source(const House&, const Task&, const std::string& argument,
+NamedSource find_source(const InstallationPaths&, const Task&, const std::string& argument,
                         const std::vector<std::string>& folders);
 
 }  // namespace cultivar

@@ -14,14 +14,14 @@
 namespace cultivar {
 namespace {
 
-ServiceOptions service_options(const House& house, const Task& task, TargetChoice target) {
+ServiceOptions service_options(const InstallationPaths& installation, const Task& task, TargetChoice target) {
   ServiceOptions options;
   options.target = target.kind;
   options.device = target.device;
   options.cores = target.cores;
   options.architecture = target.architecture;
-  options.programs = house.programs;
-  options.cache = house.cache;
+  options.programs = installation.programs;
+  options.cache = installation.cache;
   options.task_folder = task.folder;
   return options;
 }
@@ -52,7 +52,7 @@ std::string targets_with_architectures() {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
-TargetChoice parse_target(const House& house, const std::string& text) {
+TargetChoice parse_target(const InstallationPaths& installation, const std::string& text) {
   const std::size_t colon = text.find(':');
   TargetChoice choice;
   choice.kind = find_target(text.substr(0, colon));
@@ -74,18 +74,18 @@ TargetChoice parse_target(const House& house, const std::string& text) {
   }
   std::error_code ignored;
   if (const std::string program = worker_program(choice.kind);
-      !choice.kind->on_host && !std::filesystem::exists(house.programs / program, ignored))
+      !choice.kind->on_host && !std::filesystem::exists(installation.programs / program, ignored))
     throw MissingError(fmt::format("this build has no {} target: {} is missing; use --target {}",
                                    choice.kind->title, program, name_of(usual_target())));
   return choice;
 }
 
-Workbench::Workbench(const House& house, const Task& task, TargetChoice target, bool runs)
+Workbench::Workbench(const InstallationPaths& installation, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
       facts_(target.kind->stand_in_facts(target.cores)),
-      device_(service_options(house, task, target)),
-      compiler_(service_options(house, task, for_its_device(target, device_, runs))),
+      device_(service_options(installation, task, target)),
+      compiler_(service_options(installation, task, for_its_device(target, device_, runs))),
       on_interrupt_([this] {
         compiler_.interrupt();
         device_.interrupt();

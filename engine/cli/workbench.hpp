@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/cli/contender_argument.hpp"
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/variant_argument.hpp"
 #include "engine/config/workload_choice.hpp"
@@ -25,7 +25,7 @@ struct TargetChoice {
   std::string
       architecture;  // without a device: the architecture to compile for; empty: the target's usual one
 };
-TargetChoice parse_target(const House&,
+TargetChoice parse_target(const InstallationPaths&,
                           const std::string&);  // InputError; MissingError when this build has no such target
 
 // The targets whose code is compiled for one architecture, for messages: "cuda".
@@ -35,7 +35,7 @@ std::string targets_with_architectures();
 class Workbench {
  public:
   // `runs`: kernels will run, so the device is queried for its architecture; MissingError when there is none.
-  Workbench(const House&, const Task&, TargetChoice, bool runs);
+  Workbench(const InstallationPaths&, const Task&, TargetChoice, bool runs);
 
   // The variant of a source, or its rejection at lint.
   tl::expected<Variant, Evaluation> lint(const NamedSource&) const;

@@ -140,9 +140,9 @@ std::string library_name(const std::string& run, const std::string& variant) {
 // The task's implementation in PyTorch: from the record, or from the installation for records without it.
 // Empty: the task has none.
 constexpr const char* kInPytorch = "pytorch.py";
-std::string task_in_pytorch(const RunFacts& facts, const std::string& task, const Surface& surface) {
+std::string task_in_pytorch(const RunFacts& facts, const std::string& task, const Runtime& runtime) {
   if (facts.task_files.contains(kInPytorch)) return facts.task_files[kInPytorch].get<std::string>();
-  return read_file(surface.installation.tasks / task / kInPytorch).value_or("");
+  return read_file(runtime.installation.tasks / task / kInPytorch).value_or("");
 }
 
 struct Contents {
@@ -180,7 +180,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   // If the run was moved to another machine, only the record may exist.
   const fs::path base = fs::exists(record.folder() / place) ? record.folder() : scratch;
   const auto config =
-      parse_config(facts.config_yaml, "the run's record", base, {}, request.surface.installation);
+      parse_config(facts.config_yaml, "the run's record", base, {}, request.runtime.installation);
   auto variant = make_variant(record.source(id), task, row->individual.configuration);
   if (!variant)
     return failure("export",
@@ -195,7 +195,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
     return failure("export", fmt::format("kernels of the target {} are not exported as projects: `cultivar "
                                          "show RUN ID --source` prints their source",
                                          name_of(config.target)));
-  const auto parts = exporter(input, served, request.surface, request.architectures);
+  const auto parts = exporter(input, served, request.runtime, request.architectures);
   if (!parts) return tl::make_unexpected(parts.error());
 
   Contents contents;
@@ -264,7 +264,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   for (const auto& [name, text] : facts.task_files.items())  // the oracle and its headers
     if (name != "task.yaml" && name != kInPytorch && name.find('/') == std::string::npos)
       files["verify/" + name] = text.get<std::string>();
-  if (const std::string text = task_in_pytorch(facts, task.name, request.surface); !text.empty())
+  if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   files["TABLE.md"] =
       fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,

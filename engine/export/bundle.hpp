@@ -26,7 +26,7 @@ struct ExportRequest {
   IndividualId id = 0;        // 0: the run's best
   std::filesystem::path out;  // created; files of an earlier bundle in it are replaced, other files
                               // are kept; a folder that is not a bundle is an Error
-  const Surface& surface;     // provides the workers that compile a cuda kernel
+  const Runtime& runtime;     // provides the workers that compile a cuda kernel
   // cuda: the architectures to compile for, such as "sm_90a"; empty: that of the run's GPU.
   std::vector<std::string> architectures = {};
 };

@@ -19,7 +19,7 @@ constexpr std::string_view cpu_kernel_flags =
     "-std=c++20 -O3 -march=native -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC";
 
 Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                const Surface&, std::vector<std::string> architectures) {
+                                const Runtime&, std::vector<std::string> architectures) {
   if (!architectures.empty())
     throw InputError(
         "--arch is only for runs with target cuda; a cpu kernel is compiled on the machine that runs it");
@@ -44,7 +44,7 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
 }
 
 Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                 const Surface& surface, std::vector<std::string> architectures) {
+                                 const Runtime& runtime, std::vector<std::string> architectures) {
   if (architectures.empty()) architectures.push_back(architecture_of(cuda_target(), input.facts));
   TargetParts parts;
   std::vector<CubinFile> cubins;
@@ -52,8 +52,8 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   for (const std::string& architecture : architectures) {
     ServiceOptions options;
     options.target = cuda_target();
-    options.programs = surface.programs;
-    options.cache = surface.cache;
+    options.programs = runtime.programs;
+    options.cache = runtime.cache;
     options.task_folder = input.task.folder;
     options.architecture = architecture;
     options.compile_workers = 2;

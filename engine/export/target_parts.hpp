@@ -21,7 +21,7 @@ struct TargetParts {
 // May compile in the surface's workers. Throws MissingError when the compiler is not installed or does not
 // support an architecture.
 using Exporter = Expected<TargetParts> (*)(const LauncherInput&, const std::vector<Specialisation>&,
-                                           const Surface&, std::vector<std::string> architectures);
+                                           const Runtime&, std::vector<std::string> architectures);
 Exporter exporter_of(Target);  // nullptr: kernels of this target are not exported
 
 }  // namespace cultivar

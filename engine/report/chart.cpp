@@ -58,22 +58,22 @@ TimeUnit unit_of_time(double longest_s) {
   return {"days", 86400.0};
 }
 
-Axis fitness_axis(const Story& story) {
+Axis fitness_axis(const RunReport& run_report) {
   double low = INFINITY, high = 0.0;
-  for (const JudgedKernel& kernel : story.judged)
+  for (const JudgedKernel& kernel : run_report.judged)
     if (kernel.fitness > 0.0) {
       low = std::min(low, kernel.fitness);
       high = std::max(high, kernel.fitness);
     }
-  for (const auto& [name, fitness] : story.contenders) {
+  for (const auto& [name, fitness] : run_report.contenders) {
     low = std::min(low, fitness);
     high = std::max(high, fitness);
   }
   if (high == 0.0) return {0.0, 1.0, height - bottom, top, false};
   // Long searches evaluate many slow kernels: the line of the best takes the upper two thirds of the chart.
   const bool logarithmic = high > 8.0 * low;
-  if (!logarithmic && !story.steps.empty())
-    low = std::max(low, high - 3.0 * std::max(high - story.steps.front().fitness, 0.1 * high));
+  if (!logarithmic && !run_report.steps.empty())
+    low = std::max(low, high - 3.0 * std::max(high - run_report.steps.front().fitness, 0.1 * high));
   const double margin = logarithmic ? 0.0 : 0.04 * (high - low) + 1e-3 * high;
   return logarithmic ? Axis{low / 1.1, high * 1.15, height - bottom, top, true}
                      : Axis{std::max(low - margin, 0.0), high + 2.0 * margin, height - bottom, top, false};
@@ -94,7 +94,7 @@ std::string text_at(double x, double y, const char* kind, const std::string& wor
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, kind, safe(words));
 }
 
-std::string grid(const Story& story, const Axis& time, const Axis& fitness, const TimeUnit& unit,
+std::string grid(const RunReport& run_report, const Axis& time, const Axis& fitness, const TimeUnit& unit,
                  const std::string& fitness_unit) {
   std::string svg;
   for (const double value : round_values(time.low / unit.seconds, time.high / unit.seconds, 9)) {
@@ -104,7 +104,7 @@ std::string grid(const Story& story, const Axis& time, const Axis& fitness, cons
     svg += text_at(x, fitness.from + 18, "middle", fmt::format("{:.6g}", value));
   }
   const bool measured =
-      std::ranges::any_of(story.judged, [](const JudgedKernel& k) { return k.fitness > 0.0; });
+      std::ranges::any_of(run_report.judged, [](const JudgedKernel& k) { return k.fitness > 0.0; });
   std::vector<double> levels = measured ? round_values(fitness.low, fitness.high, 8) : std::vector<double>{};
   if (!measured)
     svg += text_at((time.from + time.to) / 2, (fitness.from + fitness.to) / 2, "middle",
@@ -128,10 +128,10 @@ std::string grid(const Story& story, const Axis& time, const Axis& fitness, cons
 }
 
 // Rejected kernels are drawn below the scale; kernels too slow for the scale are arrows at its edge.
-std::string dots(const Story& story, const Axis& time, const Axis& fitness) {
+std::string dots(const RunReport& run_report, const Axis& time, const Axis& fitness) {
   std::string svg;
   std::set<std::tuple<int, int, std::string>> taken;
-  for (const JudgedKernel& kernel : story.judged) {
+  for (const JudgedKernel& kernel : run_report.judged) {
     const double x = time.at(kernel.elapsed_s);
     const bool rejected = kernel.fitness <= 0.0;
     const double y = rejected ? fitness.from : fitness.at(kernel.fitness);
@@ -155,28 +155,28 @@ std::string dots(const Story& story, const Axis& time, const Axis& fitness) {
   return svg;
 }
 
-std::string best_line(const Story& story, const Axis& time, const Axis& fitness) {
-  if (story.steps.empty()) return {};
+std::string best_line(const RunReport& run_report, const Axis& time, const Axis& fitness) {
+  if (run_report.steps.empty()) return {};
   std::string path, labels;
   double last_label = INFINITY;
-  for (const BestStep& step : story.steps) {
+  for (const BestStep& step : run_report.steps) {
     const double x = time.at(step.elapsed_s), y = fitness.at(step.fitness);
     path += path.empty() ? fmt::format("M{:.1f} {:.1f}", x, y) : fmt::format("H{:.1f}V{:.1f}", x, y);
-    if (last_label - y < 13.0 && &step != &story.steps.back()) continue;  // labels would overlap
+    if (last_label - y < 13.0 && &step != &run_report.steps.back()) continue;  // labels would overlap
     last_label = y;
     labels += text_at(x - 5, y - 6, "end best", fmt::format("#{}", step.id));
   }
   return fmt::format("<path class=\"line\" d=\"{}H{:.1f}\"/>\n", path, time.to) + labels +
-         text_at(time.to + 6, fitness.at(story.steps.back().fitness) + 4, "best",
-                 fmt::format("{:.4g} best", story.steps.back().fitness));
+         text_at(time.to + 6, fitness.at(run_report.steps.back().fitness) + 4, "best",
+                 fmt::format("{:.4g} best", run_report.steps.back().fitness));
 }
 
-std::string contender_lines(const Story& story, const Axis& time, const Axis& fitness) {
+std::string contender_lines(const RunReport& run_report, const Axis& time, const Axis& fitness) {
   std::string svg;
   constexpr std::size_t room = 17;  // characters, to the right of the chart
-  const double best = story.steps.empty() ? -100.0 : fitness.at(story.steps.back().fitness);
+  const double best = run_report.steps.empty() ? -100.0 : fitness.at(run_report.steps.back().fitness);
   std::vector<double> taken{best};
-  for (const auto& [name, value] : story.contenders) {
+  for (const auto& [name, value] : run_report.contenders) {
     const double y = fitness.at(value);
     svg += fmt::format("<path class=\"contender\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", time.from, y, time.to);
     double label = y;
@@ -190,10 +190,10 @@ std::string contender_lines(const Story& story, const Axis& time, const Axis& fi
   return svg;
 }
 
-std::string legend(const Story& story, const Axis& fitness) {
+std::string legend(const RunReport& run_report, const Axis& fitness) {
   std::set<std::string> present;
   bool rejected = false, refused = false, slower = false;
-  for (const JudgedKernel& kernel : story.judged) {
+  for (const JudgedKernel& kernel : run_report.judged) {
     rejected |= kernel.fitness <= 0.0;
     refused |= kernel.refused;
     slower |= kernel.fitness > 0.0 && kernel.fitness < fitness.low;
@@ -234,11 +234,12 @@ std::vector<double> round_values(double low, double high, int most) {
   return values;
 }
 
-std::string running_best_chart(const Story& story, const std::string& unit) {
+std::string running_best_chart(const RunReport& run_report, const std::string& unit) {
   const double longest =
-      std::max({story.summary.elapsed_s, story.judged.empty() ? 0.0 : story.judged.back().elapsed_s, 1.0});
+      std::max({run_report.summary.elapsed_s,
+                run_report.judged.empty() ? 0.0 : run_report.judged.back().elapsed_s, 1.0});
   const Axis time{0.0, longest, left, width - right, false};
-  const Axis fitness = fitness_axis(story);
+  const Axis fitness = fitness_axis(run_report);
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
              "aria-label=\"{}: fitness of every evaluated kernel over search time, and the best so far\">\n"
@@ -253,10 +254,10 @@ std::string running_best_chart(const Story& story, const std::string& unit) {
              "@media (prefers-color-scheme:dark){{text{{fill:#e6edf3}} .line{{stroke:#e6edf3}} "
              "svg{{background:#0d1117}}}}\n"
              "</style>\n",
-             width, height, safe(story.summary.run)) +
-         grid(story, time, fitness, unit_of_time(longest), unit) + dots(story, time, fitness) +
-         contender_lines(story, time, fitness) + best_line(story, time, fitness) + legend(story, fitness) +
-         "</svg>\n";
+             width, height, safe(run_report.summary.run)) +
+         grid(run_report, time, fitness, unit_of_time(longest), unit) + dots(run_report, time, fitness) +
+         contender_lines(run_report, time, fitness) + best_line(run_report, time, fitness) +
+         legend(run_report, fitness) + "</svg>\n";
 }
 
 }  // namespace cultivar

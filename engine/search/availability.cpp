@@ -9,7 +9,7 @@ namespace cultivar {
 Availability::Availability(Recorder& recorder, const Breeding& breeding)
     : recorder_(recorder), breeding_(breeding) {}
 
-void Availability::restrict(Room& room) const {
+void Availability::restrict(AskingLimits& room) const {
   for (const auto& [model, why] : models_) room.closed.insert(model);
   for (const auto& [op, why] : operators_) room.closed_operators.insert(op);
 }

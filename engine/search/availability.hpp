@@ -17,7 +17,7 @@ class Availability {
  public:
   Availability(Recorder&, const Breeding&);
 
-  void restrict(Room&) const;  // by who is closed
+  void restrict(AskingLimits&) const;  // by who is closed
   void answered(const std::string& model) { failed_calls_.erase(model); }
   void made_use_of(const std::string& model) { fruitless_.erase(model); }  // of what it answered
   void came_to_nothing(const std::string& model, const std::string& reason);

@@ -48,9 +48,9 @@ class Evaluator {
   virtual void interrupt() = 0;
 };
 
-struct Surface;
+struct Runtime;
 // The workers of this machine. Nothing is started before the first call.
 std::unique_ptr<Evaluator> make_worker_evaluator(const Config&, const std::filesystem::path& task_folder,
-                                                 const Surface&);
+                                                 const Runtime&);
 
 }  // namespace cultivar

@@ -16,7 +16,7 @@
 
 namespace cultivar {
 
-class AgentDesk;
+class AgentToolCalls;
 
 // What is compiled for a job: the individual itself, and then the others that it is measured beside.
 struct Build {
@@ -66,7 +66,7 @@ struct Ask {
 // A tool of an agent, in such a dialogue. It may wait for probes, which are jobs too.
 struct Call {
   std::int64_t question = 0;
-  std::shared_ptr<AgentDesk> desk;
+  std::shared_ptr<AgentToolCalls> desk;
   ToolDue due;
   std::stop_token stop;
   std::optional<ToolOutcome> outcome = {};  // none: interrupted

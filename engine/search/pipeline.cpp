@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/search/agent_desk.hpp"
+#include "engine/search/agent_tool_calls.hpp"
 #include "operators/agent/bench.hpp"
 
 namespace cultivar {
@@ -59,14 +59,14 @@ bool is_droppable(const Job& job) {
       job.work);
 }
 
-bool served(Station& station, const JobPtr& job, const Watch& watch) {
+bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch) {
   struct End {
     std::mutex mutex;
     std::condition_variable_any changed;
     bool reached = false;
   };
   const auto end = std::make_shared<End>();
-  station.push(job, false, [end](const JobPtr&) {
+  pool.push(job, false, [end](const JobPtr&) {
     {
       const std::lock_guard lock(end->mutex);
       end->reached = true;
@@ -86,9 +86,9 @@ bool served(Station& station, const JobPtr& job, const Watch& watch) {
 
 }  // namespace
 
-Pipeline::Pipeline(Evaluator& evaluator, Correspondence* correspondence, int callers)
+Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
     : evaluator_(evaluator),
-      correspondence_(correspondence),
+      dialogues_(dialogues),
       lease_(evaluator.timing_needs_quiet()),
       threads_(global_control::max_allowed_parallelism,
                threads_for(compilers_of(evaluator) + devices_of(evaluator) + callers)),
@@ -106,7 +106,7 @@ Pipeline::~Pipeline() {
 void Pipeline::compile(JobPtr job) {
   ++in_flight_;
   lease_.expect_compile();
-  board_.put(job->id, "waiting to be compiled");
+  board_.put(*job, "waiting to be compiled");
   const bool urgent = is_urgent(*job);
   compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
 }
@@ -114,7 +114,7 @@ void Pipeline::compile(JobPtr job) {
 void Pipeline::measure(JobPtr job) {
   ++in_flight_;
   lease_.expect_measure();
-  board_.put(job->id, "waiting for the device");
+  board_.put(*job, "waiting for the device");
   const bool urgent = is_urgent(*job);
   devices_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
 }
@@ -122,7 +122,7 @@ void Pipeline::measure(JobPtr job) {
 void Pipeline::ask(JobPtr job) {
   ++in_flight_;
   const ChatOrder& order = std::get<Ask>(job->work).order;
-  correspondence_->ask(order, [this, job](ServedResult answer) {
+  dialogues_->ask(order, [this, job](ServedResult answer) {
     std::get<Ask>(job->work).answer = std::move(answer);
     come_back(job);
   });
@@ -146,7 +146,7 @@ JobPtr Pipeline::next(Clock::time_point until) {
   JobPtr job = std::move(back_.front());
   back_.pop_front();
   --in_flight_;
-  if (job->id != 0) board_.remove(job->id);
+  board_.remove(*job);
   return job;
 }
 
@@ -178,7 +178,7 @@ void Pipeline::compile_now(Job& job) {
     job.abandoned = true;
     return;
   }
-  if (job.id != 0) board_.put(job.id, "compiling");
+  board_.put(job, "compiling");
   Build& build = *build_of(job);
   for (const VariantPtr& variant : build.variants)
     build.compiled.push_back(evaluator_.compile(*variant, build.workloads, build.breadth));
@@ -196,7 +196,7 @@ void Pipeline::measure_now(Job& job, int device) {
   std::visit(
       [&](auto& work) {
         if constexpr (requires { work.request; }) {
-          if (job.id != 0) board_.put(job.id, work.doing);
+          board_.put(job, work.doing);
           auto found = measured_by(evaluator_, device, work.request,
                                    [this](const std::string& text) { board_.note(text); });
           if (found)

@@ -10,12 +10,12 @@
 #include <deque>
 #include <mutex>
 
-#include "engine/search/correspondence.hpp"
 #include "engine/search/evaluator.hpp"
 #include "engine/search/job.hpp"
+#include "engine/search/model_dialogues.hpp"
 #include "engine/search/quiet_lease.hpp"
-#include "engine/search/station.hpp"
-#include "engine/search/work_board.hpp"
+#include "engine/search/work_in_progress.hpp"
+#include "engine/search/worker_pool.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
@@ -26,7 +26,7 @@ class Pipeline {
  public:
   // The evaluator, and the correspondence if there is one, outlive the pipeline. `callers`: how many calls of
   // tools may go on at a time.
-  Pipeline(Evaluator&, Correspondence*, int callers);
+  Pipeline(Evaluator&, ModelDialogues*, int callers);
   ~Pipeline();  // waits for everything in flight
 
   // --- By the thread of the loop alone. ---
@@ -47,7 +47,7 @@ class Pipeline {
   bool compile_probe(const JobPtr&, const Watch&);
   bool measure_probe(const JobPtr&, const Watch&);
 
-  WorkBoard& board() { return board_; }
+  WorkInProgress& board() { return board_; }
 
  private:
   void compile_now(Job&);
@@ -56,17 +56,17 @@ class Pipeline {
   void come_back(const JobPtr&);
 
   Evaluator& evaluator_;
-  Correspondence* correspondence_;
+  ModelDialogues* dialogues_;
   QuietLease lease_;
-  WorkBoard board_;
+  WorkInProgress board_;
   std::atomic<bool> abandoning_{false};
   int in_flight_ = 0;  // of the loop's jobs
   std::mutex mutex_;
   std::condition_variable returned_;
   std::deque<JobPtr> back_;  // guarded
   oneapi::tbb::global_control threads_;
-  Station compilers_, devices_;
-  Station tools_;  // its calls use the others
+  WorkerPool compilers_, devices_;
+  WorkerPool tools_;  // its calls use the others
 };
 
 }  // namespace cultivar

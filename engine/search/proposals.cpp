@@ -65,7 +65,7 @@ std::vector<IndividualId> Proposals::seeds(std::vector<VariantPtr> variants) {
   return ids;
 }
 
-IndividualId Proposals::bred(const Bred& bred, const std::optional<Room>& room) {
+IndividualId Proposals::bred(const NewProposal& bred, const std::optional<AskingLimits>& room) {
   const Individual child = introduced(breeding_, bred.proposal, bred.variant);
   breeding_.admit(child);
   recorder_.step([&](Step& step) {

@@ -24,7 +24,7 @@ class Proposals {
   // Of the configuration; empty: read from its files.
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
   // `room`: there was that much of it, when language models are asked.
-  IndividualId bred(const Bred&, const std::optional<Room>& room);
+  IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
   // What waits in the run's inbox; what is no submission is put aside. Looks twice a second at most.
   std::vector<IndividualId> submissions();
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/sampling.hpp"
-#include "engine/search/agent_desk.hpp"
+#include "engine/search/agent_tool_calls.hpp"
 #include "engine/search/proposals.hpp"
-#include "engine/store/chronicle.hpp"
+#include "engine/store/record_view.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/prompts/one_line.hpp"
@@ -29,18 +29,18 @@ struct Questions::Dialogue {
   double usd = 0.0;
   std::int64_t tokens = 0;
   double device_s = 0.0;                                          // that its tools used
-  std::shared_ptr<AgentDesk> desk = {};                           // once a tool was called
+  std::shared_ptr<AgentToolCalls> desk = {};                      // once a tool was called
   std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
   std::string doing = {};                                         // a tool that is at work; empty: a model is
 };
 
 Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
-                     Correspondence* correspondence, Recorder& recorder, Breeding& breeding,
-                     ParsedSources& sources, Pipeline& pipeline)
+                     ModelDialogues* models, Recorder& recorder, Breeding& breeding, ParsedSources& sources,
+                     Pipeline& pipeline)
     : config_(config),
       folder_(folder),
       kit_(kit),
-      correspondence_(correspondence),
+      models_(models),
       recorder_(recorder),
       breeding_(breeding),
       sources_(sources),
@@ -49,16 +49,16 @@ Questions::Questions(const Config& config, const RunFolder& folder, const Prompt
 
 Questions::~Questions() = default;
 
-int Questions::callers(const Config& config, const Correspondence* correspondence) {
+int Questions::callers(const Config& config, const ModelDialogues* models) {
   constexpr int kMost = 16;
   const auto uses_tools = [](const OperatorShare& share) { return operator_named(share.name).uses_tools(); };
-  if (!correspondence || std::ranges::none_of(config.operators, uses_tools)) return 0;
+  if (!models || std::ranges::none_of(config.operators, uses_tools)) return 0;
   return std::min(config.asking.in_flight, kMost);
 }
 
-std::optional<Room> Questions::room() const {
-  if (!correspondence_) return std::nullopt;
-  Room room;
+std::optional<AskingLimits> Questions::room() const {
+  if (!models_) return std::nullopt;
+  AskingLimits room;
   availability_.restrict(room);
   room.questions = static_cast<int>(dialogues_.size()) < config_.asking.in_flight;
   return room;
@@ -68,7 +68,7 @@ Questions::Dialogue& Questions::dialogue_of(std::int64_t question) {
   return *dialogues_.at(question);
 }
 
-void Questions::ask(const Asking& asking, const Room& room) {
+void Questions::ask(const Asking& asking, const AskingLimits& room) {
   const Record& record = recorder_.record();
   std::vector<std::string> left_out;
   ChatRequest request = opening_of(asking.brief, record, breeding_, record.facts(), kit_, left_out);
@@ -90,7 +90,7 @@ void Questions::ask(const Asking& asking, const Room& room) {
 }
 
 void Questions::reopen() {
-  if (reopened_ || !correspondence_) return;
+  if (reopened_ || !models_) return;
   reopened_ = true;
   const Record& record = recorder_.record();
   given_up_ = given_up_questions(record);
@@ -108,8 +108,8 @@ void Questions::reopen() {
 }
 
 void Questions::tell_news() {
-  if (!correspondence_) return;
-  const auto news = correspondence_->news();
+  if (!models_) return;
+  const auto news = models_->news();
   if (news.empty()) return;
   recorder_.step([&](Step& step) {
     for (const std::string& text : news) recorder_.tell(step, "model", 0, text);
@@ -118,7 +118,7 @@ void Questions::tell_news() {
 
 void Questions::cancel() {
   tools_stop_.request_stop();
-  if (correspondence_) correspondence_->cancel();
+  if (models_) models_->cancel();
 }
 
 void Questions::send(std::int64_t question, ChatRequest request) {
@@ -191,7 +191,7 @@ IndividualId Questions::follow(std::int64_t number) {
   }
 }
 
-AgentDesk& Questions::desk_of(Dialogue& dialogue) {
+AgentToolCalls& Questions::desk_of(Dialogue& dialogue) {
   if (dialogue.desk) return *dialogue.desk;
   const RunFacts facts = recorder_.record().facts();
   const json devices = facts.environment.value("devices", json::array());
@@ -204,7 +204,7 @@ AgentDesk& Questions::desk_of(Dialogue& dialogue) {
                            .device = devices.empty() ? "" : devices.front().value("description", ""),
                            .sampling = sampling_of(config_.evaluation),
                            .parent = dialogue.question.brief.parents.front()};
-  dialogue.desk = std::make_shared<AgentDesk>(std::move(where), pipeline_, kit_.options().tools);
+  dialogue.desk = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
   return *dialogue.desk;
 }
 
@@ -291,15 +291,15 @@ std::vector<std::string> Questions::waits_for() const {
   std::vector<std::string> waits;
   for (const auto& [number, dialogue] : dialogues_) {
     if (!dialogue->doing.empty()) continue;  // its tools are at work
-    const std::string& where = correspondence_->whereabouts(dialogue->question.brief.model);
+    const std::string& where = models_->whereabouts(dialogue->question.brief.model);
     if (std::ranges::find(waits, where) == waits.end()) waits.push_back(where);
   }
   return waits;
 }
 
 void Questions::write_state(Step& step) const {
-  if (!correspondence_) return;
-  const ChatServiceState state = correspondence_->state();
+  if (!models_) return;
+  const ChatServiceState state = models_->state();
   json agents = json::array();
   for (const auto& [number, dialogue] : dialogues_)
     if (operator_named(dialogue->question.brief.op).uses_tools())
@@ -328,8 +328,8 @@ void Questions::write_state(Step& step) const {
 }
 
 void Questions::show(Progress& progress) const {
-  if (!correspondence_) return;
-  const ChatServiceState state = correspondence_->state();
+  if (!models_) return;
+  const ChatServiceState state = models_->state();
   QuestionsOut out;
   out.open = static_cast<int>(dialogues_.size());
   out.calls = state.in_flight;

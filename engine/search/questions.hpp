@@ -20,14 +20,14 @@ namespace cultivar {
 class Questions {
  public:
   // `correspondence`: nullptr where no operator asks a language model; nothing is then asked.
-  Questions(const Config&, const RunFolder&, const PromptKit&, Correspondence*, Recorder&, Breeding&,
+  Questions(const Config&, const RunFolder&, const PromptKit&, ModelDialogues*, Recorder&, Breeding&,
             ParsedSources&, Pipeline&);
   ~Questions();
   // How many calls of tools may go on at a time.
-  static int callers(const Config&, const Correspondence*);
+  static int callers(const Config&, const ModelDialogues*);
 
-  std::optional<Room> room() const;  // nullopt: nobody is asked
-  void ask(const Asking&, const Room&);
+  std::optional<AskingLimits> room() const;  // nullopt: nobody is asked
+  void ask(const Asking&, const AskingLimits&);
   void reopen();  // once: those of an earlier session, asked again to the letter or answered from the record
   void tell_news();
   void cancel();  // all that is out; what is asked later comes back at once
@@ -50,7 +50,7 @@ class Questions {
   void send(std::int64_t question, ChatRequest);
   IndividualId follow(std::int64_t question);  // what its dialogue calls for next
   void call_tool(std::int64_t question, ToolDue);
-  AgentDesk& desk_of(Dialogue&);
+  AgentToolCalls& desk_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
   void give_up(std::int64_t question, const std::string& reason);
@@ -60,7 +60,7 @@ class Questions {
   const Config& config_;
   const RunFolder& folder_;
   const PromptKit& kit_;
-  Correspondence* correspondence_;
+  ModelDialogues* models_;
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;

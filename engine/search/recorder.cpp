@@ -4,8 +4,8 @@
 
 namespace cultivar {
 
-Recorder::Recorder(Journal& journal, const Faces& faces)
-    : journal_(journal), faces_(faces), before_(journal.record().summary().elapsed_s) {}
+Recorder::Recorder(RecordWriter& writer, const SearchCallbacks& callbacks)
+    : writer_(writer), callbacks_(callbacks), before_(writer.record().summary().elapsed_s) {}
 
 double Recorder::session() const {
   return seconds_since(began_);
@@ -13,10 +13,10 @@ double Recorder::session() const {
 
 void Recorder::step(const std::function<void(Step&)>& write) {
   untold_.clear();
-  if (auto written = journal_.step(elapsed(), write); !written)
+  if (auto written = writer_.step(elapsed(), write); !written)
     throw std::runtime_error(written.error().message);
   for (const Event& event : untold_)
-    if (faces_.event) faces_.event(event);
+    if (callbacks_.event) callbacks_.event(event);
   untold_.clear();
 }
 
@@ -30,7 +30,7 @@ void Recorder::trouble(IndividualId id, const std::string& text) {
 }
 
 void Recorder::show(const std::string& kind, IndividualId id, const std::string& text) const {
-  if (faces_.event) faces_.event({elapsed(), kind, text, id});
+  if (callbacks_.event) callbacks_.event({elapsed(), kind, text, id});
 }
 
 }  // namespace cultivar

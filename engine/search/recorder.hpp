@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/search/faces.hpp"
-#include "engine/store/journal.hpp"
+#include "engine/search/search_callbacks.hpp"
+#include "engine/store/record_writer.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
@@ -15,13 +15,13 @@ namespace cultivar {
 // Not thread-safe: the loop's thread alone.
 class Recorder {
  public:
-  Recorder(Journal& journal, const Faces& faces);  // both outlive it
+  Recorder(RecordWriter& writer, const SearchCallbacks& callbacks);  // both outlive it
 
   void start_clock() { began_ = Clock::now(); }
   double elapsed() const { return before_ + session(); }  // of all sessions, in seconds
   double session() const;                                 // of this one
 
-  const Record& record() const { return journal_.record(); }
+  const Record& record() const { return writer_.record(); }
   // All of `write` or nothing. Throws std::runtime_error when it cannot be recorded.
   void step(const std::function<void(Step&)>& write);
   // Within a step: an event, which is shown once it is recorded.
@@ -30,8 +30,8 @@ class Recorder {
   void show(const std::string& kind, IndividualId, const std::string& text) const;  // not recorded
 
  private:
-  Journal& journal_;
-  const Faces& faces_;
+  RecordWriter& writer_;
+  const SearchCallbacks& callbacks_;
   const double before_;  // elapsed in earlier sessions
   Clock::time_point began_ = Clock::now();
   std::vector<Event> untold_;  // of the step that is being written

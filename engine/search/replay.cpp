@@ -4,7 +4,7 @@
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/history.hpp"
+#include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/snapshot.hpp"
 #include "engine/store/trouble.hpp"
@@ -64,7 +64,7 @@ class Replayer : public Listener {
     ++report.proposals;
     if (body.asking != 0) return proposing_answer(recorded, body.asking);
     const auto offspring = breeding_.breed(body.room);
-    const Bred* bred = offspring ? std::get_if<Bred>(&*offspring) : nullptr;
+    const NewProposal* bred = offspring ? std::get_if<NewProposal>(&*offspring) : nullptr;
     if (!bred)
       return differ(fmt::format("proposal {}: the record has one, the replay {}", recorded.id,
                                 offspring ? "asks a model" : "has nothing to propose"));
@@ -137,7 +137,7 @@ class Replayer : public Listener {
 
 }  // namespace
 
-Expected<ReplayReport> replay(const fs::path& run_folder, const Surface& surface) {
+Expected<ReplayReport> replay(const fs::path& run_folder, const Runtime& runtime) {
   const auto record = Record::open(run_folder);
   if (!record) return tl::make_unexpected(record.error());
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
@@ -145,7 +145,7 @@ Expected<ReplayReport> replay(const fs::path& run_folder, const Surface& surface
     const RunFacts facts = record->facts();
     if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
       return tl::make_unexpected(restored.error());
-    const Config config = recorded_config(facts.config_yaml, folder, {}, surface.installation);
+    const Config config = recorded_config(facts.config_yaml, folder, {}, runtime.installation);
     ParsedSources sources(*config.task, [&](const std::string& id) { return record->source_named(id); });
     Breeding breeding(config, facts_in(facts.environment), sources);
     const PromptKit kit = prompt_kit(config.asking);

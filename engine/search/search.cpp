@@ -8,9 +8,9 @@
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
-#include "engine/search/correspondence.hpp"
+#include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
-#include "engine/store/history.hpp"
+#include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/snapshot.hpp"
@@ -26,9 +26,9 @@ using nlohmann::json;
 
 namespace {
 
-void warn_of_weakness(Evaluator& evaluator, const DeviceInfo& device, const Faces& faces) {
+void warn_of_weakness(Evaluator& evaluator, const DeviceInfo& device, const SearchCallbacks& callbacks) {
   for (const std::string& weakness : {device.weakness, evaluator.compiler_weakness()})
-    if (!weakness.empty() && faces.event) faces.event({0.0, "warning", weakness, 0});
+    if (!weakness.empty() && callbacks.event) callbacks.event({0.0, "warning", weakness, 0});
 }
 
 json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
@@ -45,9 +45,9 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
   return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
 }
 
-std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Surface& surface) {
-  return surface.evaluator ? surface.evaluator(config, config.task_folder)
-                           : make_worker_evaluator(config, config.task_folder, surface);
+std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& runtime) {
+  return runtime.evaluator ? runtime.evaluator(config, config.task_folder)
+                           : make_worker_evaluator(config, config.task_folder, runtime);
 }
 
 std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Config& config) {
@@ -60,10 +60,10 @@ std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Co
 // Writes down that the session begins.
 Expected<void> open_session(const SessionParts& parts, const std::string& what) {
   const Config& config = parts.config;
-  const double elapsed = parts.journal.record().summary().elapsed_s;
+  const double elapsed = parts.writer.record().summary().elapsed_s;
   std::vector<std::string> troubles = parts.evaluator.left_out();
-  if (!parts.journal.recovery().empty()) troubles.push_back(parts.journal.recovery());
-  auto opened = parts.journal.step(elapsed, [&](Step& step) {
+  if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
+  auto opened = parts.writer.step(elapsed, [&](Step& step) {
     step.session(what);
     step.set("state", "running");
     step.set("stop_reason", "");
@@ -77,34 +77,34 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what) 
     step.event("session", 0, what);
     for (const std::string& text : troubles) step.event("trouble", 0, text);
   });
-  if (!opened || !parts.faces.event) return opened;
-  parts.faces.event({elapsed, "session", what, 0});
-  for (const std::string& text : troubles) parts.faces.event({elapsed, "trouble", text, 0});
+  if (!opened || !parts.callbacks.event) return opened;
+  parts.callbacks.event({elapsed, "session", what, 0});
+  for (const std::string& text : troubles) parts.callbacks.event({elapsed, "trouble", text, 0});
   return opened;
 }
 
 // Candidates, a user's machine or a full disk may all stop a search from beginning; each says so in its own
 // words.
-Outcome run_session(const Config& config, const RunFolder& folder, Journal& journal, Breeding& breeding,
+Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
-                    const Surface& surface, const Faces& faces, const std::atomic<bool>& stop,
+                    const Runtime& runtime, const SearchCallbacks& callbacks, const std::atomic<bool>& stop,
                     const std::string& what) {
   const auto failed = [&](const std::string& why) {
     return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
   };
   const PromptKit kit = prompt_kit(config.asking);
-  SessionParts parts{config,  folder, journal, breeding, sources,          evaluator,
-                     nullptr, kit,    faces,   stop,     std::move(loaded)};
+  SessionParts parts{config,  folder, writer,    breeding, sources,          evaluator,
+                     nullptr, kit,    callbacks, stop,     std::move(loaded)};
   if (const auto opened = open_session(parts, what); !opened)
     return {Outcome::Stop::failed, opened.error().message, 0};
   try {
-    std::unique_ptr<Correspondence> correspondence;
+    std::unique_ptr<ModelDialogues> dialogues;
     if (!models.empty()) {
-      auto talk = Correspondence::open(config, std::move(models), folder, journal, surface);
+      auto talk = ModelDialogues::open(config, std::move(models), folder, writer, runtime);
       if (!talk) return failed(talk.error().message);
-      correspondence = std::move(*talk);
+      dialogues = std::move(*talk);
     }
-    parts.correspondence = correspondence.get();
+    parts.dialogues = dialogues.get();
     return SearchLoop(std::move(parts)).run();
   } catch (const InputError&) {
     throw;
@@ -131,8 +131,8 @@ class Beginning {
 
 }  // namespace
 
-Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Surface& surface,
-                               const Faces& faces, const std::atomic<bool>& stop) {
+Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Runtime& runtime,
+                               const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   // A key that is missing, or a bad source, is said before anything is made.
   auto models = make_models(config);
@@ -165,19 +165,19 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   for (const Workload& workload : own.task->workloads(own.workloads)->workloads)
     facts.workloads.push_back(workload.name);
 
-  const auto evaluator = evaluator_for(own, surface);
+  const auto evaluator = evaluator_for(own, runtime);
   for (const std::string& library : own.libraries) (void)evaluator->contender(library);
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
   facts.environment = environment_of(*evaluator, *devices);
-  warn_of_weakness(*evaluator, devices->front(), faces);
+  warn_of_weakness(*evaluator, devices->front(), callbacks);
 
-  auto journal = Journal::create(folder, facts, std::move(*lock));
-  if (!journal) return tl::make_unexpected(journal.error());
-  ParsedSources sources(*own.task, [&](const std::string& id) { return journal->record().source_named(id); });
+  auto writer = RecordWriter::create(folder, facts, std::move(*lock));
+  if (!writer) return tl::make_unexpected(writer.error());
+  ParsedSources sources(*own.task, [&](const std::string& id) { return writer->record().source_named(id); });
   Breeding breeding(own, facts_in(facts.environment), sources);
-  return run_session(own, folder, *journal, breeding, sources, *evaluator, std::move(*models),
-                     std::move(loaded), surface, faces, stop, "begun");
+  return run_session(own, folder, *writer, breeding, sources, *evaluator, std::move(*models),
+                     std::move(loaded), runtime, callbacks, stop, "begun");
 }
 
 namespace {
@@ -207,7 +207,8 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
 }  // namespace
 
 Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
-                                const Surface& surface, const Faces& faces, const std::atomic<bool>& stop) {
+                                const Runtime& runtime, const SearchCallbacks& callbacks,
+                                const std::atomic<bool>& stop) {
   for (const std::string& text : overrides)
     if (!text.starts_with("budget.") && !text.starts_with("checkpoint."))
       throw InputError("--set " + text +
@@ -216,22 +217,22 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   std::string damage;
   for (int attempt = 0;; ++attempt) {
-    auto journal = Journal::open(folder, damage);
-    if (!journal) return tl::make_unexpected(journal.error());
+    auto writer = RecordWriter::open(folder, damage);
+    if (!writer) return tl::make_unexpected(writer.error());
     try {
-      const RunFacts facts = journal->record().facts();
+      const RunFacts facts = writer->record().facts();
       if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
         return tl::make_unexpected(restored.error());
-      const Config config = recorded_config(facts.config_yaml, folder, overrides, surface.installation);
-      require_larger_budgets(config, overrides, journal->record().summary());
+      const Config config = recorded_config(facts.config_yaml, folder, overrides, runtime.installation);
+      require_larger_budgets(config, overrides, writer->record().summary());
       auto models = make_models(config);
       if (!models) return tl::make_unexpected(models.error());
-      const auto evaluator = evaluator_for(config, surface);
+      const auto evaluator = evaluator_for(config, runtime);
       for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
       const json now = environment_of(*evaluator, *devices);
-      warn_of_weakness(*evaluator, devices->front(), faces);
+      warn_of_weakness(*evaluator, devices->front(), callbacks);
       if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
         return failure(
             "resume",
@@ -240,13 +241,13 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
                         facts.environment.at("devices").at(0).at("description").get<std::string>(),
                         devices->front().description));
       ParsedSources sources(*config.task,
-                            [&](const std::string& id) { return journal->record().source_named(id); });
+                            [&](const std::string& id) { return writer->record().source_named(id); });
       Breeding breeding(config, facts_in(facts.environment), sources);
       Listener nobody;
-      retell(journal->record(), breeding, nobody);
+      retell(writer->record(), breeding, nobody);
       breeding.rebuild_operators();
-      return run_session(config, folder, *journal, breeding, sources, *evaluator, std::move(*models),
-                         {{}, loaded_from(config.contenders, config)}, surface, faces, stop, "resumed");
+      return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
+                         {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed");
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/config/config.hpp"
-#include "engine/search/faces.hpp"
+#include "engine/search/search_callbacks.hpp"
 #include "evaluators/system/error.hpp"
 #include "population/individual.hpp"
 
@@ -19,7 +19,7 @@ namespace cultivar {
 // Where the programs and caches are.
 class Chat;
 class Evaluator;
-struct Surface {
+struct Runtime {
   std::filesystem::path programs;  // folder of cultivar-worker-*; empty: beside the running program
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
@@ -40,13 +40,13 @@ struct Outcome {
 // `stop` may be set at any time, from a signal handler too: the search then stops within a few seconds, with
 // a checkpoint. An Error is trouble before the search could begin: folder in use, unwritable, a service
 // missing (kind missing).
-Expected<Outcome> begin_search(const Config&, const std::filesystem::path& run_folder, const Surface&,
-                               const Faces&, const std::atomic<bool>& stop);
+Expected<Outcome> begin_search(const Config&, const std::filesystem::path& run_folder, const Runtime&,
+                               const SearchCallbacks&, const std::atomic<bool>& stop);
 // Goes on exactly where the record ends. `overrides` may raise the budget ("budget.wall=2h"); anything else
 // that would change decisions already taken is an InputError.
 Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
-                                const std::vector<std::string>& overrides, const Surface&, const Faces&,
-                                const std::atomic<bool>& stop);
+                                const std::vector<std::string>& overrides, const Runtime&,
+                                const SearchCallbacks&, const std::atomic<bool>& stop);
 
 // Leaves a hand-written variant in the run's inbox. A running search takes it up within a second; a stopped
 // one when it is resumed. The source is checked against the task first. `parents`: individuals of the run
@@ -61,6 +61,6 @@ struct ReplayReport {
   std::int64_t questions = 0, proposals = 0, judgements = 0, promotions = 0, migrations = 0;
   std::vector<std::string> differences;  // empty: the record and its replay agree
 };
-Expected<ReplayReport> replay(const std::filesystem::path& run_folder, const Surface&);
+Expected<ReplayReport> replay(const std::filesystem::path& run_folder, const Runtime&);
 
 }  // namespace cultivar

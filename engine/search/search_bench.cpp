@@ -116,11 +116,11 @@ Expected<std::string> SearchBench::submit(const Variant& variant, const std::str
                                "Make a change first.",
                                *known));
   const std::lock_guard lock(mutex_);
-  handed_over_ = HandedOver{variant.source, variant.configuration, note};
+  handed_over_ = SubmittedKernel{variant.source, variant.configuration, note};
   return "Submitted: the search now evaluates it like any other kernel.";
 }
 
-std::optional<HandedOver> SearchBench::take_handed_over() {
+std::optional<SubmittedKernel> SearchBench::take_handed_over() {
   const std::lock_guard lock(mutex_);
   return std::exchange(handed_over_, std::nullopt);
 }

@@ -53,7 +53,7 @@ class SearchBench : public Bench {
   bool takes_submissions() const override { return true; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
-  std::optional<HandedOver> take_handed_over();
+  std::optional<SubmittedKernel> take_handed_over();
   bool interrupted() const;  // some work was skipped because the search is stopping
 
  private:
@@ -64,7 +64,7 @@ class SearchBench : public Bench {
   mutable std::mutex mutex_;
   double device_s_ = 0.0;  // guarded by mutex_, like all members below
   bool interrupted_ = false;
-  std::optional<HandedOver> handed_over_;
+  std::optional<SubmittedKernel> handed_over_;
 };
 
 }  // namespace cultivar

@@ -13,15 +13,14 @@ namespace cultivar {
 SearchLoop::SearchLoop(SessionParts parts)
     : parts_(std::move(parts)),
       breeding_(parts_.breeding),
-      recorder_(parts_.journal, parts_.faces),
-      pipeline_(parts_.evaluator, parts_.correspondence,
-                Questions::callers(parts_.config, parts_.correspondence)),
+      recorder_(parts_.writer, parts_.callbacks),
+      pipeline_(parts_.evaluator, parts_.dialogues, Questions::callers(parts_.config, parts_.dialogues)),
       second_tries_(recorder_),
       evaluations_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_, second_tries_),
       comparisons_(parts_.config, parts_.evaluator, recorder_, breeding_, parts_.sources, pipeline_,
                    second_tries_, parts_.loaded.contenders),
       profiles_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_),
-      questions_(parts_.config, parts_.folder, parts_.kit, parts_.correspondence, recorder_, breeding_,
+      questions_(parts_.config, parts_.folder, parts_.kit, parts_.dialogues, recorder_, breeding_,
                  parts_.sources, pipeline_),
       proposals_(parts_.config, parts_.folder, recorder_, breeding_, parts_.sources),
       checkpoints_(parts_.config.checkpoint, parts_.folder, recorder_) {}
@@ -34,7 +33,6 @@ Outcome SearchLoop::run() {
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
     const JobPtr job = due ? nullptr : pipeline_.next(tick_at);
-    if (due) tick_at = Clock::now() + kTick;
     if (!due && !job) continue;
     try {
       serve(job);
@@ -42,6 +40,8 @@ Outcome SearchLoop::run() {
       if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
       finish_if_idle();
     }
+    if (due)
+      tick_at = Clock::now() + kTick;  // after the step: a slow disk must not make ticks crowd out jobs
   }
   checkpoints_.take_last();
   const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
@@ -168,13 +168,13 @@ void SearchLoop::advance() {
 }
 
 bool SearchLoop::breed_one() {
-  const std::optional<Room> room = questions_.room();
-  const auto offspring = breeding_.breed(room.value_or(Room{}));
+  const std::optional<AskingLimits> room = questions_.room();
+  const auto offspring = breeding_.breed(room.value_or(AskingLimits{}));
   if (!offspring) return false;
   if (const Asking* asking = std::get_if<Asking>(&*offspring)) {
     questions_.ask(*asking, *room);
   } else {
-    const Bred& bred = std::get<Bred>(*offspring);
+    const NewProposal& bred = std::get<NewProposal>(*offspring);
     evaluations_.start(proposals_.bred(bred, room), bred.variant);
   }
   return true;
@@ -252,15 +252,16 @@ void SearchLoop::show_progress() {
     last_heartbeat_ = recorder_.elapsed();
     recorder_.step([this](Step& step) { questions_.write_state(step); });
   }
-  if (!parts_.faces.progress) return;
+  if (!parts_.callbacks.progress) return;
   const Budget& budget = parts_.config.budget;
   Progress p;
   p.elapsed_s = recorder_.elapsed();
   evaluations_.show(p);
-  for (const auto& [id, doing] : pipeline_.board().doing()) {
+  for (const auto& [id, doing] : pipeline_.board().entries()) {
     const Member member = breeding_.archive().member(id);
     p.in_flight.push_back({id, name_of(member.origin, member.op), doing});
   }
+  p.jobs = pipeline_.in_flight();
   p.wall_limit_s = budget.wall_s;
   p.evaluation_limit = budget.evaluations;
   if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
@@ -272,7 +273,7 @@ void SearchLoop::show_progress() {
   }
   p.device_stage = pipeline_.board().device_note();
   questions_.show(p);
-  parts_.faces.progress(p);
+  parts_.callbacks.progress(p);
 }
 
 }  // namespace cultivar

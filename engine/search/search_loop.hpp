@@ -23,13 +23,13 @@ namespace cultivar {
 struct SessionParts {
   const Config& config;
   const RunFolder& folder;
-  Journal& journal;
+  RecordWriter& writer;
   Breeding& breeding;  // as the record left it
   ParsedSources& sources;
   Evaluator& evaluator;
-  Correspondence* correspondence;  // nullptr where no operator asks a language model
+  ModelDialogues* dialogues;  // nullptr where no operator asks a language model
   const PromptKit& kit;
-  const Faces& faces;
+  const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
   LoadedSources loaded;  // seeds: to begin with, where the record has nobody
 };

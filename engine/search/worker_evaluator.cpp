@@ -107,14 +107,14 @@ class WorkerEvaluator : public Evaluator {
 
 std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
                                                  const std::filesystem::path& task_folder,
-                                                 const Surface& surface) {
+                                                 const Runtime& runtime) {
   const EvaluationConfig& e = config.evaluation;
   ServiceOptions options;
   options.target = config.target;
-  options.programs = surface.programs;
+  options.programs = runtime.programs;
   options.launcher = e.launcher;
   options.cores = e.cores;
-  options.cache = surface.cache;
+  options.cache = runtime.cache;
   options.task_folder = task_folder;
   options.compile_workers = e.compile_workers > 0
                                 ? e.compile_workers

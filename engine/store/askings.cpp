@@ -11,7 +11,7 @@ namespace cultivar {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Brief, op, model, parents, island, direction, round)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Room, questions, closed, closed_operators)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AskingLimits, questions, closed, closed_operators)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProposalBody, asking, device_s)
 
 json to_json(const AskedQuestion& q) {
@@ -49,7 +49,7 @@ std::int64_t given_up_questions(const Record& record) {
   return first_of<std::int64_t>(record.database(), "SELECT count(*) FROM decisions WHERE kind = 'give_up'");
 }
 
-std::string room_body(const Room& room) {
+std::string room_body(const AskingLimits& room) {
   return json(room).dump();
 }
 
@@ -61,7 +61,7 @@ ProposalBody proposal_body(const std::string& body) {
   if (body.empty()) return {};
   const json j = json::parse(body);
   auto result = j.get<ProposalBody>();
-  result.room = j.get<Room>();
+  result.room = j.get<AskingLimits>();
   return result;
 }
 

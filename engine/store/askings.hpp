@@ -18,7 +18,7 @@ namespace cultivar {
 struct AskedQuestion {
   std::int64_t number = 0;
   Brief brief;
-  Room room;
+  AskingLimits room;
   std::string request_hash;           // of the first question
   std::vector<std::string> left_out;  // omitted because it did not fit the prompt's token limit
 };
@@ -31,12 +31,12 @@ std::vector<AskedOn> asked_questions(const Record&);  // all, in order
 nlohmann::json to_json(const AskedQuestion&);
 AskedQuestion asked_question(const std::string& body);
 
-// For a proposal made without a model while models are configured: the Room it was made with. Empty body:
-// none.
-std::string room_body(const Room&);
-// Body of the decision `propose`: a Room, or the question that produced the proposal.
+// For a proposal made without a model while models are configured: the AskingLimits it was made with. Empty
+// body: none.
+std::string room_body(const AskingLimits&);
+// Body of the decision `propose`: a AskingLimits, or the question that produced the proposal.
 struct ProposalBody {
-  Room room;
+  AskingLimits room;
   std::int64_t asking = 0;
   double device_s = 0.0;  // used by the tools of the question's dialogue
 };

@@ -63,7 +63,7 @@ ExchangeStore::ExchangeStore(std::filesystem::path file, std::unique_ptr<SQLite:
     : file_(std::move(file)), database_(std::move(database)) {}
 ExchangeStore::~ExchangeStore() = default;
 
-Expected<std::unique_ptr<ExchangeStore>> ExchangeStore::open(const RunFolder& folder, const Journal&) {
+Expected<std::unique_ptr<ExchangeStore>> ExchangeStore::open(const RunFolder& folder, const RecordWriter&) {
   try {
     auto db = std::make_unique<SQLite::Database>(folder.database().string(), SQLite::OPEN_READWRITE);
     db->setBusyTimeout(10'000);             // the journal's transactions are short

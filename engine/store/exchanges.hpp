@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/store/journal.hpp"
+#include "engine/store/record_writer.hpp"
 #include "engine/store/run_folder.hpp"
 #include "operators/llm/exchange_log.hpp"
 #include "operators/llm/replay.hpp"
@@ -28,7 +28,7 @@ struct ExchangeRow {
 class ExchangeStore : public ExchangeLog {
  public:
   // The journal proves that this process holds the run's lock; it must outlive this object.
-  static Expected<std::unique_ptr<ExchangeStore>> open(const RunFolder&, const Journal&);
+  static Expected<std::unique_ptr<ExchangeStore>> open(const RunFolder&, const RecordWriter&);
   ~ExchangeStore() override;
 
   Expected<std::optional<ArrivedAnswer>> find(const std::string& call,

@@ -1,4 +1,4 @@
-// The tables of run.db, documented in schema.cpp. journal.cpp writes them, record.cpp reads them.
+// The tables of run.db, documented in schema.cpp. record_writer.cpp writes them, record.cpp reads them.
 #pragma once
 
 #include <string>

@@ -88,7 +88,7 @@ struct Launch {
   int descriptor_count = 0;
   const std::pair<int, std::size_t>* limits = nullptr;
   std::size_t limit_count = 0;
-  const FileWalls* walls = nullptr;
+  const FileAccessRules* walls = nullptr;
   pid_t parent = 0;
   sigset_t signals;              // the mask to restore in the child
   volatile int failed_step = 0;  // written by the child: vfork shares memory

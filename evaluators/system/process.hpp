@@ -13,7 +13,7 @@
 
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
-#include "evaluators/system/file_walls.hpp"
+#include "evaluators/system/file_access_rules.hpp"
 
 namespace cultivar {
 
@@ -26,8 +26,8 @@ struct ProcessOptions {
   bool pipe_output = true;                // otherwise stdout is captured together with stderr
   std::size_t captured_bytes = 64 << 10;  // limit for stderr; the first and the last half are kept
   std::vector<std::pair<int, std::size_t>> limits = {};  // RLIMIT_* -> soft and hard limit
-  std::vector<int> descriptors = {};  // become 3, 4, 5, ... in the child; still owned by the caller
-  const FileWalls* walls = nullptr;   // file access restrictions of the child; null: none
+  std::vector<int> descriptors = {};       // become 3, 4, 5, ... in the child; still owned by the caller
+  const FileAccessRules* walls = nullptr;  // file access restrictions of the child; null: none
   // Put a guardian in between: everything that the child starts ends with the child and with this process.
   bool guarded = false;
 };

@@ -1,5 +1,5 @@
 // The interface behind an agent's tools: known kernels, a compiler, a device, and submission. The engine
-// implements it (engine/agent); tests have a simulated bench.
+// implements it (engine/benches); tests have a simulated bench.
 #pragma once
 
 #include <algorithm>

@@ -143,7 +143,7 @@ Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
     }
     return refused(fmt::format("There is no note `{}`{}", name, did_you_mean(name, known)));
   }
-  Situation situation{std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}};
+  NoteQuery situation{std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}};
   if (arguments.contains("bottleneck")) situation.bottlenecks = {arguments["bottleneck"].get<std::string>()};
   situation.compiler_output = arguments.value("compiler_output", "");
   std::string text = "Read one with `name`.\n\nAbout this task:\n";

@@ -21,12 +21,12 @@ struct MadeDraft {
 };
 
 // A submitted kernel, with the model's note.
-struct HandedOver {
+struct SubmittedKernel {
   std::string source;
   Configuration configuration;
   std::string note;
 
-  friend bool operator==(const HandedOver&, const HandedOver&) = default;
+  friend bool operator==(const SubmittedKernel&, const SubmittedKernel&) = default;
 };
 
 struct ToolOutcome {
@@ -35,7 +35,7 @@ struct ToolOutcome {
   bool failed = false;
   double device_s = 0.0;
   std::vector<MadeDraft> drafts;  // created by the call
-  std::optional<HandedOver> handed_over;
+  std::optional<SubmittedKernel> handed_over;
 
   friend bool operator==(const ToolOutcome&, const ToolOutcome&) = default;
 };

@@ -45,7 +45,7 @@ Note parse_note(const std::string& text, const fs::path& file) {
 
 // Smaller is better; nullopt: the note does not apply.
 constexpr int says_nothing = 1 << 20;
-int rank_of(const Note& note, const Situation& situation) {
+int rank_of(const Note& note, const NoteQuery& situation) {
   const auto knows = [&](const std::string& words) {
     return situation.compiler_output.find(words) != std::string::npos;
   };
@@ -56,7 +56,7 @@ int rank_of(const Note& note, const Situation& situation) {
   return says_nothing;
 }
 
-bool applies(const Note& note, const Situation& situation) {
+bool applies(const Note& note, const NoteQuery& situation) {
   const auto allows = [](const std::vector<std::string>& list, const std::string& item) {
     return list.empty() || item.empty() || std::any_of(list.begin(), list.end(), [&](const std::string& one) {
              return item.starts_with(one);
@@ -112,7 +112,7 @@ std::vector<Note> known_notes(const std::vector<fs::path>& folders) {
   return listed(std::move(by_name));
 }
 
-std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const Situation& situation) {
+std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const NoteQuery& situation) {
   std::vector<std::pair<int, const Note*>> ranked;
   for (const Note& note : notes)
     if (const int rank = rank_of(note, situation); applies(note, situation) && rank < says_nothing)

@@ -26,7 +26,7 @@ std::vector<Note> load_notes(const std::vector<std::filesystem::path>& folders);
 // The built-in notes; `folders` add notes and replace notes with the same name.
 std::vector<Note> known_notes(const std::vector<std::filesystem::path>& folders = {});
 
-struct Situation {
+struct NoteQuery {
   std::string target, task;
   std::string architecture;              // "sm_90a"; empty: unknown, then no note is excluded by architecture
   std::vector<std::string> bottlenecks;  // most important first
@@ -35,6 +35,6 @@ struct Situation {
 
 // The notes that apply, most relevant first: those that match compiler messages, then by the rank of the
 // first matching bottleneck, then notes for the task. Pointers into `notes`.
-std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const Situation&);
+std::vector<const Note*> pick_notes(const std::vector<Note>& notes, const NoteQuery&);
 
 }  // namespace cultivar

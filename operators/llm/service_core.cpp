@@ -57,7 +57,7 @@ ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_
   }
   for (const ModelConfig& config : options.models)
     for (const std::string& name : config.fallbacks)
-      if (std::ranges::none_of(desks, [&](const ModelDesk& d) { return d.config.name == name; }))
+      if (std::ranges::none_of(desks, [&](const LimitedModel& d) { return d.config.name == name; }))
         throw InputError("model '" + config.name + "' has the fallback '" + name + "', which does not exist");
 }
 
@@ -82,7 +82,7 @@ void ChatService::Core::run() {
     if (stopping)
       for (ServedCall& call : calls) call.stop.request_stop();
     double next = kNever;
-    for (ModelDesk& desk : desks) desk.blocked = false;
+    for (LimitedModel& desk : desks) desk.blocked = false;
     for (auto it = calls.begin(); it != calls.end();) {
       const auto call = it++;
       if (!call->flying) next = std::min(next, consider(call));
@@ -109,11 +109,11 @@ void ChatService::Core::accept(std::list<ServedCall>& fresh) {
     calls.splice(calls.end(), fresh, call);
     call->waits_since = now();
     std::vector<std::string> chain{call->order.model};
-    for (const ModelDesk& desk : desks)
+    for (const LimitedModel& desk : desks)
       if (desk.config.name == call->order.model)
         chain.insert(chain.end(), desk.config.fallbacks.begin(), desk.config.fallbacks.end());
     for (const std::string& name : chain)
-      for (ModelDesk& desk : desks)
+      for (LimitedModel& desk : desks)
         if (desk.config.name == name) {
           CallTry next;
           next.desk = &desk;
@@ -227,7 +227,7 @@ void ChatService::Core::reckon(CallTry& each) {
 }
 
 std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) {
-  ModelDesk& desk = *each.desk;
+  LimitedModel& desk = *each.desk;
   const double at = now();
   const double ready = std::max({each.not_before, desk.held_until, desk.breaker.ready_at(at)});
   // Another call is testing the model; its result will be known soon.
@@ -261,7 +261,7 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
 }
 
 void ChatService::Core::begin(ServedCall& call, CallTry& each) {
-  ModelDesk& desk = *each.desk;
+  LimitedModel& desk = *each.desk;
   SentRequest sent;
   sent.op = call.order.op;
   sent.model = desk.config.name;
@@ -299,7 +299,7 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
   desk.model->ask(each.fitted, call.stop.get_token(), std::move(listener));
 }
 
-void ChatService::Core::hold(ModelDesk& desk, const ChatError& error) {
+void ChatService::Core::hold(LimitedModel& desk, const ChatError& error) {
   desk.breaker.undecided();
   // Calls that were in flight together are rejected together: count that as one hold.
   if (now() >= desk.held_until) ++desk.holds;
@@ -312,7 +312,7 @@ void ChatService::Core::hold(ModelDesk& desk, const ChatError& error) {
 
 void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   CallTry& each = *call.flying;
-  ModelDesk& desk = *each.desk;
+  LimitedModel& desk = *each.desk;
   const double at = now();
   call.flying = nullptr;
   --desk.in_flight;
@@ -391,7 +391,7 @@ void ChatService::Core::publish() {
   const double at = now();
   std::string reasons;
   bool all_down = !desks.empty();
-  for (const ModelDesk& desk : desks) {
+  for (const LimitedModel& desk : desks) {
     ModelState m;
     m.name = desk.config.name;
     m.in_flight = desk.in_flight;

@@ -17,8 +17,8 @@
 namespace cultivar {
 
 // One model with its limits, circuit breaker and holds.
-struct ModelDesk {
-  ModelDesk(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
+struct LimitedModel {
+  LimitedModel(const ModelConfig& c, std::unique_ptr<ChatModel> m, double now)
       : config(c), model(std::move(m)), limits(c.limits, now), breaker(c.retry) {}
   ModelConfig config;
   std::unique_ptr<ChatModel> model;
@@ -33,7 +33,7 @@ struct ModelDesk {
 };
 
 struct CallTry {  // the state of one call at one model
-  ModelDesk* desk = nullptr;
+  LimitedModel* desk = nullptr;
   ChatRequest fitted;
   Ledger::Reservation reservation;
   Usage expected;  // for the provider's limits
@@ -73,7 +73,7 @@ struct ChatService::Core {
   static void reckon(CallTry&);          // computes the maximum cost
   std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: started; otherwise the earliest time
   void begin(ServedCall&, CallTry&);
-  void hold(ModelDesk&, const ChatError&);
+  void hold(LimitedModel&, const ChatError&);
   void publish();
   void tell(const std::string& text) const;
 
@@ -99,7 +99,7 @@ struct ChatService::Core {
   // Last member, so that the models are destroyed first: until then their threads may still use the members
   // above.
   std::list<ServedCall> calls;
-  std::list<ModelDesk> desks;
+  std::list<LimitedModel> desks;
 };
 
 }  // namespace cultivar

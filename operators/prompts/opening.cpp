@@ -8,7 +8,7 @@ namespace cultivar {
 
 namespace {
 
-std::string system_text(const Scene& s, const PromptKit& kit, bool whole) {
+std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole) {
   if (!whole)
     return kit.named("system_brief")
         .render({{"format", kit.piece("format_brief"), 0},
@@ -27,19 +27,19 @@ std::string system_text(const Scene& s, const PromptKit& kit, bool whole) {
 
 }  // namespace
 
-ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const Scene& scene,
+ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const PromptContext& context,
                     const PromptKit& kit, std::vector<std::string>* left_out) {
   const std::int64_t budget = kit.options().prompt_tokens;
   // Without optional pieces, the complete system text must leave room for the question's subject.
   std::vector<Piece> needed;
   std::ranges::copy_if(pieces, std::back_inserter(needed), [](const Piece& p) { return p.rank <= 4; });
-  std::string system = system_text(scene, kit, true);
+  std::string system = system_text(context, kit, true);
   if (page.render(needed, budget).tokens + estimated_tokens(system) > budget) {
-    system = system_text(scene, kit, false);
+    system = system_text(context, kit, false);
     // The complete rules of the format, if there is room: ranked before failures and notes.
     constexpr int kAfterLineage = 5;
     pieces.push_back({"notes",
-                      "## The complete format of a kernel\n\n" + kit.format_of(name_of(scene.target)),
+                      "## The complete format of a kernel\n\n" + kit.format_of(name_of(context.target)),
                       kAfterLineage, "format in full"});
   }
   const Prompt user = page.render(pieces, budget - estimated_tokens(system));

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
-#include "operators/prompts/scene.hpp"
 
 namespace cultivar {
 
 // The system text is one of two texts that are the same for all questions of a run (chosen by the size of the
 // rest), so that providers can cache it. `left_out`, if given, receives what did not fit the token limit.
-ChatRequest opening(const PromptTemplate&, std::vector<Piece>, const Scene&, const PromptKit&,
+ChatRequest opening(const PromptTemplate&, std::vector<Piece>, const PromptContext&, const PromptKit&,
                     std::vector<std::string>* left_out = nullptr);
 
 // Empty if the question can be asked; otherwise the reason and the remedy. The required pieces, which are the

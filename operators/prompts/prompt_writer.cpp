@@ -21,15 +21,15 @@ std::string shorter(std::string text, std::size_t most) {
 
 }  // namespace
 
-PromptWriter::PromptWriter(const Scene& scene, const PromptKit& kit, IndividualId subject,
+PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, IndividualId subject,
                            std::function<bool(const std::string&)> keeps_sources)
-    : s_(scene),
+    : s_(context),
       kit_(kit),
       subject_(subject),
       keeps_sources_(std::move(keeps_sources)),
-      evaluation_(scene.chronicle.evaluation(subject)),
-      profile_(scene.chronicle.profile(subject)),
-      line_(chain_to_seed(subject, [&](IndividualId id) { return scene.archive.parents(id); })) {
+      evaluation_(context.record_view.evaluation(subject)),
+      profile_(context.record_view.profile(subject)),
+      line_(chain_to_seed(subject, [&](IndividualId id) { return context.archive.parents(id); })) {
   const auto cache = s_.facts.find(s_.target->cache_fact);
   for (const Workload& w : s_.workloads) {
     const bool cached = cache != s_.facts.end() && s_.task.bytes(w) <= cache->second;
@@ -58,7 +58,7 @@ void PromptWriter::add_report() {
   reported_ = profile_;
   std::string whose;
   for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !reported_; ++ancestor)
-    if ((reported_ = s_.chronicle.profile(*ancestor)))
+    if ((reported_ = s_.record_view.profile(*ancestor)))
       whose = fmt::format("It was not profiled; this is the profile of its ancestor #{}:\n\n", *ancestor);
   if (!reported_) return;
   bool first = true;
@@ -81,7 +81,7 @@ std::string PromptWriter::kernel_text(IndividualId id) const {
   const Member member = s_.archive.member(id);
   return fmt::format("#{} ({}), with {}\n\n{}", id, standing_word(id),
                      describe_configuration(member.configuration),
-                     fenced(s_.chronicle.source(id), s_.target->language));
+                     fenced(s_.record_view.source(id), s_.target->language));
 }
 
 std::string PromptWriter::standing_word(IndividualId id) const {
@@ -99,7 +99,7 @@ std::string PromptWriter::standing_word(IndividualId id) const {
 
 std::vector<Reference> PromptWriter::references() const {
   std::vector<Reference> all;
-  const auto best = s_.incumbent != 0 ? s_.chronicle.evaluation(s_.incumbent) : std::nullopt;
+  const auto best = s_.incumbent != 0 ? s_.record_view.evaluation(s_.incumbent) : std::nullopt;
   if (!best) return all;
   const auto value_of = [&](const std::string& workload) {
     for (const WorkloadResult& row : best->workloads)
@@ -111,7 +111,7 @@ std::vector<Reference> PromptWriter::references() const {
     for (const Workload& w : s_.workloads) incumbent.values.push_back(value_of(w.name));
     all.push_back(std::move(incumbent));
   }
-  for (const auto& [name, ratios] : s_.chronicle.contenders()) {
+  for (const auto& [name, ratios] : s_.record_view.contenders()) {
     Reference contender{name, {}};
     for (const Workload& w : s_.workloads) {
       const auto ratio = ratios.find(w.name);  // its time divided by the incumbent's
@@ -131,7 +131,7 @@ std::vector<std::string> PromptWriter::report_of(IndividualId id, const Profile&
   std::optional<Profile> before;
   for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !before; ++ancestor)
     if (*ancestor != id)
-      if (auto found = s_.chronicle.profile(*ancestor); found && found->workload == profile.workload)
+      if (auto found = s_.record_view.profile(*ancestor); found && found->workload == profile.workload)
         before = std::move(found);
   return compact_report(profile, before ? &*before : nullptr);
 }
@@ -143,7 +143,7 @@ void PromptWriter::add_standing() {
   if (subject_ == s_.incumbent) words = "This is the best kernel so far.";
   if (subject_ != s_.incumbent && s_.archive.fitness(subject_) > s_.archive.fitness(s_.incumbent))
     words += " This one's higher measurement may be noise: interleaved timing has not shown it to be faster.";
-  const auto best = s_.chronicle.evaluation(s_.incumbent);
+  const auto best = s_.record_view.evaluation(s_.incumbent);
   if (best && floors_us_.size() == s_.workloads.size()) {
     double least = 1.0, most = 0.0;
     for (std::size_t i = 0; i < s_.workloads.size(); ++i)
@@ -157,7 +157,7 @@ void PromptWriter::add_standing() {
       words += fmt::format(" It reaches {:.0f} to {:.0f} % of the device's measured peak.", 100 * least,
                            100 * most);
   }
-  for (const auto& [name, ratios] : s_.chronicle.contenders()) {
+  for (const auto& [name, ratios] : s_.record_view.contenders()) {
     double least = 1e300, most = 0.0;
     for (const auto& [workload, ratio] : ratios) {
       least = std::min(least, ratio);
@@ -173,10 +173,11 @@ void PromptWriter::add_standing() {
 // Facts that explain its speed: resources that differ from its parent's, the workload with the least gain,
 // the spread of its times, and its bottleneck.
 std::string PromptWriter::causes(IndividualId id, const Member& member) const {
-  const auto now = s_.chronicle.evaluation(id);
+  const auto now = s_.record_view.evaluation(id);
   if (!now || !now->measured()) return {};
   std::vector<std::string> known;
-  const auto before = member.parents.empty() ? std::nullopt : s_.chronicle.evaluation(member.parents.front());
+  const auto before =
+      member.parents.empty() ? std::nullopt : s_.record_view.evaluation(member.parents.front());
   if (before && before->measured()) {
     for (const auto& [name, value] : now->resources.values) {
       const auto was = before->resources.values.find(name);
@@ -200,7 +201,7 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
   for (const WorkloadResult& row : now->workloads)
     if (row.median_us > 0.0) spread = std::max(spread, (row.q3_us - row.q1_us) / row.median_us);
   if (spread > 0.1) known.push_back(fmt::format("its times vary by {:.0f} %", 100.0 * spread));
-  if (const auto profile = s_.chronicle.profile(id); profile && id != subject_)
+  if (const auto profile = s_.record_view.profile(id); profile && id != subject_)
     if (const auto findings = explain(*profile).findings; !findings.empty())
       known.push_back(shorter(findings.front().words, 100));
   return known.empty() ? std::string() : fmt::format(" [{}]", fmt::join(known, "; "));
@@ -208,7 +209,7 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
 
 std::string PromptWriter::told(IndividualId id) const {
   const Member member = s_.archive.member(id);
-  const Life life = s_.chronicle.life(id);
+  const IndividualFacts life = s_.record_view.life(id);
   std::string words = fmt::format("- #{} {}", id, name_of(member.origin, member.op));
   if (!member.parents.empty()) words += fmt::format(" of #{}", fmt::join(member.parents, ", #"));
   if (!life.note.empty()) words += ": " + shorter(life.note, 160);
@@ -236,7 +237,7 @@ void PromptWriter::add_lineage() {
   add("lineage", way, 3, "lineage");
   std::string others;
   int count = 0;
-  const auto children = s_.chronicle.children(subject_);
+  const auto children = s_.record_view.children(subject_);
   for (auto child = children.rbegin(); child != children.rend() && count < 10; ++child) {
     if (keeps_source(*child)) continue;
     others += told(*child) + "\n";
@@ -250,7 +251,7 @@ void PromptWriter::add_failures() {
   constexpr std::ptrdiff_t kAncestors = 4;  // each needs a query of the record
   const auto last = line_.rbegin() + std::min<std::ptrdiff_t>(kAncestors, std::ssize(line_));
   for (auto ancestor = line_.rbegin(); ancestor != last; ++ancestor)
-    for (const IndividualId child : s_.chronicle.children(*ancestor)) {
+    for (const IndividualId child : s_.record_view.children(*ancestor)) {
       if (s_.archive.state(child) == Member::State::rejected && s_.archive.duplicate_of(child) == 0 &&
           !keeps_source(child))
         failed.push_back(child);
@@ -258,7 +259,7 @@ void PromptWriter::add_failures() {
   std::ranges::sort(failed, std::greater());
   int rank = 5;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, failed.size()); ++i)
-    if (const auto evaluation = s_.chronicle.evaluation(failed[i]))
+    if (const auto evaluation = s_.record_view.evaluation(failed[i]))
       add("failures", told(failed[i]) + "\n\n" + describe_rejection(*evaluation, 1200), rank++,
           fmt::format("failure #{}", failed[i]));
 }
@@ -266,7 +267,7 @@ void PromptWriter::add_failures() {
 void PromptWriter::add_trajectory() {
   constexpr std::size_t kPromotions = 10;
   constexpr int kNewest = 20;
-  const std::vector<IndividualId> promoted = s_.chronicle.promoted();
+  const std::vector<IndividualId> promoted = s_.record_view.promoted();
   std::string best;
   for (std::size_t i = promoted.size() - std::min(promoted.size(), kPromotions); i < promoted.size(); ++i)
     best += told(promoted[i]) + "\n";
@@ -283,7 +284,7 @@ void PromptWriter::add_trajectory() {
 
 void PromptWriter::add_notes() {
   const std::optional<Profile>& profile = reported_ ? reported_ : profile_;
-  Situation situation;
+  NoteQuery situation;
   situation.target = name_of(s_.target);
   situation.task = s_.task.name;
   situation.architecture = s_.architecture;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "operators/prompts/prompt.hpp"
+#include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
-#include "operators/prompts/scene.hpp"
 
 namespace cultivar {
 
@@ -18,10 +18,10 @@ class PromptWriter {
  public:
   // `keeps_sources`: whether the operator of this name only sets tunables. Its individuals are left out of
   // lists.
-  PromptWriter(const Scene&, const PromptKit&, IndividualId subject,
+  PromptWriter(const PromptContext&, const PromptKit&, IndividualId subject,
                std::function<bool(const std::string& op)> keeps_sources = {});
 
-  const Scene& scene() const { return s_; }
+  const PromptContext& context() const { return s_; }
   const PromptKit& kit() const { return kit_; }
   IndividualId subject() const { return subject_; }
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
@@ -60,7 +60,7 @@ class PromptWriter {
   std::string causes(IndividualId, const Member&) const;
   bool keeps_source(IndividualId) const;
 
-  const Scene& s_;
+  const PromptContext& s_;
   const PromptKit& kit_;
   IndividualId subject_;
   std::function<bool(const std::string&)> keeps_sources_;

@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
   Simulation simulation;
   simulation.evaluate_s = evaluation_s;
   simulation.on_evaluate = [&](const Variant&) { ++evaluations; };
-  Faces faces;
-  faces.progress = [&](const Progress& p) { out = p.questions ? p.questions->calls : 0; };
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) { out = p.questions ? p.questions->calls : 0; };
   const ScratchFolder scratch;
   const Config config =
       softmax_config(scratch.path() / "config",
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     stop = true;
   });
   const auto outcome =
-      begin_search(config, scratch.path() / "run", simulated_surface(simulation), faces, stop);
+      begin_search(config, scratch.path() / "run", simulated_runtime(simulation), callbacks, stop);
   watch.join();
   return outcome ? 0 : 1;
 }

@@ -107,10 +107,10 @@ int main(int argc, char** argv) {
     std::ofstream(file) << wide_source(i);
     config.seeds.push_back(file);
   }
-  Surface surface;
-  surface.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
+  Runtime runtime;
+  runtime.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
   Tenth tenth(target);
-  surface.evaluator = [&](const Config&, const std::filesystem::path&) {
+  runtime.evaluator = [&](const Config&, const std::filesystem::path&) {
     Simulation simulation;
     simulation.samples = 60;
     simulation.noise = 0.02;
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   const std::atomic<bool> never{false};
   if (!std::filesystem::exists(folder / "run" / "run.db")) {
     const double total = seconds_of([&] {
-      const auto outcome = begin_search(config, folder / "run", surface, {}, never);
+      const auto outcome = begin_search(config, folder / "run", runtime, {}, never);
       if (!outcome) {
         std::printf("failed: %s\n", outcome.error().message.c_str());
         std::exit(1);
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 3; ++i) {
     // From the call to the first new proposal's evaluation.
     std::atomic<bool> stop{false};
-    Surface counting = surface;
+    Runtime counting = runtime;
     const auto start = std::chrono::steady_clock::now();
     const double processor = processor_seconds();
     double until = 0.0, spent = 0.0;

@@ -63,7 +63,7 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   simulation.compile_s = simulation.evaluate_s = 0.003;
   const auto session = [&](const std::string& evaluations) {
     if (fs::exists(run / "run.db"))
-      return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
+      return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_runtime(simulation),
                                    {}, kNever));
     const Config config =
         softmax_config(folder / "config",
@@ -71,7 +71,7 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
                             "\", \"" + (folder / "asked").string() + "\"], prices: {input: 1, output: 1}}",
                         "operators={tune: 1, " + op + ": 2}", "asking={in_flight: 4, agent: {steps: 6}}",
                         "budget.evaluations=" + evaluations});
-    return told_by(begin_search(config, run, simulated_surface(simulation), {}, kNever));
+    return told_by(begin_search(config, run, simulated_runtime(simulation), {}, kNever));
   };
   RandomStream stream = stream_of(5, "kills", 0);
   for (int i = 0; i < 12; ++i) {
@@ -111,7 +111,7 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   for (const auto& [number, times] : ends) BOOST_TEST(times == 1, number);
   BOOST_TEST_MESSAGE(asked << " questions, " << sent.size() << " calls, " << cut << " cut by kills");
 
-  wait_for(in_child(told, [&] { return told_by(replay(run, simulated_surface({}))); }));
+  wait_for(in_child(told, [&] { return told_by(replay(run, simulated_runtime({}))); }));
   BOOST_TEST(read_text(told) == "agrees");
 }
 

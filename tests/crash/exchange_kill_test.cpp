@@ -34,14 +34,14 @@ void make_run(const RunFolder& folder) {
   facts.target = "cpu";
   facts.task_files = nlohmann::json::object();
   facts.environment = nlohmann::json::object();
-  const auto journal = Journal::create(folder, facts);
-  BOOST_TEST_REQUIRE(journal.has_value(), (journal ? "" : journal.error().message));
+  const auto writer = RecordWriter::create(folder, facts);
+  BOOST_TEST_REQUIRE(writer.has_value(), (writer ? "" : writer.error().message));
 }
 
 struct Session {
-  explicit Session(const RunFolder& folder, const ModelConfig& config) : journal(Journal::open(folder)) {
-    if (!journal) throw std::runtime_error(journal.error().message);
-    auto opened = ExchangeStore::open(folder, *journal);
+  explicit Session(const RunFolder& folder, const ModelConfig& config) : writer(RecordWriter::open(folder)) {
+    if (!writer) throw std::runtime_error(writer.error().message);
+    auto opened = ExchangeStore::open(folder, *writer);
     if (!opened) throw std::runtime_error(opened.error().message);
     log = std::move(*opened);
     ChatServiceOptions options;
@@ -52,7 +52,7 @@ struct Session {
     if (!started) throw std::runtime_error(started.error().message);
     service = std::move(*started);
   }
-  Expected<Journal> journal;
+  Expected<RecordWriter> writer;
   std::unique_ptr<ExchangeStore> log;
   std::unique_ptr<ChatService> service;
 };

@@ -26,13 +26,13 @@ struct Mail : ScratchFolder {
   fs::path run = path() / "run", told = path() / "told", mail = path() / "mail";
 
   std::string session(const std::vector<std::string>& more = {}, const std::atomic<bool>& stop = kNever) {
-    const Surface surface = simulated_surface({});
+    const Runtime runtime = simulated_runtime({});
     std::vector<std::string> all{"models.me={provider: mailbox, folder: \"" + mail.string() + "\"}",
                                  "operators={mutate: 1}", "asking={in_flight: 2}",
                                  "budget={evaluations: 100, tokens: 60000}"};
     return told_by(fs::exists(run / "run.db")
-                       ? resume_search(run, more, surface, {}, stop)
-                       : begin_search(softmax_config(path() / "config", all), run, surface, {}, stop));
+                       ? resume_search(run, more, runtime, {}, stop)
+                       : begin_search(softmax_config(path() / "config", all), run, runtime, {}, stop));
   }
   pid_t in_child(const std::function<std::string()>& work) const { return testing::in_child(told, work); }
   static std::vector<fs::path> letters(const fs::path& folder) {
@@ -69,7 +69,7 @@ struct Mail : ScratchFolder {
     return read_text(told);
   }
   std::string replayed() {
-    wait_for(in_child([&] { return told_by(replay(run, simulated_surface({}))); }));
+    wait_for(in_child([&] { return told_by(replay(run, simulated_runtime({}))); }));
     return read_text(told);
   }
 };

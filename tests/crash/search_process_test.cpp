@@ -28,8 +28,8 @@ namespace {
 
 const std::atomic<bool> kNever{false};
 
-Surface surface(double evaluate_s = 0.002) {
-  Surface s;
+Runtime runtime(double evaluate_s = 0.002) {
+  Runtime s;
   s.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
   s.evaluator = [evaluate_s](const Config&, const fs::path&) {
     Simulation simulation;
@@ -42,7 +42,7 @@ Surface surface(double evaluate_s = 0.002) {
 std::string begin(const ScratchFolder& scratch, const std::string& evaluations) {
   const Config config =
       softmax_config(scratch.path() / "config", {"budget.evaluations=" + evaluations, "checkpoint.every=1s"});
-  return told_by(begin_search(config, scratch.path() / "run", surface(), {}, kNever));
+  return told_by(begin_search(config, scratch.path() / "run", runtime(), {}, kNever));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
     const pid_t pid = in_child(told, [&] {
       return session == 0 || !fs::exists(run / "run.db")
                  ? begin(*this, "100000")
-                 : told_by(resume_search(run, {}, surface(), {}, kNever));
+                 : told_by(resume_search(run, {}, runtime(), {}, kNever));
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + below(stream, 700)));
     BOOST_REQUIRE_MESSAGE(killed(pid), read_text(told));
@@ -95,11 +95,11 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
   BOOST_TEST_MESSAGE(kills << " kills, " << judged << " individuals judged");
 
   const std::string budget = "budget.evaluations=" + std::to_string(seen.size() + 10);
-  wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, surface(), {}, kNever)); }));
+  wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, runtime(), {}, kNever)); }));
   BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
   BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
-  wait_for(in_child(told, [&] { return told_by(replay(run, surface())); }));
+  wait_for(in_child(told, [&] { return told_by(replay(run, runtime())); }));
   BOOST_TEST(read_text(told) == "agrees");
 }
 
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
   BOOST_TEST(judged > 5);
   wait_for(in_child(told, [&] {
     return told_by(
-        resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, surface(), {}, kNever));
+        resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, runtime(), {}, kNever));
   }));
   BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
   BOOST_TEST(Record::open(run)->summary().evaluations >= judged + 30);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
     fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
                                          fs::perms::others_exec);
   // The user nobody may have no access to the source tree.
-  Surface own = surface();
+  Runtime own = runtime();
   own.installation.tasks = path() / "tasks";
   fs::create_directory(path() / "tasks");
   fs::copy(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", path() / "tasks" / "softmax",
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_second_process_gets_the_first_ones_pid_and_may_still_subm
        ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   BOOST_TEST(Record::open(run)->summary().state == "running");
-  const auto second = resume_search(run, {}, surface(), {}, kNever);
+  const auto second = resume_search(run, {}, runtime(), {}, kNever);
   BOOST_REQUIRE(!second);
   BOOST_TEST(second.error().message.find("process " + std::to_string(pid)) != std::string::npos,
              second.error().message);

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/store/journal.hpp"
+#include "engine/store/record_writer.hpp"
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 
@@ -342,10 +342,10 @@ BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that
     about.name = "won", about.task_name = "softmax", about.target = "cpu";
     about.task_files = {{"task.yaml", "name: softmax\n"}};
     about.environment = {{"devices", nlohmann::json::array()}};
-    auto journal = Journal::create(RunFolder(folder / "won"), about);
-    BOOST_TEST_REQUIRE(journal.has_value());
+    auto writer = RecordWriter::create(RunFolder(folder / "won"), about);
+    BOOST_TEST_REQUIRE(writer.has_value());
     for (const IndividualId id : {1, 2})
-      BOOST_TEST_REQUIRE(journal
+      BOOST_TEST_REQUIRE(writer
                              ->step(1.0,
                                     [&](Step& step) {
                                       Individual i;

@@ -29,7 +29,7 @@ struct Farm {
     archive.add(individual);
     return individual.id;
   }
-  Surroundings around(std::vector<IndividualId> parents) {
+  OperatorContext around(std::vector<IndividualId> parents) {
     return {task, workloads, facts, archive, source_of, 0, std::move(parents)};
   }
 };

@@ -26,7 +26,7 @@ const std::string kFirst = source("first",
 const std::string kSecond =
     source("second", "  A: {values: [2, 4, 32], default: 2}\n  B: {values: [1, 8], default: 1}\n");
 
-struct Scene {
+struct PromptContext {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
   Facts facts{{"num_cores", 4.0}};
@@ -53,7 +53,7 @@ struct Scene {
     archive.judge(id, true, fitness);
     return id;
   }
-  Surroundings around(std::vector<IndividualId> parents) {
+  OperatorContext around(std::vector<IndividualId> parents) {
     return {task, workloads, facts, archive, source_of, 0, std::move(parents)};
   }
 };
@@ -67,23 +67,23 @@ std::int64_t number(const Configuration& configuration, const char* name) {
 BOOST_AUTO_TEST_SUITE(knob_operators)
 
 BOOST_AUTO_TEST_CASE(tuning_walks_the_whole_space_once_and_then_says_that_it_is_exhausted) {
-  Scene scene;
+  PromptContext context;
   TuneOperator tune(1);
-  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
-  tune.observe(seed, scene.archive);
-  std::set<Configuration> seen{scene.archive.member(seed).configuration};
+  const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
+  tune.observe(seed, context.archive);
+  std::set<Configuration> seen{context.archive.member(seed).configuration};
   RandomStream stream = stream_of(1, "test", 0);
-  while (const auto proposal = tune.propose(scene.around({seed}), stream)) {
+  while (const auto proposal = tune.propose(context.around({seed}), stream)) {
     BOOST_TEST(number(proposal->configuration, "A") * number(proposal->configuration, "B") <= 32);
     BOOST_REQUIRE(seen.insert(proposal->configuration).second);
     BOOST_TEST((proposal->descent.parents == std::vector<IndividualId>{seed}));
-    const IndividualId id = scene.add(proposal->source, proposal->configuration);
+    const IndividualId id = context.add(proposal->source, proposal->configuration);
     // Every third fails; every other one stays in flight for a while.
     if (id % 3 == 0)
-      scene.archive.judge(id, false, 0.0);
+      context.archive.judge(id, false, 0.0);
     else
-      scene.archive.judge(id, true, static_cast<double>(number(proposal->configuration, "A")));
-    tune.observe(id, scene.archive);
+      context.archive.judge(id, true, static_cast<double>(number(proposal->configuration, "A")));
+    tune.observe(id, context.archive);
     BOOST_REQUIRE_LE(seen.size(), 40);
   }
   // 5 x 4 x 2 points less those with A * B > 32: (8, 8), (16, 4), (16, 8), each with two layouts.
@@ -91,86 +91,87 @@ BOOST_AUTO_TEST_CASE(tuning_walks_the_whole_space_once_and_then_says_that_it_is_
 }
 
 BOOST_AUTO_TEST_CASE(tuning_never_proposes_what_is_in_flight) {
-  Scene scene;
+  PromptContext context;
   TuneOperator tune(1);
-  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
-  tune.observe(seed, scene.archive);
-  std::set<Configuration> seen{scene.archive.member(seed).configuration};
+  const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
+  tune.observe(seed, context.archive);
+  std::set<Configuration> seen{context.archive.member(seed).configuration};
   RandomStream stream = stream_of(1, "test", 0);
   for (int i = 0; i < 20; ++i) {
-    const auto proposal = tune.propose(scene.around({seed}), stream);
+    const auto proposal = tune.propose(context.around({seed}), stream);
     BOOST_REQUIRE(proposal);
     BOOST_REQUIRE(seen.insert(proposal->configuration).second);
-    scene.add(proposal->source, proposal->configuration);
+    context.add(proposal->source, proposal->configuration);
   }
 }
 
 BOOST_AUTO_TEST_CASE(tuning_continues_with_another_source_when_the_parent_has_no_knobs) {
-  Scene scene;
+  PromptContext context;
   TuneOperator tune(1);
   std::string plain = source("plain", "  A: {values: [1], default: 1}\n  B: {values: [1], default: 1}\n");
-  const IndividualId stiff = scene.add_measured(plain, {}, 5.0), soft = scene.add_measured(kFirst, {}, 1.0);
-  tune.observe(stiff, scene.archive);
-  tune.observe(soft, scene.archive);
+  const IndividualId stiff = context.add_measured(plain, {}, 5.0),
+                     soft = context.add_measured(kFirst, {}, 1.0);
+  tune.observe(stiff, context.archive);
+  tune.observe(soft, context.archive);
   RandomStream stream = stream_of(1, "test", 0);
-  const auto proposal = tune.propose(scene.around({stiff}), stream);
+  const auto proposal = tune.propose(context.around({stiff}), stream);
   BOOST_REQUIRE(proposal);
   BOOST_TEST((proposal->descent.parents == std::vector<IndividualId>{soft}));
 }
 
 BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_proposes_the_same) {
-  Scene scene;
+  PromptContext context;
   TuneOperator live(1);
   RandomStream stream = stream_of(1, "test", 0);
-  const IndividualId seed = scene.add_measured(kFirst, {}, 1.0);
-  live.observe(seed, scene.archive);
+  const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
+  live.observe(seed, context.archive);
   for (int i = 0; i < 15; ++i) {
-    const auto proposal = live.propose(scene.around({seed}), stream);
+    const auto proposal = live.propose(context.around({seed}), stream);
     BOOST_REQUIRE(proposal);
     const IndividualId id =
-        scene.add_measured(proposal->source, proposal->configuration,
-                           1.0 + static_cast<double>(number(proposal->configuration, "B")));
-    live.observe(id, scene.archive);
+        context.add_measured(proposal->source, proposal->configuration,
+                             1.0 + static_cast<double>(number(proposal->configuration, "B")));
+    live.observe(id, context.archive);
   }
   TuneOperator rebuilt(1);
-  for (IndividualId id = 1; id <= scene.archive.size(); ++id) rebuilt.observe(id, scene.archive);
-  const auto a = live.propose(scene.around({seed}), stream),
-             b = rebuilt.propose(scene.around({seed}), stream);
+  for (IndividualId id = 1; id <= context.archive.size(); ++id) rebuilt.observe(id, context.archive);
+  const auto a = live.propose(context.around({seed}), stream),
+             b = rebuilt.propose(context.around({seed}), stream);
   BOOST_REQUIRE(a);
   BOOST_REQUIRE(b);
   BOOST_TEST((a->configuration == b->configuration));
 }
 
 BOOST_AUTO_TEST_CASE(a_child_has_values_of_both_parents_and_keeps_the_constraints) {
-  Scene scene;
+  PromptContext context;
   CrossoverKnobs crossover;
-  const IndividualId a = scene.add_measured(kFirst, {{"A", std::int64_t{16}}, {"B", std::int64_t{2}}}, 3.0);
-  const IndividualId b = scene.add_measured(
+  const IndividualId a = context.add_measured(kFirst, {{"A", std::int64_t{16}}, {"B", std::int64_t{2}}}, 3.0);
+  const IndividualId b = context.add_measured(
       kFirst, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}, {"L", std::string("y")}}, 2.0);
   std::set<Configuration> children;
   for (std::uint64_t step = 0; step < 100; ++step) {
     RandomStream stream = stream_of(1, "test", step);
-    const auto child = crossover.propose(scene.around({a, b}), stream);
+    const auto child = crossover.propose(context.around({a, b}), stream);
     if (!child) continue;  // (16, 8) breaks the constraint and may be repaired back to the parent
     const std::int64_t A = number(child->configuration, "A"), B = number(child->configuration, "B");
     BOOST_TEST((A == 16 || A == 4));
     BOOST_TEST((B == 2 || B == 8));
     BOOST_TEST(A * B <= 32);
-    BOOST_TEST((child->configuration != scene.archive.member(a).configuration));
+    BOOST_TEST((child->configuration != context.archive.member(a).configuration));
     children.insert(child->configuration);
   }
   BOOST_TEST(children.size() >= 4);
 }
 
 BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
-  Scene scene;
+  PromptContext context;
   CrossoverKnobs crossover;
-  const IndividualId a = scene.add_measured(kFirst, {}, 3.0);
-  const IndividualId b = scene.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
+  const IndividualId a = context.add_measured(kFirst, {}, 3.0);
+  const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
   bool mixed = false;
   for (std::uint64_t step = 0; step < 20; ++step) {
     RandomStream stream = stream_of(1, "test", step);
-    const auto child = crossover.propose(scene.around({a, b}), stream);
+    const auto child = crossover.propose(context.around({a, b}), stream);
     BOOST_REQUIRE(child);
     BOOST_TEST(child->source == kFirst);
     BOOST_TEST(child->configuration.contains("L"));
@@ -180,12 +181,12 @@ BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
 }
 
 BOOST_AUTO_TEST_CASE(parents_that_agree_in_everything_have_no_child) {
-  Scene scene;
+  PromptContext context;
   CrossoverKnobs crossover;
-  const IndividualId a = scene.add_measured(kFirst, {{"A", std::int64_t{2}}}, 3.0);
-  const IndividualId b = scene.add_measured(kSecond, {{"A", std::int64_t{2}}}, 2.0);
+  const IndividualId a = context.add_measured(kFirst, {{"A", std::int64_t{2}}}, 3.0);
+  const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{2}}}, 2.0);
   RandomStream stream = stream_of(1, "test", 0);
-  BOOST_TEST(!crossover.propose(scene.around({a, b}), stream));
+  BOOST_TEST(!crossover.propose(context.around({a, b}), stream));
 }
 
 BOOST_AUTO_TEST_CASE(the_portfolio_asks_by_weight_and_everybody_once) {

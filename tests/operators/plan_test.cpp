@@ -8,8 +8,8 @@
 #include <SQLiteCpp/Database.h>
 
 #include "operators/dialogue.hpp"
-#include "support/chronicle.hpp"
 #include "support/contains.hpp"
+#include "support/record_view.hpp"
 #include "support/scripted_run.hpp"
 
 using namespace cultivar;
@@ -33,7 +33,7 @@ struct Planner {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
   Facts facts{{"num_cores", 4.0}};
-  MemoryChronicle chronicle{task};
+  MemoryChronicle record_view{task};
   PromptKit kit{{.resamples = 2}};
   PlanOperator plan;
   RandomStream stream = stream_of(1, "test", 0);
@@ -42,12 +42,12 @@ struct Planner {
 
   IndividualId add(const std::string& source, const std::string& op, std::vector<IndividualId> parents,
                    Evaluation evaluation) {
-    const IndividualId id = chronicle.add(source, op, std::move(parents), std::move(evaluation), "a note");
-    plan.observe(id, chronicle.archive);
+    const IndividualId id = record_view.add(source, op, std::move(parents), std::move(evaluation), "a note");
+    plan.observe(id, record_view.archive);
     return id;
   }
   std::optional<Brief> planned() {
-    return plan.plan({task, workloads, facts, chronicle.archive, source_of, 0, {}}, stream);
+    return plan.plan({task, workloads, facts, record_view.archive, source_of, 0, {}}, stream);
   }
   Move after(const std::string& text, StopReason stop = StopReason::end) {
     Brief brief;
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(it_asks_about_the_fittest_and_again_after_six_new_sources) 
   const auto brief = planned();
   BOOST_REQUIRE(brief);
   BOOST_TEST((brief->parents == std::vector<IndividualId>{best}));
-  plan.asked(*brief, chronicle.archive);
+  plan.asked(*brief, record_view.archive);
   for (int i = 0; i < 20; ++i) add("a", "tune", {seed}, measured(1.5));  // no news
   for (int i = 0; i < 6; ++i) {
     BOOST_TEST(!planned().has_value(), i);
@@ -89,21 +89,21 @@ BOOST_AUTO_TEST_CASE(its_prompt_has_the_kernel_the_profile_and_the_trajectory) {
   const IndividualId seed = add("the first source", "seed", {}, measured(1.0));
   const IndividualId best = add("the best source", "mutate", {seed}, measured(2.0));
   add("a wrong source", "agent", {best}, rejection(Stage::smoke, "wrong by much", "o[0] = 2, not 1"));
-  chronicle.promotions = {seed, best};
+  record_view.promotions = {seed, best};
   Profile profile;
   profile.target = "cpu";
   profile.workload = workloads.front().name;
-  chronicle.profiles[best] = profile;
-  const Scene scene{.task = task,
-                    .workloads = workloads,
-                    .facts = facts,
-                    .archive = chronicle.archive,
-                    .chronicle = chronicle,
-                    .device = "a processor",
-                    .incumbent = best};
+  record_view.profiles[best] = profile;
+  const PromptContext context{.task = task,
+                              .workloads = workloads,
+                              .facts = facts,
+                              .archive = record_view.archive,
+                              .record_view = record_view,
+                              .device = "a processor",
+                              .incumbent = best};
   Brief brief = planned().value();
   brief.op = "plan";
-  const ChatRequest request = first_question(brief, scene, kit);
+  const ChatRequest request = first_question(brief, context, kit);
   const std::string& user = request.messages.at(0).text;
   BOOST_TEST(request.tools.empty());
   BOOST_TEST(contains(user, "the best source"), user);
@@ -183,7 +183,7 @@ BOOST_FIXTURE_TEST_CASE(a_search_follows_a_plan_and_its_replay_agrees_when_it_wa
   // Other words than the recorded answers give are a difference.
   SQLite::Database((path() / "run" / "run.db").string(), SQLite::OPEN_READWRITE)
       .exec("UPDATE decisions SET body = replace(body, 'registers', 'memory') WHERE kind = 'direct'");
-  const auto report = replay(path() / "run", simulated_surface({}));
+  const auto report = replay(path() / "run", simulated_runtime({}));
   BOOST_REQUIRE(report);
   BOOST_REQUIRE(!report->differences.empty());
   BOOST_TEST(contains(report->differences.front(), "its answers give others"), report->differences.front());

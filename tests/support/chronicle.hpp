@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "evaluators/system/hash.hpp"
-#include "operators/prompts/scene.hpp"
+#include "operators/prompts/prompt_context.hpp"
 #include "population/archive.hpp"
 
 namespace cultivar::testing {
 
-class MemoryChronicle : public Chronicle {
+class MemoryChronicle : public RecordView {
  public:
   explicit MemoryChronicle(const Task& task) : task_(task) {}
 
@@ -36,7 +36,7 @@ class MemoryChronicle : public Chronicle {
   }
 
   std::string source(IndividualId id) const override { return sources_.at(id); }
-  Life life(IndividualId id) const override { return lives_.at(id); }
+  IndividualFacts life(IndividualId id) const override { return lives_.at(id); }
   std::optional<Evaluation> evaluation(IndividualId id) const override { return evaluations_.at(id); }
   std::optional<Profile> profile(IndividualId id) const override {
     const auto found = profiles.find(id);
@@ -57,7 +57,7 @@ class MemoryChronicle : public Chronicle {
  private:
   const Task& task_;  // must outlive this object
   std::map<IndividualId, std::string> sources_;
-  std::map<IndividualId, Life> lives_;
+  std::map<IndividualId, IndividualFacts> lives_;
   std::map<IndividualId, Evaluation> evaluations_;
   std::map<IndividualId, std::vector<IndividualId>> children_;
 };

@@ -19,14 +19,14 @@ inline Reply say(const std::string& text) {
 
 struct ScriptedRun : ScratchFolder {
   Outcome begin(const std::vector<std::string>& overrides, const Simulation& simulation = {},
-                const Faces& faces = {}, const std::atomic<bool>& stop = kNever) {
+                const SearchCallbacks& callbacks = {}, const std::atomic<bool>& stop = kNever) {
     const Config config = softmax_config(path() / "config", overrides);
-    const auto outcome = begin_search(config, path() / "run", simulated_surface(simulation), faces, stop);
+    const auto outcome = begin_search(config, path() / "run", simulated_runtime(simulation), callbacks, stop);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
     return *outcome;
   }
   Outcome resume(const std::vector<std::string>& overrides = {}, const std::atomic<bool>& stop = kNever) {
-    const auto outcome = resume_search(path() / "run", overrides, simulated_surface({}), {}, stop);
+    const auto outcome = resume_search(path() / "run", overrides, simulated_runtime({}), {}, stop);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
     return *outcome;
   }
@@ -48,7 +48,7 @@ struct ScriptedRun : ScratchFolder {
     return count;
   }
   void require_replay_agrees() const {
-    const auto report = replay(path() / "run", simulated_surface({}));
+    const auto report = replay(path() / "run", simulated_runtime({}));
     BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
     for (const std::string& difference : report->differences) BOOST_ERROR(difference);
     BOOST_TEST(report->questions > 0);

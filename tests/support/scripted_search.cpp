@@ -4,8 +4,8 @@
 
 namespace cultivar::testing {
 
-Surface simulated_surface(const Simulation& simulation) {
-  Surface s;
+Runtime simulated_runtime(const Simulation& simulation) {
+  Runtime s;
   s.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
   s.evaluator = [simulation](const Config&, const std::filesystem::path&) {
     return std::make_unique<SimulatedEvaluator>(simulation);

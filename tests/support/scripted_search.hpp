@@ -13,7 +13,7 @@
 
 namespace cultivar::testing {
 
-Surface simulated_surface(const Simulation&);
+Runtime simulated_runtime(const Simulation&);
 
 // The last and the first message of a Chat Completions request.
 std::string last_said(const SeenRequest&);

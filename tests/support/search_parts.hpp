@@ -18,12 +18,12 @@ struct SearchParts {
       : config(softmax_config(scratch.path() / "config", overrides)),
         folder(scratch.path() / "run"),
         evaluator(simulation),
-        journal(created()),
-        sources(*config.task, [this](const std::string& id) { return journal.record().source_named(id); }),
+        writer(created()),
+        sources(*config.task, [this](const std::string& id) { return writer.record().source_named(id); }),
         breeding(config, evaluator.devices()->front().facts, sources),
-        recorder(journal, faces),
-        correspondence(opened()),
-        pipeline(evaluator, correspondence.get(), callers),
+        recorder(writer, callbacks),
+        dialogues(opened()),
+        pipeline(evaluator, dialogues.get(), callers),
         second_tries(recorder),
         proposals(config, folder, recorder, breeding, sources) {}
 
@@ -37,7 +37,7 @@ struct SearchParts {
     }
   }
   std::vector<EventRow> events(const std::string& kind) const {
-    std::vector<EventRow> all = journal.record().events(1000);
+    std::vector<EventRow> all = writer.record().events(1000);
     std::erase_if(all, [&](const EventRow& event) { return event.kind != kind; });
     return all;
   }
@@ -46,18 +46,18 @@ struct SearchParts {
   Config config;
   RunFolder folder;
   SimulatedEvaluator evaluator;
-  Faces faces;
-  Journal journal;
+  SearchCallbacks callbacks;
+  RecordWriter writer;
   ParsedSources sources;
   Breeding breeding;
   Recorder recorder;
-  std::unique_ptr<Correspondence> correspondence;
+  std::unique_ptr<ModelDialogues> dialogues;
   Pipeline pipeline;
   SecondTries second_tries;
   Proposals proposals;
 
  private:
-  Journal created() {
+  RecordWriter created() {
     RunFacts facts;
     facts.name = config.name;
     facts.config_yaml = to_yaml(config);
@@ -68,15 +68,15 @@ struct SearchParts {
     facts.unit_of_fitness = "GB/s";
     for (const Workload& workload : config.task->workloads(config.workloads)->workloads)
       facts.workloads.push_back(workload.name);
-    auto made = Journal::create(folder, facts);
+    auto made = RecordWriter::create(folder, facts);
     BOOST_REQUIRE_MESSAGE(made, (made ? "" : made.error().message));
     return std::move(*made);
   }
-  std::unique_ptr<Correspondence> opened() {
+  std::unique_ptr<ModelDialogues> opened() {
     auto models = make_models(config);
     BOOST_REQUIRE(models);
     if (models->empty()) return nullptr;
-    auto made = Correspondence::open(config, std::move(*models), folder, journal, {});
+    auto made = ModelDialogues::open(config, std::move(*models), folder, writer, {});
     BOOST_REQUIRE(made);
     return std::move(*made);
   }

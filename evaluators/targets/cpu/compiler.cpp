@@ -123,7 +123,7 @@ struct CpuCompiler::State {
   std::string program, identity;
   std::atomic<std::size_t> compilations{0};
 
-  static Expected<FileWalls> no_walls() {
+  static Expected<FileAccessRules> no_walls() {
     return failure("landlock", "not used: bubblewrap isolates the compiler");
   }
   // Writes the variant's files into a folder that holds nothing else.
@@ -142,10 +142,10 @@ struct CpuCompiler::State {
   }
 
   // Allows reading the compiler, its headers and libraries, and the variant's own folder.
-  Expected<FileWalls> walls_around(const fs::path& folder) const {
-    return FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", folder,
-                            fs::canonical(program).parent_path().parent_path()},
-                           {folder / "out", "/dev/null"});
+  Expected<FileAccessRules> walls_around(const fs::path& folder) const {
+    return FileAccessRules::make({"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache",
+                                  folder, fs::canonical(program).parent_path().parent_path()},
+                                 {folder / "out", "/dev/null"});
   }
 
   tl::expected<void, CompileFailure> run_compiler(const fs::path& folder,

@@ -66,7 +66,7 @@ struct CudaCompiler::State {
   }
 
   // Allows reading the compiler, its headers and libraries, and the variant's own folder.
-  Expected<FileWalls> walls_around(const fs::path& folder) const {
+  Expected<FileAccessRules> walls_around(const fs::path& folder) const {
     if (options.best_walls == CudaCompilerOptions::Walls::none)
       return failure("landlock", "disabled by an option");
     std::vector<fs::path> readable{"/usr",
@@ -81,7 +81,7 @@ struct CudaCompiler::State {
                                    fs::canonical(options.program),
                                    toolkit.library.parent_path()};
     readable.insert(readable.end(), toolkit.includes.begin(), toolkit.includes.end());
-    return FileWalls::make(readable, {folder / "out", "/dev/null"});
+    return FileAccessRules::make(readable, {folder / "out", "/dev/null"});
   }
 
   CudaCompilerOptions options;
@@ -137,7 +137,7 @@ struct CudaCompiler::State {
                                                     double deadline_s) {
     ProcessOptions process;
     process.command = command(folder, macros);
-    const Expected<FileWalls> walls =
+    const Expected<FileAccessRules> walls =
         sandbox.usable() || options.trusted ? failure("landlock", "not needed") : walls_around(folder.path());
     if (walls) process.walls = &*walls;
     if (!sandbox.usable()) {

@@ -24,22 +24,22 @@ const std::atomic<bool> kNever{false};
 
 struct Run {
   TemporaryFolder folder;
-  Surface surface;
+  Runtime runtime;
 
   Run(const std::string& task, const std::string& seed, const std::string& workloads) {
-    surface.programs = CULTIVAR_BIN_DIR;
-    surface.cache = cuda_test::cache_folder;
-    surface.installation.tasks = kSource / "configs/tasks";
+    runtime.programs = CULTIVAR_BIN_DIR;
+    runtime.cache = cuda_test::cache_folder;
+    runtime.installation.tasks = kSource / "configs/tasks";
     Simulation simulation;
     simulation.facts = known_device("h100")->facts;
-    surface.evaluator = [simulation](const Config&, const fs::path&) {
+    runtime.evaluator = [simulation](const Config&, const fs::path&) {
       return std::make_unique<SimulatedEvaluator>(simulation);
     };
     const Config config =
         parse_config("name: run\ntask: " + task + "\ntarget: cuda\nworkloads: " + workloads + "\nseeds: [" +
                          seed + "]\nbudget: {evaluations: 1}\n",
-                     "test", folder.path(), {}, surface.installation);
-    const auto outcome = begin_search(config, folder / "run", surface, {}, kNever);
+                     "test", folder.path(), {}, runtime.installation);
+    const auto outcome = begin_search(config, folder / "run", runtime, {}, kNever);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
     BOOST_REQUIRE_MESSAGE(outcome->best == 1, outcome->reason);
   }
@@ -47,7 +47,7 @@ struct Run {
   Expected<ExportReport> exported(const std::vector<std::string>& architectures = {}) {
     const auto record = Record::open(folder / "run");
     BOOST_REQUIRE(record);
-    return export_bundle({*record, 0, folder / "bundle", surface, architectures});
+    return export_bundle({*record, 0, folder / "bundle", runtime, architectures});
   }
 
   // Built as its README says, then verified on the driver that computes nothing.

@@ -179,12 +179,13 @@ struct Launcher {
     std::string main = kMain;
     main.replace(main.find("CLASS"), 5, pascal_case(task.name));
     write_text(folder / "main.cpp", main);
-    const std::string root = folder.path().string(), house = kSource.string();
-    const auto build = run_command(
-        {"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I" + house, "-I" + house + "/evaluators/task",
-         "-DCUBIN_FOLDER=\"" + root + "/cubin\"", root + "/main.cpp", root + "/cubins.cpp",
-         house + "/evaluators/dtype/dtype.cpp", "-ldl", "-o", root + "/main"},
-        {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+    const std::string root = folder.path().string(), installation = kSource.string();
+    const auto build =
+        run_command({"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I" + installation,
+                     "-I" + installation + "/evaluators/task", "-DCUBIN_FOLDER=\"" + root + "/cubin\"",
+                     root + "/main.cpp", root + "/cubins.cpp", installation + "/evaluators/dtype/dtype.cpp",
+                     "-ldl", "-o", root + "/main"},
+                    {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
     BOOST_REQUIRE_MESSAGE(build.exit == 0, build.err + build.out);
   }
 

@@ -38,21 +38,21 @@ BOOST_AUTO_TEST_CASE(a_story_counts_what_the_record_counts_at_the_pace_of_the_be
   Simulation exact;
   exact.noise = 0.0;
   const Config config = softmax_config(folder.path() / "config", {"budget.evaluations=30"});
-  BOOST_REQUIRE(begin_search(config, run, simulated_surface(exact), {}, kNever));
+  BOOST_REQUIRE(begin_search(config, run, simulated_runtime(exact), {}, kNever));
   exact.pace = 0.5;  // a card half as fast from here on
-  BOOST_REQUIRE(resume_search(run, {"budget.evaluations=60"}, simulated_surface(exact), {}, kNever));
+  BOOST_REQUIRE(resume_search(run, {"budget.evaluations=60"}, simulated_runtime(exact), {}, kNever));
 
   const auto record = Record::open(run);
   BOOST_REQUIRE(record);
-  const Story story = tell(*record);
-  const Summary& summary = story.summary;
-  BOOST_TEST(story.sessions == 2);
-  BOOST_TEST(story.judged.size() == static_cast<std::size_t>(summary.evaluations));
-  BOOST_TEST_REQUIRE(!story.steps.empty());
-  BOOST_TEST(story.steps.size() == static_cast<std::size_t>(summary.promotions));
-  BOOST_TEST(story.steps.back().id == summary.best->id);
+  const RunReport run_report = tell(*record);
+  const Summary& summary = run_report.summary;
+  BOOST_TEST(run_report.sessions == 2);
+  BOOST_TEST(run_report.judged.size() == static_cast<std::size_t>(summary.evaluations));
+  BOOST_TEST_REQUIRE(!run_report.steps.empty());
+  BOOST_TEST(run_report.steps.size() == static_cast<std::size_t>(summary.promotions));
+  BOOST_TEST(run_report.steps.back().id == summary.best->id);
   Yield all;
-  for (const auto& [who, yield] : story.yields) {
+  for (const auto& [who, yield] : run_report.yields) {
     all.measured += yield.measured;
     all.rejected += yield.rejected;
     all.promoted += yield.promoted;
@@ -64,13 +64,13 @@ BOOST_AUTO_TEST_CASE(a_story_counts_what_the_record_counts_at_the_pace_of_the_be
   BOOST_TEST(all.challengers >= all.promoted);
   BOOST_TEST(all.challengers <= all.measured);
   std::int64_t refused = 0;
-  for (const auto& [reason, times] : story.rejections) refused += times;
+  for (const auto& [reason, times] : run_report.rejections) refused += times;
   BOOST_TEST(refused == all.rejected);
-  BOOST_TEST(story.paced);
+  BOOST_TEST(run_report.paced);
 
   // No kernel of the second session looks slow only because of its card.
   int later = 0;
-  for (const JudgedKernel& kernel : story.judged) {
+  for (const JudgedKernel& kernel : run_report.judged) {
     const auto row = record->individual(kernel.id);
     if (kernel.fitness <= 0.0) continue;
     const bool second = kernel.id > 34;  // what was in flight at the stop may be of either
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_CASE(a_story_counts_what_the_record_counts_at_the_pace_of_the_be
 }
 
 BOOST_AUTO_TEST_CASE(a_picture_has_every_kernel_the_best_and_the_contenders) {
-  Story story;
-  story.summary.run = "mine <&> yours";
-  story.summary.elapsed_s = 600.0;
-  story.judged = {{1, "seed", 10.0, 100.0}, {2, "tune", 60.0, 0.0},          {3, "tune", 120.0, 150.0},
-                  {4, "<b>", 300.0, 140.0}, {5, "tune", 500.0, 160.0, true}, {6, "tune", 550.0, 60.0}};
-  story.steps = {{1, 1, 10.0, 100.0}, {3, 3, 120.0, 150.0}};
-  story.contenders = {{"cudnn", 130.0}};
-  const std::string svg = running_best_chart(story, "TFLOPS");
+  RunReport run_report;
+  run_report.summary.run = "mine <&> yours";
+  run_report.summary.elapsed_s = 600.0;
+  run_report.judged = {{1, "seed", 10.0, 100.0}, {2, "tune", 60.0, 0.0},          {3, "tune", 120.0, 150.0},
+                       {4, "<b>", 300.0, 140.0}, {5, "tune", 500.0, 160.0, true}, {6, "tune", 550.0, 60.0}};
+  run_report.steps = {{1, 1, 10.0, 100.0}, {3, 3, 120.0, 150.0}};
+  run_report.contenders = {{"cudnn", 130.0}};
+  const std::string svg = running_best_chart(run_report, "TFLOPS");
   BOOST_TEST(count(svg, "<title>") == 5u);
   BOOST_TEST(count(svg, ", failed confirmation</title>") == 1u);
   BOOST_TEST(svg.find(">slower</text>") == std::string::npos);  // all are on the scale
@@ -105,21 +105,21 @@ BOOST_AUTO_TEST_CASE(a_picture_has_every_kernel_the_best_and_the_contenders) {
   BOOST_TEST(at[1] < at[0]);  // up
   BOOST_TEST(svg.find("logarithmic") == std::string::npos);
 
-  story.judged[0].fitness = 130.0;  // with the first best nearer, the scale leaves the slowest out
-  story.steps[0].fitness = 130.0;
-  BOOST_TEST(running_best_chart(story, "TFLOPS").find(">slower</text>") != std::string::npos);
+  run_report.judged[0].fitness = 130.0;  // with the first best nearer, the scale leaves the slowest out
+  run_report.steps[0].fitness = 130.0;
+  BOOST_TEST(running_best_chart(run_report, "TFLOPS").find(">slower</text>") != std::string::npos);
 
-  story.judged.push_back({7, "tune", 400.0, 2.0});
-  BOOST_TEST(running_best_chart(story, "TFLOPS").find("logarithmic") != std::string::npos);
+  run_report.judged.push_back({7, "tune", 400.0, 2.0});
+  BOOST_TEST(running_best_chart(run_report, "TFLOPS").find("logarithmic") != std::string::npos);
   BOOST_TEST(running_best_chart({}, "TFLOPS").find("nothing has been measured") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(many_dots_in_one_place_are_one) {
-  Story story;
-  story.summary.elapsed_s = 86400.0;
+  RunReport run_report;
+  run_report.summary.elapsed_s = 86400.0;
   for (int i = 0; i < 200000; ++i)
-    story.judged.push_back({i + 1, "tune", 86400.0 * i / 200000, 100.0 + i % 7});
-  const std::string svg = running_best_chart(story, "TFLOPS");
+    run_report.judged.push_back({i + 1, "tune", 86400.0 * i / 200000, 100.0 + i % 7});
+  const std::string svg = running_best_chart(run_report, "TFLOPS");
   BOOST_TEST(count(svg, "<circle") > 1000u);
   BOOST_TEST(count(svg, "<circle") < 5000u);
 }

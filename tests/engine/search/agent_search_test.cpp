@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_replay_notices_what_a_tool_did_not_give) {
         "UPDATE tool_results SET body = replace(body, 'softmax_fast_', 'softmax_other_') WHERE tool = "
         "'submit'");
   }
-  const auto report = replay(path() / "run", simulated_surface({}));
+  const auto report = replay(path() / "run", simulated_runtime({}));
   BOOST_REQUIRE(report);
   BOOST_TEST(report->differences.size() == 1U);
 }

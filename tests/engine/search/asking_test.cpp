@@ -163,15 +163,15 @@ BOOST_AUTO_TEST_CASE(a_search_that_only_asks_waits_and_says_for_which_model) {
   std::mutex mutex;
   std::string waits;
   int most_open = 0;
-  Faces faces;
-  faces.progress = [&](const Progress& p) {
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) {
     const std::lock_guard lock(mutex);
     if (!p.questions) return;
     most_open = std::max(most_open, p.questions->open);
     if (p.in_flight.empty() && p.questions->open > 0) waits = p.questions->waits_for;
   };
   const Outcome outcome = begin(
-      with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=2"}), {}, faces);
+      with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=2"}), {}, callbacks);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(by_operator()["mutate"] == 6);
   BOOST_TEST(waits == "m (openai)");
@@ -408,13 +408,13 @@ BOOST_AUTO_TEST_CASE(
   });
   std::mutex mutex;
   std::string paused;
-  Faces faces;
-  faces.progress = [&](const Progress& p) {
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) {
     const std::lock_guard lock(mutex);
     if (p.questions && !p.questions->paused.empty()) paused = p.questions->paused;
   };
   const Outcome outcome = begin(
-      with_model(server.url(), "{mutate: 1}", {"budget.evaluations=5", "asking.in_flight=1"}), {}, faces);
+      with_model(server.url(), "{mutate: 1}", {"budget.evaluations=5", "asking.in_flight=1"}), {}, callbacks);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(paused.find("no language model is available: m (rate_limited") != std::string::npos, paused);
   BOOST_TEST(events("model", "no language model is available") >= 1);

@@ -38,7 +38,7 @@ struct Parts : SearchParts {
   }
   IndividualId add(const std::string& name) {
     const std::string source = softmax_source(name);
-    Bred bred{{source, {}, {}}, sources.variant(source), "stream"};
+    NewProposal bred{{source, {}, {}}, sources.variant(source), "stream"};
     bred.proposal.descent.parents = {1};
     bred.proposal.descent.op = "tune";
     const IndividualId id = proposals.bred(bred, std::nullopt);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(the_fittest_seed_is_confirmed_without_a_duel) {
   parts.compare();
   BOOST_TEST(parts.outcome.promoted == 2);  // softmax_fast
   BOOST_TEST(parts.breeding.incumbent() == 2);
-  BOOST_TEST(parts.journal.record().duels().empty());
+  BOOST_TEST(parts.writer.record().duels().empty());
   BOOST_TEST(!parts.comparisons.due());
   BOOST_TEST(parts.comparisons.pace().medians_us().size() == parts.breeding.workloads().size());
 }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   parts.compare();
   BOOST_TEST(parts.outcome.promoted == 0);
   BOOST_TEST(parts.breeding.winner() == better);
-  const auto duels = parts.journal.record().duels();
+  const auto duels = parts.writer.record().duels();
   BOOST_REQUIRE(duels.size() == 1U);
   BOOST_TEST((duels[0].verdict == Verdict::better));
   const AlphaLedger ledger(parts.config.gate_alpha);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_expelled) {
   parts.compare();
   BOOST_TEST(parts.outcome.promoted == 0);
   BOOST_TEST(parts.breeding.incumbent() == 0);
-  BOOST_TEST(parts.journal.record().individual(2)->expelled);
+  BOOST_TEST(parts.writer.record().individual(2)->expelled);
   BOOST_TEST(parts.events("refused").size() == 1U);
 }
 
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_confirmation_that_is_late_is_due_again) {
   BOOST_TEST(parts.comparisons.due());
   BOOST_TEST(parts.second_tries.granted(2, Examination::confirm));
   parts.compare();
-  BOOST_TEST(parts.journal.record().individual(2)->expelled);
+  BOOST_TEST(parts.writer.record().individual(2)->expelled);
 }
 
 BOOST_AUTO_TEST_CASE(a_side_of_a_duel_that_compiles_no_more_is_trouble_of_the_machine) {

@@ -28,7 +28,7 @@ struct Parts : SearchParts {
   // As an operator proposes it.
   IndividualId breed(const Configuration& configuration) {
     const std::string source = softmax_source("softmax_plain");
-    Bred bred{{source, configuration, {}}, sources.variant(source, configuration), "stream"};
+    NewProposal bred{{source, configuration, {}}, sources.variant(source, configuration), "stream"};
     bred.proposal.descent.parents = {1};
     bred.proposal.descent.op = "tune";
     const IndividualId id = proposals.bred(bred, std::nullopt);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_judged_by_its_twin_and_not_measured) 
   parts.take_seeds();
   const IndividualId id = parts.breed({{"UNUSED", std::int64_t{1}}});  // changes no machine code
   parts.work();
-  BOOST_TEST(parts.journal.record().individual(id)->individual.duplicate_of == 1);
+  BOOST_TEST(parts.writer.record().individual(id)->individual.duplicate_of == 1);
   BOOST_TEST(measured == 2);
 }
 
@@ -84,9 +84,9 @@ BOOST_AUTO_TEST_CASE(lint_refuses_before_anything_is_compiled) {
   // BLOCK * UNROLL is beyond the constraint.
   const IndividualId id = parts.breed({{"BLOCK", std::int64_t{256}}, {"UNROLL", std::int64_t{16}}});
   BOOST_TEST(parts.evaluations.out() == 0);
-  BOOST_TEST(parts.journal.record().individual(id)->stage == "lint");
+  BOOST_TEST(parts.writer.record().individual(id)->stage == "lint");
   const IndividualId wrong = parts.breed({{"BLOCK", std::int64_t{7}}});  // no value of this tunable
-  BOOST_TEST(parts.journal.record().individual(wrong)->stage == "lint");
+  BOOST_TEST(parts.writer.record().individual(wrong)->stage == "lint");
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_that_is_late_is_owed_once_more_and_then_rejected) {
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_seed_that_is_late_is_owed_once_more_and_then_rejected) {
   parts.take_seeds();
   BOOST_TEST(parts.breeding.judged() == 2);
   BOOST_TEST(parts.second_tries.granted(1, Examination::search));
-  BOOST_TEST(parts.journal.record().individual(1)->stage == "smoke");
+  BOOST_TEST(parts.writer.record().individual(1)->stage == "smoke");
 }
 
 BOOST_AUTO_TEST_CASE(what_an_earlier_session_left_is_owed_from_the_record) {

@@ -36,9 +36,9 @@ struct Busy : ScratchFolder {
     return simulation;
   }
   Outcome search(const std::string& evaluations = "12", const std::atomic<bool>& stop = kNever,
-                 const Faces& faces = {}) {
+                 const SearchCallbacks& callbacks = {}) {
     const Config config = softmax_config(path() / "config", {"budget.evaluations=" + evaluations});
-    const auto outcome = begin_search(config, run, simulated_surface(machine()), faces, stop);
+    const auto outcome = begin_search(config, run, simulated_runtime(machine()), callbacks, stop);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
     return *outcome;
   }
@@ -54,7 +54,7 @@ struct Busy : ScratchFolder {
     return count;
   }
   void require_replay_agrees() const {
-    const auto report = replay(run, simulated_surface({}));
+    const auto report = replay(run, simulated_runtime({}));
     BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
     for (const std::string& difference : report->differences) BOOST_ERROR(difference);
     BOOST_TEST(report->judgements == record().summary().evaluations);
@@ -117,12 +117,12 @@ BOOST_AUTO_TEST_CASE(a_confirmation_that_times_out_once_is_retried) {
 BOOST_AUTO_TEST_CASE(an_interrupted_search_remembers_what_timed_out) {
   late = {{{"softmax_plain", Stage::measure}, 100}};
   std::atomic<bool> stop{false};
-  Faces faces;
-  faces.event = [&](const Event& event) {
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) {
     if (event.text.find("once more") != std::string::npos) stop = true;
   };
-  BOOST_TEST((search("1000", stop, faces).stop == Outcome::Stop::interrupted));
-  const auto second = resume_search(run, {"budget.evaluations=12"}, simulated_surface(machine()), {}, kNever);
+  BOOST_TEST((search("1000", stop, callbacks).stop == Outcome::Stop::interrupted));
+  const auto second = resume_search(run, {"budget.evaluations=12"}, simulated_runtime(machine()), {}, kNever);
   BOOST_REQUIRE(second);
   BOOST_TEST((second->stop == Outcome::Stop::evaluations), second->reason);
   BOOST_TEST((record().individual(1)->state == IndividualState::rejected));

@@ -17,7 +17,7 @@ struct Parts : SearchParts {
   explicit Parts(const std::string& url, const std::string& operators = "{mutate: 1}")
       : SearchParts({}, with_model(url, operators)),
         prompts(prompt_kit(config.asking)),
-        questions(config, folder, prompts, correspondence.get(), recorder, breeding, sources, pipeline) {
+        questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
     Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries);
     for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
     evaluations.start_owed();
@@ -25,7 +25,7 @@ struct Parts : SearchParts {
   }
 
   void ask() {
-    const Room room = questions.room().value();
+    const AskingLimits room = questions.room().value();
     const auto offspring = breeding.breed(room);
     BOOST_REQUIRE(offspring);
     questions.ask(std::get<Asking>(*offspring), room);
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(an_answer_becomes_an_individual_that_is_owed_an_evaluation)
   BOOST_TEST(!outcome.fatal);
   BOOST_TEST(parts.questions.heard() == 1);
   BOOST_TEST(parts.breeding.open_askings().empty());
-  const auto row = parts.journal.record().individual(3);
+  const auto row = parts.writer.record().individual(3);
   BOOST_TEST(row->individual.descent.op == "mutate");
   BOOST_TEST(row->individual.descent.model == "m");
 }
@@ -94,10 +94,10 @@ BOOST_AUTO_TEST_CASE(an_open_question_of_an_earlier_session_is_asked_again_to_th
   parts.ask();
   parts.questions.cancel();
   parts.work();
-  const auto correspondence =
-      Correspondence::open(parts.config, *make_models(parts.config), parts.folder, parts.journal, {}).value();
-  Pipeline pipeline(parts.evaluator, correspondence.get(), 0);
-  Questions resumed(parts.config, parts.folder, parts.prompts, correspondence.get(), parts.recorder,
+  const auto dialogues =
+      ModelDialogues::open(parts.config, *make_models(parts.config), parts.folder, parts.writer, {}).value();
+  Pipeline pipeline(parts.evaluator, dialogues.get(), 0);
+  Questions resumed(parts.config, parts.folder, parts.prompts, dialogues.get(), parts.recorder,
                     parts.breeding, parts.sources, pipeline);
   resumed.reopen();
   resumed.reopen();  // once is enough
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_model_of_which_nothing_can_be_used_is_closed_after_thirty
   ChatServer server(renamer());
   Parts parts(server.url());
   Availability availability(parts.recorder, parts.breeding);
-  Room room;
+  AskingLimits room;
   for (int i = 0; i < 29; ++i) availability.came_to_nothing("m", "no kernel");
   availability.restrict(room);
   BOOST_TEST(room.closed.empty());

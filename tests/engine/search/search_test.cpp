@@ -19,8 +19,8 @@ namespace {
 
 const std::atomic<bool> kNever{false};
 
-Surface surface(const Simulation& simulation) {
-  Surface s;
+Runtime runtime(const Simulation& simulation) {
+  Runtime s;
   s.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
   s.evaluator = [simulation](const Config&, const std::filesystem::path&) {
     return std::make_unique<SimulatedEvaluator>(simulation);
@@ -29,10 +29,10 @@ Surface surface(const Simulation& simulation) {
 }
 
 Outcome run_search(const ScratchFolder& scratch, const std::vector<std::string>& overrides,
-                   const Simulation& simulation = {}, const Faces& faces = {},
+                   const Simulation& simulation = {}, const SearchCallbacks& callbacks = {},
                    const std::atomic<bool>& stop = kNever) {
   const Config config = softmax_config(scratch.path() / "config", overrides);
-  auto outcome = begin_search(config, scratch.path() / "run", surface(simulation), faces, stop);
+  auto outcome = begin_search(config, scratch.path() / "run", runtime(simulation), callbacks, stop);
   BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
   return *outcome;
 }
@@ -44,7 +44,7 @@ Record record_of(const ScratchFolder& scratch) {
 }
 
 void require_replay_agrees(const ScratchFolder& scratch) {
-  const auto report = replay(scratch.path() / "run", surface({}));
+  const auto report = replay(scratch.path() / "run", runtime({}));
   BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
   for (const std::string& difference : report->differences) BOOST_ERROR(difference);
 }
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(stops_when_the_whole_space_was_tried) {
     c.seeds = {scratch.path() / "config" / "small.cpp"};
     return c;
   }();
-  const auto outcome = begin_search(config, scratch.path() / "run", surface({}), {}, kNever);
+  const auto outcome = begin_search(config, scratch.path() / "run", runtime({}), {}, kNever);
   BOOST_REQUIRE(outcome);
   BOOST_TEST((outcome->stop == Outcome::Stop::exhausted), outcome->reason);
   BOOST_TEST(record_of(scratch).summary().evaluations == 2 * 2 * 2 * 2 * 2);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_resumes_where_it_was) {
   BOOST_TEST(between.evaluations < 60);
   BOOST_TEST(!std::filesystem::is_empty(scratch.path() / "run" / "checkpoints"));
 
-  const auto second = resume_search(scratch.path() / "run", {}, surface({}), {}, kNever);
+  const auto second = resume_search(scratch.path() / "run", {}, runtime({}), {}, kNever);
   BOOST_REQUIRE_MESSAGE(second, (second ? "" : second.error().message));
   BOOST_TEST((second->stop == Outcome::Stop::evaluations), second->reason);
   const Record record = record_of(scratch);
@@ -317,12 +317,12 @@ BOOST_AUTO_TEST_CASE(a_finished_search_takes_a_bigger_budget) {
   ScratchFolder scratch;
   run_search(scratch, {"budget.evaluations=30"});
   const auto again =
-      resume_search(scratch.path() / "run", {"budget.evaluations=50"}, surface({}), {}, kNever);
+      resume_search(scratch.path() / "run", {"budget.evaluations=50"}, runtime({}), {}, kNever);
   BOOST_REQUIRE(again);
   BOOST_TEST(record_of(scratch).summary().evaluations == 50);
   BOOST_TEST(record_of(scratch).summary().budget.at("evaluations").limit.value() == 50);
   require_replay_agrees(scratch);
-  BOOST_CHECK_THROW(resume_search(scratch.path() / "run", {"seed=3"}, surface({}), {}, kNever), InputError);
+  BOOST_CHECK_THROW(resume_search(scratch.path() / "run", {"seed=3"}, runtime({}), {}, kNever), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_after_it) {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
   const Summary summary = record_of(scratch).summary();
   BOOST_TEST(summary.elapsed_s >= 2.0);
   BOOST_TEST(summary.elapsed_s < 8.0);
-  const auto again = resume_search(scratch.path() / "run", {}, surface(simulation), {}, kNever);
+  const auto again = resume_search(scratch.path() / "run", {}, runtime(simulation), {}, kNever);
   BOOST_REQUIRE(again);
   BOOST_TEST((again->stop == Outcome::Stop::wall));
   BOOST_TEST(record_of(scratch).summary().elapsed_s < summary.elapsed_s + 4.0);
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(the_first_confirmation_may_end_long_after_the_wall_clock_bu
 
 BOOST_AUTO_TEST_CASE(a_search_that_cannot_begin_leaves_no_folder) {
   ScratchFolder scratch;
-  Surface broken = surface({});
+  Runtime broken = runtime({});
   broken.evaluator = [](const Config&, const std::filesystem::path&) -> std::unique_ptr<Evaluator> {
     throw MissingError("no compiler");
   };
@@ -379,12 +379,12 @@ BOOST_AUTO_TEST_CASE(a_second_process_on_the_same_run_is_told_which_process_has_
   run_search(scratch, {"budget.evaluations=5"});
   const auto lock = RunLock::take(RunFolder(scratch.path() / "run"));
   BOOST_REQUIRE(lock);
-  const auto second = resume_search(scratch.path() / "run", {}, surface({}), {}, kNever);
+  const auto second = resume_search(scratch.path() / "run", {}, runtime({}), {}, kNever);
   BOOST_REQUIRE(!second);
   BOOST_TEST(second.error().message.find(std::to_string(getpid())) != std::string::npos,
              second.error().message);
   const auto begun = begin_search(softmax_config(scratch.path() / "config"), scratch.path() / "run",
-                                  surface({}), {}, kNever);
+                                  runtime({}), {}, kNever);
   BOOST_REQUIRE(!begun);
   BOOST_TEST(begun.error().message.find("already holds a run") != std::string::npos);
 }
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_search_started_in_a_folder_of_another_search_writes_nothi
   {
     const auto lock = RunLock::take(RunFolder(folder));
     BOOST_REQUIRE(lock);
-    const auto second = begin_search(config, folder, surface({}), {}, kNever);
+    const auto second = begin_search(config, folder, runtime({}), {}, kNever);
     BOOST_REQUIRE(!second);
     BOOST_TEST(second.error().message.find("in use by process") != std::string::npos, second.error().message);
     std::vector<std::string> there;
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(a_search_started_in_a_folder_of_another_search_writes_nothi
   std::atomic<int> begun = 0;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back(
-        [&] { begun += begin_search(config, scratch.path() / "race", surface({}), {}, kNever) ? 1 : 0; });
+        [&] { begun += begin_search(config, scratch.path() / "race", runtime({}), {}, kNever) ? 1 : 0; });
   for (std::thread& thread : threads) thread.join();
   BOOST_TEST(begun.load() == 1);
   BOOST_TEST(Record::open(scratch.path() / "race")->summary().evaluations == 5);
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(the_run_folder_may_be_moved_and_the_task_edited) {
   std::filesystem::rename(scratch.path() / "run", scratch.path() / "moved");
   std::ofstream(scratch.path() / "moved" / "task" / "softmax" / "task.yaml") << "name: other\n";
   const auto again =
-      resume_search(scratch.path() / "moved", {"budget.evaluations=20"}, surface({}), {}, kNever);
+      resume_search(scratch.path() / "moved", {"budget.evaluations=20"}, runtime({}), {}, kNever);
   BOOST_REQUIRE_MESSAGE(again, (again ? "" : again.error().message));
   BOOST_TEST(Record::open(scratch.path() / "moved")->summary().evaluations == 20);
 }

@@ -12,10 +12,10 @@ std::unique_ptr<Evaluator> evaluator(const std::vector<int>& devices) {
   Config config;
   config.evaluation.devices = devices;
   config.evaluation.compile_workers = 1;
-  Surface surface;
-  surface.programs = CULTIVAR_BIN_DIR;
-  surface.cache = std::string(CULTIVAR_BIN_DIR) + "/../cache/tests";
-  return make_worker_evaluator(config, std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", surface);
+  Runtime runtime;
+  runtime.programs = CULTIVAR_BIN_DIR;
+  runtime.cache = std::string(CULTIVAR_BIN_DIR) + "/../cache/tests";
+  return make_worker_evaluator(config, std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax", runtime);
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ struct Run : TemporaryFolder {
     facts.target = "cpu";
     facts.task_files = nlohmann::json::object();
     facts.environment = nlohmann::json::object();
-    auto made_run = Journal::create(folder, facts);
+    auto made_run = RecordWriter::create(folder, facts);
     BOOST_TEST_REQUIRE(made_run.has_value());
-    journal.emplace(std::move(*made_run));
+    writer.emplace(std::move(*made_run));
     open();
   }
   void open() {
-    auto opened = ExchangeStore::open(folder, *journal);
+    auto opened = ExchangeStore::open(folder, *writer);
     BOOST_TEST_REQUIRE(opened.has_value());
     store = std::move(*opened);
   }
@@ -58,7 +58,7 @@ struct Run : TemporaryFolder {
   // As a program of version 1 left it.
   void make_old(int version = 1) {
     store.reset();
-    journal.reset();
+    writer.reset();
     SQLite::Database db(folder.database().string(), SQLite::OPEN_READWRITE);
     db.exec("DROP TABLE tool_results");
     if (version == 1) db.exec("DROP TABLE exchanges");
@@ -66,7 +66,7 @@ struct Run : TemporaryFolder {
     db.exec("PRAGMA user_version = " + std::to_string(version));
   }
   RunFolder folder;
-  std::optional<Journal> journal;
+  std::optional<RecordWriter> writer;
   std::unique_ptr<ExchangeStore> store;
 };
 
@@ -113,9 +113,9 @@ BOOST_AUTO_TEST_CASE(sums_count_what_arrived_what_failed_and_what_is_unknown) {
 
 BOOST_AUTO_TEST_CASE(the_search_writes_beside_it_and_says_what_it_used) {
   const ExchangeId id = send("a", "x");
-  BOOST_TEST(journal->step(1.0, [](Step& step) { step.event("note", 0, "between"); }).has_value());
+  BOOST_TEST(writer->step(1.0, [](Step& step) { step.event("note", 0, "between"); }).has_value());
   BOOST_TEST(store->arrived(id, answer("y"), 0.5).has_value());
-  BOOST_TEST(journal->step(2.0, [id](Step& step) { step.use_exchange(id, 42); }).has_value());
+  BOOST_TEST(writer->step(2.0, [id](Step& step) { step.use_exchange(id, 42); }).has_value());
   const auto record = Record::open(folder.path());
   BOOST_TEST_REQUIRE(record.has_value());
   const auto rows = exchanges_of(*record);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_was_recorded_can_be_replayed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_of_the_first_format_is_read_and_brought_up_to_date) {
-  BOOST_TEST(journal->step(1.0, [](Step& step) { step.event("note", 0, "kept"); }).has_value());
+  BOOST_TEST(writer->step(1.0, [](Step& step) { step.event("note", 0, "kept"); }).has_value());
   make_old();
   {
     const auto record = Record::open(folder.path());
@@ -153,9 +153,9 @@ BOOST_AUTO_TEST_CASE(a_run_of_the_first_format_is_read_and_brought_up_to_date) {
     BOOST_TEST(exchanges_of(*record).empty());
     BOOST_TEST(recorded_exchanges(*record).empty());
   }
-  auto again = Journal::open(folder);
+  auto again = RecordWriter::open(folder);
   BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
-  journal.emplace(std::move(*again));
+  writer.emplace(std::move(*again));
   open();
   BOOST_TEST(store->arrived(send("a", "x"), answer("y"), 0.5).has_value());
   BOOST_TEST(Record::open(folder.path())->events(10).size() == 1U);
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(what_tools_gave_is_kept_whole_is_read_in_order_and_outlives
   ToolOutcome submit = check;
   submit.tool = "submit";
   submit.drafts.clear();
-  submit.handed_over = HandedOver{"a source", {{"BLOCK", std::int64_t{64}}}, "why it helps"};
+  submit.handed_over = SubmittedKernel{"a source", {{"BLOCK", std::int64_t{64}}}, "why it helps"};
   make_old(2);  // as the version before this one left it
   {
     const auto old = Record::open(folder.path());
@@ -180,22 +180,22 @@ BOOST_AUTO_TEST_CASE(what_tools_gave_is_kept_whole_is_read_in_order_and_outlives
     BOOST_TEST(recorded_results(*old, 7).empty());
     BOOST_TEST(tool_use(*old).empty());
   }
-  auto again = Journal::open(folder);
+  auto again = RecordWriter::open(folder);
   BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
-  journal.emplace(std::move(*again));
-  BOOST_TEST(journal->step(1.0, [&](Step& step) { step.tool_result(7, 0, check); }).has_value());
+  writer.emplace(std::move(*again));
+  BOOST_TEST(writer->step(1.0, [&](Step& step) { step.tool_result(7, 0, check); }).has_value());
   BOOST_TEST_REQUIRE(make_checkpoint(folder, 3).has_value());
-  BOOST_TEST(journal->step(2.0, [&](Step& step) { step.tool_result(7, 2, submit); }).has_value());
-  journal.reset();
-  again = Journal::open(folder, "said to be damaged");
+  BOOST_TEST(writer->step(2.0, [&](Step& step) { step.tool_result(7, 2, submit); }).has_value());
+  writer.reset();
+  again = RecordWriter::open(folder, "said to be damaged");
   BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
-  journal.emplace(std::move(*again));
-  const auto results = recorded_results(journal->record(), 7);
+  writer.emplace(std::move(*again));
+  const auto results = recorded_results(writer->record(), 7);
   BOOST_TEST_REQUIRE(results.size() == 2U);
   BOOST_TEST((results.at(0).at(0) == check));
   BOOST_TEST((results.at(2).at(0) == submit));
-  BOOST_TEST(recorded_results(journal->record(), 8).empty());
-  BOOST_TEST(tool_use(journal->record()).at("check").at("device_s").get<double>() == 0.125);
+  BOOST_TEST(recorded_results(writer->record(), 8).empty());
+  BOOST_TEST(tool_use(writer->record()).at("check").at("device_s").get<double>() == 0.125);
 }
 
 BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damaged_run) {
@@ -203,9 +203,9 @@ BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damage
     if (old_checkpoint) {
       make_old();
       BOOST_TEST_REQUIRE(make_checkpoint(folder, 3).has_value());
-      auto again = Journal::open(folder);
+      auto again = RecordWriter::open(folder);
       BOOST_TEST_REQUIRE(again.has_value());
-      journal.emplace(std::move(*again));
+      writer.emplace(std::move(*again));
       open();
     }
     const ExchangeId before = send("before", "x");
@@ -213,11 +213,11 @@ BOOST_AUTO_TEST_CASE(exchanges_newer_than_the_checkpoint_are_saved_from_a_damage
     BOOST_TEST(store->arrived(before, answer("one"), 0.5).has_value());
     BOOST_TEST(store->arrived(send("after", "new words"), answer("two"), 0.5).has_value());
     store.reset();
-    journal.reset();
-    auto again = Journal::open(folder, "said to be damaged");
+    writer.reset();
+    auto again = RecordWriter::open(folder, "said to be damaged");
     BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().message));
     BOOST_TEST(again->recovery().find("no recorded data was lost") != std::string::npos, again->recovery());
-    journal.emplace(std::move(*again));
+    writer.emplace(std::move(*again));
     open();
     BOOST_TEST(store->find("before", hash_of(question("x")))->has_value());
     BOOST_TEST(store->find("after", hash_of(question("new words")))->has_value());

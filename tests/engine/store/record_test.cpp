@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "engine/store/checkpoint.hpp"
-#include "engine/store/journal.hpp"
 #include "engine/store/names.hpp"
+#include "engine/store/record_writer.hpp"
 #include "engine/store/samples.hpp"
 #include "evaluators/system/hash.hpp"
 #include "support/contains.hpp"
@@ -71,13 +71,13 @@ Evaluation measured(double fitness) {
 
 // A run of `n` individuals, all judged.
 void write_run(const RunFolder& folder, IndividualId n, IndividualId checkpoint_after = 0) {
-  auto journal = Journal::create(folder, some_facts());
-  BOOST_REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message));
+  auto writer = RecordWriter::create(folder, some_facts());
+  BOOST_REQUIRE_MESSAGE(writer, (writer ? "" : writer.error().message));
   for (IndividualId id = 1; id <= n; ++id) {
-    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) {
+    BOOST_REQUIRE(writer->step(static_cast<double>(id), [&](Step& step) {
       step.propose(proposal(id), "text " + proposal(id).source_id, "s");
     }));
-    BOOST_REQUIRE(journal->step(static_cast<double>(id), [&](Step& step) {
+    BOOST_REQUIRE(writer->step(static_cast<double>(id), [&](Step& step) {
       Individual i = proposal(id);
       i.fitness = static_cast<double>(id);
       i.measured = true;
@@ -129,11 +129,11 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
 BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_ended) {
   const RunFolder folder(path() / "run");
   write_run(folder, 4);
-  auto journal = Journal::open(folder);
-  BOOST_REQUIRE(journal);
-  const Record& record = journal->record();
+  auto writer = RecordWriter::open(folder);
+  BOOST_REQUIRE(writer);
+  const Record& record = writer->record();
   const auto then = [&](const std::function<void(Step&)>& write) {
-    BOOST_REQUIRE(journal->step(9.0, write));
+    BOOST_REQUIRE(writer->step(9.0, write));
     return record.outstanding().value_or(0);
   };
   const auto duel = [](IndividualId id, Verdict verdict) {
@@ -158,18 +158,18 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
 
 BOOST_AUTO_TEST_CASE(the_first_best_is_named_while_it_is_confirmed) {
   const RunFolder folder(path() / "run");
-  auto journal = Journal::create(folder, some_facts());
-  BOOST_REQUIRE(journal);
-  BOOST_REQUIRE(journal->step(1.0, [&](Step& step) {
+  auto writer = RecordWriter::create(folder, some_facts());
+  BOOST_REQUIRE(writer);
+  BOOST_REQUIRE(writer->step(1.0, [&](Step& step) {
     Individual i = proposal(1);
     step.propose(i, "text", "s");
     i.fitness = 1.0;
     step.judge(i, measured(1.0));
   }));
-  BOOST_TEST(!journal->record().outstanding());
-  BOOST_REQUIRE(journal->step(1.0, [](Step& step) { step.challenge(1); }));
-  BOOST_TEST(journal->record().outstanding().value() == 1);
-  BOOST_CHECK_EXCEPTION(find_individual(journal->record(), "best"), InputError, [](const InputError& error) {
+  BOOST_TEST(!writer->record().outstanding());
+  BOOST_REQUIRE(writer->step(1.0, [](Step& step) { step.challenge(1); }));
+  BOOST_TEST(writer->record().outstanding().value() == 1);
+  BOOST_CHECK_EXCEPTION(find_individual(writer->record(), "best"), InputError, [](const InputError& error) {
     return contains(error.what(), "the confirmation of #1 is pending");
   });
 }
@@ -178,14 +178,14 @@ BOOST_AUTO_TEST_CASE(profiles_are_kept_beside_evaluations_and_the_newest_counts)
   const RunFolder folder(path() / "run");
   write_run(folder, 3);
   {
-    auto journal = Journal::open(folder);
-    BOOST_REQUIRE(journal);
+    auto writer = RecordWriter::open(folder);
+    BOOST_REQUIRE(writer);
     for (const double median : {10.0, 20.0, 30.0}) {
       Profile profile;
       profile.workload = median == 30.0 ? "large" : "small";
       profile.median_us = median;
       profile.missing = {"counters: none here"};
-      BOOST_REQUIRE(journal->step(9.0, [&](Step& step) { step.profile(2, profile); }));
+      BOOST_REQUIRE(writer->step(9.0, [&](Step& step) { step.profile(2, profile); }));
     }
   }
   const auto record = Record::open(folder.path());
@@ -222,24 +222,24 @@ BOOST_AUTO_TEST_CASE(packed_samples_that_were_cut_are_refused) {
 
 BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_nothing) {
   const RunFolder folder(path() / "run");
-  auto journal = Journal::create(folder, some_facts());
-  BOOST_REQUIRE(journal);
-  BOOST_REQUIRE(journal->step(1, [](Step& step) { step.propose(proposal(1), "text", "s"); }));
-  const auto again = journal->step(2, [](Step& step) {
+  auto writer = RecordWriter::create(folder, some_facts());
+  BOOST_REQUIRE(writer);
+  BOOST_REQUIRE(writer->step(1, [](Step& step) { step.propose(proposal(1), "text", "s"); }));
+  const auto again = writer->step(2, [](Step& step) {
     step.event("trouble", 0, "half a step");
     step.propose(proposal(1), "text", "s");  // the id is taken
   });
   BOOST_TEST(!again);
-  BOOST_TEST(journal->record().events(10).empty());
-  BOOST_TEST(journal->record().summary().in_flight == 1);
+  BOOST_TEST(writer->record().events(10).empty());
+  BOOST_TEST(writer->record().summary().in_flight == 1);
   BOOST_REQUIRE(
-      journal->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
-  BOOST_TEST(journal->record().count() == 2);
+      writer->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
+  BOOST_TEST(writer->record().count() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_without_a_run_and_a_newer_format_are_said) {
   BOOST_TEST(Record::open(path()).error().message.find("no run") != std::string::npos);
-  BOOST_TEST(Journal::open(RunFolder(path() / "nowhere")).error().message.find("no run") !=
+  BOOST_TEST(RecordWriter::open(RunFolder(path() / "nowhere")).error().message.find("no run") !=
              std::string::npos);
   const RunFolder folder(path() / "run");
   write_run(folder, 1);
@@ -250,10 +250,10 @@ BOOST_AUTO_TEST_CASE(a_folder_without_a_run_and_a_newer_format_are_said) {
 BOOST_AUTO_TEST_CASE(the_newest_checkpoints_are_kept) {
   const RunFolder folder(path() / "run");
   write_run(folder, 1);
-  auto journal = Journal::open(folder);
-  BOOST_REQUIRE(journal);
+  auto writer = RecordWriter::open(folder);
+  BOOST_REQUIRE(writer);
   for (int i = 0; i < 5; ++i) {
-    BOOST_REQUIRE(journal->step(1, [](Step& step) { step.session("again"); }));
+    BOOST_REQUIRE(writer->step(1, [](Step& step) { step.session("again"); }));
     BOOST_REQUIRE(make_checkpoint(folder, 2));
   }
   const auto files = checkpoints_newest_first(folder);
@@ -275,24 +275,24 @@ BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_check
         fs::resize_file(folder.database(), at);
       else
         overwrite(folder.database(), at, std::string(2000, '\x5a'));
-      const auto journal = Journal::open(folder);
-      BOOST_REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message));
-      const std::int64_t count = journal->record().count();
+      const auto writer = RecordWriter::open(folder);
+      BOOST_REQUIRE_MESSAGE(writer, (writer ? "" : writer.error().message));
+      const std::int64_t count = writer->record().count();
       BOOST_TEST((count == 40 || count == 60));
-      if (journal->recovery().empty()) {
+      if (writer->recovery().empty()) {
         ++unharmed;  // the damage is in a page that holds old evaluations or nothing
         BOOST_TEST(count == 60);
       } else {
         ++recovered;
         salvaged += count == 60;
-        BOOST_TEST(journal->recovery().find("checkpoint") != std::string::npos);
-        BOOST_TEST(journal->recovery().find(count == 60 ? "no recorded data was lost" : "lost: ") !=
+        BOOST_TEST(writer->recovery().find("checkpoint") != std::string::npos);
+        BOOST_TEST(writer->recovery().find(count == 60 ? "no recorded data was lost" : "lost: ") !=
                        std::string::npos,
-                   journal->recovery());
+                   writer->recovery());
         BOOST_TEST(!fs::is_empty(folder.damaged()));
       }
       std::int64_t read = 0;
-      journal->record().each_individual([&](const IndividualRow&) { ++read; });
+      writer->record().each_individual([&](const IndividualRow&) { ++read; });
       BOOST_TEST(read == count);
     }
   BOOST_TEST(recovered >= 17);
@@ -305,13 +305,13 @@ BOOST_AUTO_TEST_CASE(a_missing_database_is_restored_and_none_to_restore_is_said)
   write_run(folder, 5, 3);
   fs::remove(folder.database());
   {
-    const auto journal = Journal::open(folder);
-    BOOST_REQUIRE(journal);
-    BOOST_TEST(journal->record().count() == 3);
+    const auto writer = RecordWriter::open(folder);
+    BOOST_REQUIRE(writer);
+    BOOST_TEST(writer->record().count() == 3);
   }
   fs::remove_all(folder.checkpoints());
   fs::resize_file(folder.database(), 100);
-  const auto hopeless = Journal::open(folder);
+  const auto hopeless = RecordWriter::open(folder);
   BOOST_REQUIRE(!hopeless);
   BOOST_TEST(hopeless.error().message.find("no good checkpoint") != std::string::npos);
 }
@@ -328,22 +328,22 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_a_damaged_record_is_refused_and_the_older_o
 BOOST_AUTO_TEST_CASE(the_best_of_a_run_without_one_is_explained_by_what_there_is) {
   const ScratchFolder scratch;
   const RunFolder folder(scratch.path() / "run");
-  auto journal = Journal::create(folder, some_facts());
-  BOOST_REQUIRE(journal);
+  auto writer = RecordWriter::create(folder, some_facts());
+  BOOST_REQUIRE(writer);
   const auto words = [&](const char* name) {
     try {
-      (void)find_individual(journal->record(), name);
+      (void)find_individual(writer->record(), name);
       return std::string("no complaint");
     } catch (const InputError& e) {
       return std::string(e.what());
     }
   };
   BOOST_TEST(words("best").find("no kernel has been measured") != std::string::npos, words("best"));
-  BOOST_REQUIRE(journal->step(1.0, [&](Step& step) { step.propose(proposal(1), "text", "s"); }));
+  BOOST_REQUIRE(writer->step(1.0, [&](Step& step) { step.propose(proposal(1), "text", "s"); }));
   Individual seed = proposal(1);
   seed.measured = true;
   seed.fitness = 5.0;
-  BOOST_REQUIRE(journal->step(2.0, [&](Step& step) { step.judge(seed, measured(5.0)); }));
+  BOOST_REQUIRE(writer->step(2.0, [&](Step& step) { step.judge(seed, measured(5.0)); }));
   BOOST_TEST(words("seed") == "no complaint");
   BOOST_TEST(words("best").find("awaits confirmation") != std::string::npos, words("best"));
 }

@@ -26,29 +26,29 @@ std::string refused(const std::string& name, const std::filesystem::path& progra
 BOOST_AUTO_TEST_SUITE(catalogue)
 
 BOOST_AUTO_TEST_CASE(what_was_not_built_is_absent_with_a_reason) {
-  const TemporaryFolder house;
-  std::filesystem::create_directories(house / "bin");
-  for (const KnownContender& known : known_contenders(house / "bin")) {
+  const TemporaryFolder installation;
+  std::filesystem::create_directories(installation / "bin");
+  for (const KnownContender& known : known_contenders(installation / "bin")) {
     BOOST_TEST(known.library.empty());
     BOOST_TEST(known.absent != "");
-    BOOST_TEST(contains(refused(known.name, house / "bin"),
+    BOOST_TEST(contains(refused(known.name, installation / "bin"),
                         "the contender '" + known.name + "' is not available: "));
   }
-  BOOST_TEST(known_contenders(house / "bin").size() == 3U);
+  BOOST_TEST(known_contenders(installation / "bin").size() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_name) {
-  const TemporaryFolder house;
-  std::filesystem::create_directories(house / "bin");
-  std::filesystem::create_directories(house / "lib");
-  testing::write_text(house / "lib/libcultivar-contender-mine.so", "");
-  testing::write_text(house / "lib/libcultivar-contender-cudnn.so", "");
-  testing::write_text(house / "lib/libsomething.so", "");
-  BOOST_TEST(refused("mine", house / "bin") ==
-             "found " + (house / "lib/libcultivar-contender-mine.so").string());
-  BOOST_TEST(refused("cudnn", house / "bin") ==
-             "found " + (house / "lib/libcultivar-contender-cudnn.so").string());
-  BOOST_TEST(known_contenders(house / "bin").size() == 4U);
+  const TemporaryFolder installation;
+  std::filesystem::create_directories(installation / "bin");
+  std::filesystem::create_directories(installation / "lib");
+  testing::write_text(installation / "lib/libcultivar-contender-mine.so", "");
+  testing::write_text(installation / "lib/libcultivar-contender-cudnn.so", "");
+  testing::write_text(installation / "lib/libsomething.so", "");
+  BOOST_TEST(refused("mine", installation / "bin") ==
+             "found " + (installation / "lib/libcultivar-contender-mine.so").string());
+  BOOST_TEST(refused("cudnn", installation / "bin") ==
+             "found " + (installation / "lib/libcultivar-contender-cudnn.so").string());
+  BOOST_TEST(known_contenders(installation / "bin").size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(an_installation_has_its_libraries_in_a_folder_of_their_own) {
@@ -61,9 +61,9 @@ BOOST_AUTO_TEST_CASE(an_installation_has_its_libraries_in_a_folder_of_their_own)
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
-  const TemporaryFolder house;
-  std::filesystem::create_directories(house / "bin");
-  const std::string answer = refused("eigne", house / "bin", {"eigen"});
+  const TemporaryFolder installation;
+  std::filesystem::create_directories(installation / "bin");
+  const std::string answer = refused("eigne", installation / "bin", {"eigen"});
   for (const char* part :
        {"unknown contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
         "cublas (absent): ", "cudnn (absent): ", "flash_attention_3 (absent): ", "a library (.so)"})
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
 }
 
 BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
-  const TemporaryFolder house;
+  const TemporaryFolder installation;
   BOOST_TEST(names_a_library_file("here/libmine.so"));
   BOOST_TEST(names_a_library_file("./libmine.so.1"));
   BOOST_TEST(names_a_library_file("libmine.so.12.3"));
@@ -79,10 +79,10 @@ BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
     BOOST_TEST(!names_a_library_file(other), other);
   BOOST_TEST(name_of_library("/x/libmine.so.12.3") == "mine");
   BOOST_TEST(!names_a_library_file("mine"));
-  BOOST_TEST(refused("libmine.so", house.path()) ==
-             "no such file: " + (house / "libmine.so").string() + " (check the path)");
-  testing::write_text(house / "libmine.so", "");
-  BOOST_TEST(refused("libmine.so", house.path()) == "found " + (house / "libmine.so").string());
+  BOOST_TEST(refused("libmine.so", installation.path()) ==
+             "no such file: " + (installation / "libmine.so").string() + " (check the path)");
+  testing::write_text(installation / "libmine.so", "");
+  BOOST_TEST(refused("libmine.so", installation.path()) == "found " + (installation / "libmine.so").string());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

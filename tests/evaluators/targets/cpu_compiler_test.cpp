@@ -39,7 +39,8 @@ const std::string scale =
 BOOST_AUTO_TEST_SUITE(cpu_compiler)
 
 BOOST_AUTO_TEST_CASE(behind_file_walls_a_process_reads_what_it_may_and_nothing_else) {
-  const auto walls = FileWalls::make({"/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"}, {"/dev/null"});
+  const auto walls =
+      FileAccessRules::make({"/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"}, {"/dev/null"});
   if (!walls) {
     BOOST_TEST_MESSAGE("skipped: " << walls.error().message);
     return;

@@ -35,10 +35,10 @@ ServiceOptions options_for(const std::string& task) {
   return options;
 }
 
-struct House {
-  explicit House(const std::string& name, ServiceOptions given)
+struct InstallationPaths {
+  explicit InstallationPaths(const std::string& name, ServiceOptions given)
       : task(load_task(kSource / "configs/tasks" / name)), compiler(given), device(given) {}
-  explicit House(const std::string& name) : House(name, options_for(name)) {}
+  explicit InstallationPaths(const std::string& name) : InstallationPaths(name, options_for(name)) {}
 
   Workload workload(std::map<std::string, double> values) const {
     Workload w;
@@ -67,9 +67,9 @@ struct House {
   DeviceService device;
 };
 
-House& softmax() {
-  static House house("softmax");
-  return house;
+InstallationPaths& softmax() {
+  static InstallationPaths installation("softmax");
+  return installation;
 }
 Workload rows_and_columns(double rows, double columns) {
   return softmax().workload({{"R", rows}, {"C", columns}});
@@ -124,18 +124,18 @@ std::string frame(const std::string& json) {
 BOOST_AUTO_TEST_SUITE(services)
 
 BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
-  House house("attention_forward");
-  const Workload w = house.workload({{"B", 1},
-                                     {"H", 4},
-                                     {"H_kv", 1},
-                                     {"S_q", 512},
-                                     {"S_kv", 512},
-                                     {"D", 64},
-                                     {"causal", 1},
-                                     {"scale", 0.125}});
+  InstallationPaths installation("attention_forward");
+  const Workload w = installation.workload({{"B", 1},
+                                            {"H", 4},
+                                            {"H_kv", 1},
+                                            {"S_q", 512},
+                                            {"S_kv", 512},
+                                            {"D", 64},
+                                            {"causal", 1},
+                                            {"scale", 0.125}});
   const EvaluateRequest request =
-      house.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
-  const Evaluation e = house.evaluate(request);
+      installation.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
+  const Evaluation e = installation.evaluate(request);
   BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
   BOOST_TEST(e.fitness > 0.0);
   BOOST_TEST(e.unit == "GFLOPS");
@@ -143,11 +143,11 @@ BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
   BOOST_TEST(e.workloads[0].samples.size() == 5U);
   BOOST_TEST(e.workloads[0].q1_us <= e.workloads[0].median_us);
   BOOST_TEST(e.workloads[0].median_us <= e.workloads[0].q3_us);
-  BOOST_TEST(e.workloads[0].value == house.task.flops(w) / e.workloads[0].median_us / 1e3,
+  BOOST_TEST(e.workloads[0].value == installation.task.flops(w) / e.workloads[0].median_us / 1e3,
              boost::test_tools::tolerance(1e-9));
   BOOST_TEST(e.input_seed != 0U);
   BOOST_TEST(e.machine_code.size() == 64U);
-  BOOST_TEST(house.evaluate(request).input_seed != e.input_seed);
+  BOOST_TEST(installation.evaluate(request).input_seed != e.input_seed);
 }
 
 BOOST_AUTO_TEST_CASE(a_far_slower_variant_stops_early_with_its_true_count) {
@@ -229,13 +229,13 @@ BOOST_AUTO_TEST_CASE(a_variant_that_does_not_claim_the_workload_is_refused_befor
 }
 
 BOOST_AUTO_TEST_CASE(what_compiles_for_some_shapes_alone_is_refused_with_what_the_others_have_of_their_own) {
-  House house("attention_forward");
+  InstallationPaths installation("attention_forward");
   std::ifstream seed(kSource / "configs/tasks/attention_forward/seeds/tiled.cpp");
   std::ostringstream text;
   text << seed.rdbuf();
   std::string source = text.str();
   source.insert(source.find("---*/") + 6, "#if D == 96\n#error \"too wide\"\n#endif\n");
-  auto variant = make_variant(source, house.task, {});
+  auto variant = make_variant(source, installation.task, {});
   BOOST_REQUIRE(variant.has_value());
   const std::map<std::string, double> least = {{"B", 1}, {"H", 1}, {"H_kv", 1}, {"S_q", 8}, {"S_kv", 8}};
   const auto of_width = [&](double width) {
@@ -243,9 +243,9 @@ BOOST_AUTO_TEST_CASE(what_compiles_for_some_shapes_alone_is_refused_with_what_th
     values["D"] = width;
     values["causal"] = 0;
     values["scale"] = 0.125;
-    return house.workload(values);
+    return installation.workload(values);
   };
-  const auto compiled = house.compiler.compile(*variant, {of_width(64), of_width(96)});
+  const auto compiled = installation.compiler.compile(*variant, {of_width(64), of_width(96)});
   BOOST_REQUIRE(!compiled);
   BOOST_TEST(compiled.error().reason.ends_with(", with D=96"), compiled.error().reason);
 }
@@ -260,12 +260,12 @@ BOOST_AUTO_TEST_CASE(a_variant_of_another_target_is_refused_even_where_its_sourc
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
-  House house("softmax");
-  EvaluateRequest request = house.request(kSlow, rows_and_columns(2048, 1024));
+  InstallationPaths installation("softmax");
+  EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
   request.sampling.screening_samples = 100000;  // so that it is at work for a while
   request.sampling.screening_seconds = 2.0;
   const std::vector<int> before = children();
-  BOOST_REQUIRE(house.device.info());
+  BOOST_REQUIRE(installation.device.info());
   std::vector<int> workers = children();
   std::erase_if(workers,
                 [&](int pid) { return std::find(before.begin(), before.end(), pid) != before.end(); });
@@ -279,30 +279,31 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     for (const int pid : workers) kill(pid, SIGKILL);
   });
-  const auto e = house.device.evaluate(request);
+  const auto e = installation.device.evaluate(request);
   BOOST_REQUIRE_MESSAGE(e, words(e));
   BOOST_TEST(e->measured(), e->reason << e->diagnostics);
   BOOST_TEST(e->worker_lost);
-  BOOST_TEST(!house.evaluate(request).worker_lost);
+  BOOST_TEST(!installation.evaluate(request).worker_lost);
 }
 
 BOOST_AUTO_TEST_CASE(interrupt_ends_the_call_in_flight_and_every_later_one) {
-  House house("softmax");
-  const EvaluateRequest request = house.request(kHonest, rows_and_columns(8192, 1024));
-  BOOST_REQUIRE(house.device.info());
+  InstallationPaths installation("softmax");
+  const EvaluateRequest request = installation.request(kHonest, rows_and_columns(8192, 1024));
+  BOOST_REQUIRE(installation.device.info());
   std::thread interrupter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    house.device.interrupt();
-    house.compiler.interrupt();
+    installation.device.interrupt();
+    installation.compiler.interrupt();
   });
   const auto start = std::chrono::steady_clock::now();
-  const auto e = house.device.evaluate(request);
+  const auto e = installation.device.evaluate(request);
   interrupter.join();
   BOOST_REQUIRE(!e);
   BOOST_TEST((e.error().kind == ErrorKind::interrupted));
   BOOST_TEST((std::chrono::steady_clock::now() - start < std::chrono::seconds(5)));
-  BOOST_TEST((house.device.evaluate(request).error().kind == ErrorKind::interrupted));
-  const auto compiled = house.compiler.compile(load_variant(kHonest, house.task), request.workloads);
+  BOOST_TEST((installation.device.evaluate(request).error().kind == ErrorKind::interrupted));
+  const auto compiled =
+      installation.compiler.compile(load_variant(kHonest, installation.task), request.workloads);
   BOOST_REQUIRE(!compiled);
   BOOST_TEST(compiled.error().reason == "interrupted");
 }

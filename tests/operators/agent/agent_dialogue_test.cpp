@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called
   called({"submit", "benchmark"});
   gave(0, "handed over");
   turns.back().results.back().handed_over =
-      HandedOver{"a source", {{"A", std::int64_t{2}}}, "wider\nand more"};
+      SubmittedKernel{"a source", {{"A", std::int64_t{2}}}, "wider\nand more"};
   const Move move = next();
   const Proposal* proposal = std::get_if<Proposal>(&move);
   BOOST_REQUIRE(proposal);

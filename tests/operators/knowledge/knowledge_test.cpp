@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(our_own_notes_are_whole) {
 
 BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before_all) {
   const auto notes = load_notes({kOwn});
-  Situation situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, ""};
+  NoteQuery situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, ""};
   auto picked = names(pick_notes(notes, situation));
   BOOST_TEST_REQUIRE(picked.size() >= 2u);
   BOOST_TEST(picked.front() == "shared_memory_banks");
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before
 
 BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_omitted) {
   const auto notes = load_notes({kOwn});
-  const auto has = [&](const Situation& situation, const std::string& name) {
+  const auto has = [&](const NoteQuery& situation, const std::string& name) {
     const auto picked = names(pick_notes(notes, situation));
     return std::find(picked.begin(), picked.end(), name) != picked.end();
   };

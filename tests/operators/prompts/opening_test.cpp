@@ -5,9 +5,9 @@
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "operators/dialogue.hpp"
-#include "support/chronicle.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
+#include "support/record_view.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -20,7 +20,7 @@ struct Attention {
   std::vector<Workload> workloads = task.workloads("avo_mha")->workloads;
   Facts facts{{"num_sms", 132.0},         {"smem_max", 232448.0},  {"l2_bytes", 52428800.0},
               {"registers_max", 65536.0}, {"threads_max", 2048.0}, {"compute_capability", 90.0}};
-  MemoryChronicle chronicle{task};
+  MemoryChronicle record_view{task};
   PromptKit kit;
   IndividualId incumbent = 0;
 
@@ -81,17 +81,17 @@ struct Attention {
     return p;
   }
   ChatRequest ask(const Brief& brief, std::vector<std::string>* left_out = nullptr) const {
-    const Scene scene{.task = task,
-                      .workloads = workloads,
-                      .facts = facts,
-                      .archive = chronicle.archive,
-                      .chronicle = chronicle,
-                      .target = target_named("cuda"),
-                      .device = "NVIDIA H100 80GB HBM3",
-                      .architecture = "sm_90",
-                      .seen = {.flops = 989e12, .bytes_per_second = 3.3e12},
-                      .incumbent = incumbent};
-    return first_question(brief, scene, kit, left_out);
+    const PromptContext context{.task = task,
+                                .workloads = workloads,
+                                .facts = facts,
+                                .archive = record_view.archive,
+                                .record_view = record_view,
+                                .target = target_named("cuda"),
+                                .device = "NVIDIA H100 80GB HBM3",
+                                .architecture = "sm_90",
+                                .seen = {.flops = 989e12, .bytes_per_second = 3.3e12},
+                                .incumbent = incumbent};
+    return first_question(brief, context, kit, left_out);
   }
 };
 
@@ -115,11 +115,11 @@ BOOST_FIXTURE_TEST_SUITE(opening, Attention)
 BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_within_12000_tokens) {
   for (const char* name : {"cuda_naive.cu", "cuda_mma.cu", "cuda_wgmma.cu"}) {
     Attention a;
-    const IndividualId parent = a.chronicle.add(seed(name), "seed", {}, a.measured(616.0));
+    const IndividualId parent = a.record_view.add(seed(name), "seed", {}, a.measured(616.0));
     a.incumbent = parent;
-    a.chronicle.profiles[parent] = a.profile_of(parent);
+    a.record_view.profiles[parent] = a.profile_of(parent);
     for (int i = 0; i < 12; ++i)  // a long line, with failures that say much
-      a.chronicle.add(
+      a.record_view.add(
           seed("cuda_naive.cu") + "// " + std::to_string(i) + "\n", "mutate", {parent},
           i % 2 ? a.measured(600.0 + i) : rejection(Stage::compile, "error", std::string(9000, 'e')),
           "another way to hide the latency of the products");
@@ -145,18 +145,18 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
 
 BOOST_AUTO_TEST_CASE(everything_an_expert_needs_is_included_when_there_is_room) {
   const IndividualId seed_id =
-      chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0), "cuda_naive.cu");
-  const IndividualId parent =
-      chronicle.add(seed("cuda_mma.cu"), "mutate", {seed_id}, measured(290.0), "tensor cores instead of fma");
-  chronicle.add(seed("cuda_mma.cu") + "// slower\n", "mutate", {parent}, measured(250.0), "smaller tiles");
-  chronicle.add(seed("cuda_mma.cu") + "// bad\n", "mutate", {parent},
-                rejection(Stage::stress, "wrong on stress/needle",
-                          "first wrong element: o[0, 3, 1, 7] = 2.5, not 1.25"),
-                "skips the rescale");
-  incumbent = chronicle.add(seed("cuda_wgmma.cu"), "mutate", {seed_id}, measured(616.0));
-  chronicle.profiles[parent] = profile_of(parent);
+      record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0), "cuda_naive.cu");
+  const IndividualId parent = record_view.add(seed("cuda_mma.cu"), "mutate", {seed_id}, measured(290.0),
+                                              "tensor cores instead of fma");
+  record_view.add(seed("cuda_mma.cu") + "// slower\n", "mutate", {parent}, measured(250.0), "smaller tiles");
+  record_view.add(seed("cuda_mma.cu") + "// bad\n", "mutate", {parent},
+                  rejection(Stage::stress, "wrong on stress/needle",
+                            "first wrong element: o[0, 3, 1, 7] = 2.5, not 1.25"),
+                  "skips the rescale");
+  incumbent = record_view.add(seed("cuda_wgmma.cu"), "mutate", {seed_id}, measured(616.0));
+  record_view.profiles[parent] = profile_of(parent);
   for (const Workload& w : workloads)
-    chronicle.ratios["cudnn"][w.name] = 0.9;  // cudnn takes 0.9 of the best's time
+    record_view.ratios["cudnn"][w.name] = 0.9;  // cudnn takes 0.9 of the best's time
   const ChatRequest request = ask(mutate(parent));
   const std::string &system = request.system.at(0).text, &user = request.messages.at(0).text;
   BOOST_TEST(request.system.at(0).stable);
@@ -174,14 +174,14 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_needs_is_included_when_there_is_room) 
   BOOST_TEST(contains(user, "wgmma"));
   // A child that nobody profiled is told what the one it came from ran into.
   const IndividualId child =
-      chronicle.add(seed("cuda_mma.cu") + "// child\n", "mutate", {parent}, measured(295.0));
+      record_view.add(seed("cuda_mma.cu") + "// child\n", "mutate", {parent}, measured(295.0));
   BOOST_TEST(contains(ask(mutate(child)).messages.at(0).text,
                       "It was not profiled; this is the profile of its ancestor #2:"));
 }
 
 BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
-  const IndividualId one = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
-  const IndividualId two = chronicle.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
+  const IndividualId one = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId two = record_view.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
   incumbent = two;
   Brief repair = mutate(one);
   repair.op = "critique_repair";
@@ -191,9 +191,9 @@ BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
-  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId parent = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = parent;
-  chronicle.profiles[parent] = profile_of(parent);
+  record_view.profiles[parent] = profile_of(parent);
   PromptOptions options;
   options.prompt_tokens = 4'000;
   kit = PromptKit(options);
@@ -206,18 +206,18 @@ BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
 }
 
 BOOST_AUTO_TEST_CASE(how_bold_a_change_should_be_follows_from_the_way_to_the_roofline) {
-  const IndividualId naive = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId naive = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = naive;
   const std::string far = ask(mutate(naive)).messages.at(0).text;
   BOOST_TEST(contains(far, "It reaches 1 % of the device's measured peak. That is far"), far);
   BOOST_TEST(contains(far, "rewrite the core"), far);
   BOOST_TEST(!contains(far, "change only what serves"), far);
-  const IndividualId good = chronicle.add(seed("cuda_wgmma.cu"), "mutate", {naive}, measured(700.0));
+  const IndividualId good = record_view.add(seed("cuda_wgmma.cu"), "mutate", {naive}, measured(700.0));
   const IndividualId close =
-      chronicle.add(seed("cuda_wgmma.cu") + "// b\n", "mutate", {good}, measured(690.0));
-  const IndividualId behind = chronicle.add(seed("cuda_mma.cu"), "mutate", {naive}, measured(300.0));
+      record_view.add(seed("cuda_wgmma.cu") + "// b\n", "mutate", {good}, measured(690.0));
+  const IndividualId behind = record_view.add(seed("cuda_mma.cu"), "mutate", {naive}, measured(300.0));
   const IndividualId between =
-      chronicle.add(seed("cuda_mma.cu") + "// c\n", "mutate", {naive}, measured(450.0));
+      record_view.add(seed("cuda_mma.cu") + "// c\n", "mutate", {naive}, measured(450.0));
   incumbent = good;
   const std::string near = ask(mutate(close)).messages.at(0).text;
   BOOST_TEST(contains(near, "change only what serves this"), near);
@@ -228,15 +228,15 @@ BOOST_AUTO_TEST_CASE(how_bold_a_change_should_be_follows_from_the_way_to_the_roo
 }
 
 BOOST_AUTO_TEST_CASE(the_source_of_the_best_is_there_when_it_is_another_and_there_is_room) {
-  const IndividualId best = chronicle.add("best source\n", "seed", {}, measured(290.0));
-  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId best = record_view.add("best source\n", "seed", {}, measured(290.0));
+  const IndividualId parent = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = best;
   const std::string user = ask(mutate(parent)).messages.at(0).text;
   BOOST_TEST(contains(user, "## The best so far, for comparison"), user);
   BOOST_TEST(contains(user, "best source\n"));
   BOOST_TEST(!contains(ask(mutate(best)).messages.at(0).text, "## The best so far"));
   // The first to go when there is none.
-  const IndividualId large = chronicle.add(std::string(40'000, 'x'), "mutate", {best}, measured(300.0));
+  const IndividualId large = record_view.add(std::string(40'000, 'x'), "mutate", {best}, measured(300.0));
   incumbent = large;
   std::vector<std::string> left_out;
   BOOST_TEST(tokens_of(ask(mutate(parent), &left_out)) <= 12'000);
@@ -245,15 +245,15 @@ BOOST_AUTO_TEST_CASE(the_source_of_the_best_is_there_when_it_is_another_and_ther
 }
 
 BOOST_AUTO_TEST_CASE(what_is_known_of_why_a_sibling_lost_stands_beside_it) {
-  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  const IndividualId parent = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
   incumbent = parent;
   Evaluation spilt = measured(60.0);
   spilt.resources.values["spill_bytes"] = 1312;
   spilt.workloads[2].value = 30.0;
   spilt.workloads[3].q3_us = 1.3 * spilt.workloads[3].median_us;
   const IndividualId child =
-      chronicle.add(seed("cuda_naive.cu") + "// a\n", "mutate", {parent}, spilt, "wider");
-  chronicle.profiles[child] = profile_of(child);
+      record_view.add(seed("cuda_naive.cu") + "// a\n", "mutate", {parent}, spilt, "wider");
+  record_view.profiles[child] = profile_of(child);
   const std::string user = ask(mutate(parent)).messages.at(0).text;
   const std::size_t at = user.find("wider -> 60 (-40.0 %) [spill_bytes 0 -> 1312; least on " +
                                    workloads[2].name + ": -70 %; its times vary by 31 %; ");
@@ -264,10 +264,11 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_why_a_sibling_lost_stands_beside_it) {
 }
 
 BOOST_AUTO_TEST_CASE(for_parents_with_equal_times_the_question_asks_for_an_idea) {
-  const IndividualId one = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
-  const IndividualId same = chronicle.add(seed("cuda_naive.cu") + "// b\n", "mutate", {one}, measured(101.0));
+  const IndividualId one = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  const IndividualId same =
+      record_view.add(seed("cuda_naive.cu") + "// b\n", "mutate", {one}, measured(101.0));
   const IndividualId other =
-      chronicle.add(seed("cuda_naive.cu") + "// c\n", "mutate", {one}, measured(110.0));
+      record_view.add(seed("cuda_naive.cu") + "// c\n", "mutate", {one}, measured(110.0));
   incumbent = one;
   Brief brief = mutate(one);
   brief.op = "crossover";
@@ -285,8 +286,8 @@ BOOST_AUTO_TEST_CASE(for_parents_with_equal_times_the_question_asks_for_an_idea)
 BOOST_AUTO_TEST_CASE(
     a_question_of_two_large_kernels_still_says_which_key_head_is_read_and_what_an_unseeing_row_gives) {
   const std::string large = seed("cuda_wgmma.cu");
-  const IndividualId one = chronicle.add(large, "seed", {}, measured(600.0));
-  const IndividualId two = chronicle.add(large + "// b\n", "mutate", {one}, measured(610.0));
+  const IndividualId one = record_view.add(large, "seed", {}, measured(600.0));
+  const IndividualId two = record_view.add(large + "// b\n", "mutate", {one}, measured(610.0));
   incumbent = one;
   Brief brief = mutate(one);
   brief.op = "crossover";
@@ -299,8 +300,8 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(with_the_short_system_text_the_whole_format_is_included_where_there_is_room) {
-  const IndividualId one = chronicle.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
-  const IndividualId two = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId one = record_view.add(seed("cuda_mma.cu"), "seed", {}, measured(290.0));
+  const IndividualId two = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
   incumbent = one;
   Brief brief = mutate(one);
   brief.op = "crossover";
@@ -327,10 +328,10 @@ BOOST_AUTO_TEST_CASE(with_the_short_system_text_the_whole_format_is_included_whe
 }
 
 BOOST_AUTO_TEST_CASE(a_critique_gets_the_evidence_between_marks_and_the_kernel_that_worked) {
-  const IndividualId parent = chronicle.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
-  const IndividualId failed =
-      chronicle.add(seed("cuda_naive.cu") + "// bad\n", "mutate", {parent},
-                    rejection(Stage::compile, "error: expected ;", "kernel.cu(40): error: expected a \";\""));
+  const IndividualId parent = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0));
+  const IndividualId failed = record_view.add(
+      seed("cuda_naive.cu") + "// bad\n", "mutate", {parent},
+      rejection(Stage::compile, "error: expected ;", "kernel.cu(40): error: expected a \";\""));
   Brief brief = mutate(failed);
   brief.op = "critique_repair";
   const std::string user = ask(brief).messages.at(0).text;

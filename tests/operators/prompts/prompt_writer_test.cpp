@@ -3,8 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "support/chronicle.hpp"
 #include "support/contains.hpp"
+#include "support/record_view.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -23,17 +23,17 @@ struct Told {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
   Facts facts{{"num_cores", 4.0}};
-  MemoryChronicle chronicle{task};
+  MemoryChronicle record_view{task};
   PromptKit kit;
 
   std::string slot(const std::string& name, IndividualId subject) const {
-    const Scene scene{.task = task,
-                      .workloads = workloads,
-                      .facts = facts,
-                      .archive = chronicle.archive,
-                      .chronicle = chronicle,
-                      .device = "a processor"};
-    PromptWriter writer(scene, kit, subject, [](const std::string& op) { return op == "tune"; });
+    const PromptContext context{.task = task,
+                                .workloads = workloads,
+                                .facts = facts,
+                                .archive = record_view.archive,
+                                .record_view = record_view,
+                                .device = "a processor"};
+    PromptWriter writer(context, kit, subject, [](const std::string& op) { return op == "tune"; });
     writer.add_trajectory();
     writer.add_lineage();
     std::string text;
@@ -48,11 +48,11 @@ struct Told {
 BOOST_FIXTURE_TEST_SUITE(prompt_writer, Told)
 
 BOOST_AUTO_TEST_CASE(a_trajectory_has_the_best_in_order_and_the_newest_sources_without_tunings) {
-  const IndividualId seed = chronicle.add("one", "seed", {}, measured(10.0), "naive.cpp");
-  const IndividualId tuned = chronicle.add("one", "tune", {seed}, measured(12.0), "A=2");
-  const IndividualId better = chronicle.add("two", "mutate", {tuned}, measured(20.0), "wider vectors");
-  chronicle.add("three", "mutate", {better}, rejection(Stage::compile, "error C1", ""), "a fused pass");
-  chronicle.promotions = {seed, tuned, better};
+  const IndividualId seed = record_view.add("one", "seed", {}, measured(10.0), "naive.cpp");
+  const IndividualId tuned = record_view.add("one", "tune", {seed}, measured(12.0), "A=2");
+  const IndividualId better = record_view.add("two", "mutate", {tuned}, measured(20.0), "wider vectors");
+  record_view.add("three", "mutate", {better}, rejection(Stage::compile, "error C1", ""), "a fused pass");
+  record_view.promotions = {seed, tuned, better};
   const std::string told = slot("trajectory", better);
   const std::size_t newest = told.find("The newest sources");
   BOOST_REQUIRE(newest != std::string::npos);
@@ -66,9 +66,9 @@ BOOST_AUTO_TEST_CASE(a_trajectory_has_the_best_in_order_and_the_newest_sources_w
 }
 
 BOOST_AUTO_TEST_CASE(siblings_are_told_without_tunings) {
-  const IndividualId seed = chronicle.add("one", "seed", {}, measured(10.0), "naive.cpp");
-  chronicle.add("one", "tune", {seed}, measured(12.0), "A=2");
-  chronicle.add("two", "submit", {seed}, measured(13.0), "by hand");
+  const IndividualId seed = record_view.add("one", "seed", {}, measured(10.0), "naive.cpp");
+  record_view.add("one", "tune", {seed}, measured(12.0), "A=2");
+  record_view.add("two", "submit", {seed}, measured(13.0), "by hand");
   BOOST_TEST(contains(slot("lineage", seed), "Derived from it before:\n- #3 submit of #1: by hand"));
   BOOST_TEST(!contains(slot("lineage", seed), "#2"));
 }

@@ -65,13 +65,13 @@ BOOST_AUTO_TEST_CASE(its_launch_keys_are_its_own_and_errors_name_every_target) {
 BOOST_AUTO_TEST_CASE(a_search_on_it_refuses_what_is_wrong_and_promotes_what_is_faster) {
   const TemporaryFolder folder;
   write_search(folder.path());
-  Surface surface;
-  surface.programs = TOY_PROGRAMS;
-  surface.cache = folder / "cache";
+  Runtime runtime;
+  runtime.programs = TOY_PROGRAMS;
+  runtime.cache = folder / "cache";
   const Config config = load_config(folder / "search.yaml", {}, {folder.path()});
   BOOST_TEST(name_of(config.target) == "toy");
   const std::atomic<bool> never{false};
-  const auto outcome = begin_search(config, folder / "run", surface, {}, never);
+  const auto outcome = begin_search(config, folder / "run", runtime, {}, never);
   BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
   BOOST_TEST_INFO(outcome->reason);
   BOOST_REQUIRE(outcome->best != 0);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_search_on_it_refuses_what_is_wrong_and_promotes_what_is_f
   BOOST_TEST(best->individual.fitness > 1.5 * seed->individual.fitness);
   BOOST_TEST(record->confirmation(outcome->best)->measured());
 
-  const auto report = replay(folder / "run", surface);
+  const auto report = replay(folder / "run", runtime);
   BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
   for (const std::string& difference : report->differences) BOOST_ERROR(difference);
   BOOST_TEST(report->promotions >= 1);

@@ -8,9 +8,9 @@
 namespace cultivar {
 
 // Not thread-safe: one call at a time.
-class AgentDesk {
+class AgentToolCalls {
  public:
-  AgentDesk(SearchBench::Where, Pipeline&, const ToolBudget&);
+  AgentToolCalls(SearchBench::Where, Pipeline&, const ToolBudget&);
   // nullopt: interrupted because the search is stopping; the call has no result and must be run again.
   std::optional<ToolOutcome> run(const ToolDue&, const std::stop_token&);
   // For a resumed dialogue: the result of a call of an earlier session. Call before the first run().

@@ -1,4 +1,4 @@
-#include "engine/search/station.hpp"
+#include "engine/search/worker_pool.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ constexpr int kDevicePatience = 2;
 
 }  // namespace
 
-Station::Station(int workers, bool of_devices, Work work)
+WorkerPool::WorkerPool(int workers, bool of_devices, Work work)
     : work_(std::move(work)),
       of_devices_(of_devices),
       free_(static_cast<std::size_t>(workers)),
@@ -24,12 +24,12 @@ Station::Station(int workers, bool of_devices, Work work)
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-Station::~Station() {
+WorkerPool::~WorkerPool() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return busy_ == 0; });
 }
 
-void Station::push(JobPtr job, bool urgent, Done done) {
+void WorkerPool::push(JobPtr job, bool urgent, Done done) {
   const std::lock_guard lock(mutex_);
   if (urgent)
     waiting_.emplace_front(std::move(job), std::move(done));
@@ -38,7 +38,7 @@ void Station::push(JobPtr job, bool urgent, Done done) {
   begin_tasks();
 }
 
-void Station::begin_tasks() {
+void WorkerPool::begin_tasks() {
   for (std::size_t due = waiting_.size(); due > 0 && !free_.empty(); --due) {
     const int worker = free_.front();
     free_.pop_front();
@@ -47,7 +47,7 @@ void Station::begin_tasks() {
   }
 }
 
-void Station::serve(int worker) {
+void WorkerPool::serve(int worker) {
   std::unique_lock lock(mutex_);
   bool usable = true;
   while (usable && !waiting_.empty()) {
@@ -73,7 +73,7 @@ void Station::serve(int worker) {
 }
 
 // True: others have the job now.
-bool Station::handed_over(Waiting& job, int worker) {
+bool WorkerPool::handed_over(Waiting& job, int worker) {
   const std::optional<Error>& trouble = job.first->trouble;
   if (!of_devices_ || !trouble || trouble->kind == ErrorKind::interrupted) return false;
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "engine/store/history.hpp"
+#include "engine/store/rebuild.hpp"
 
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>

@@ -20,18 +20,18 @@ struct Stopped : ScratchFolder {
 
   void begin(const std::string& evaluations) {
     const Config config = softmax_config(path() / "config", {"budget.evaluations=" + evaluations});
-    BOOST_REQUIRE(begin_search(config, run, simulated_surface({}), {}, kNever));
+    BOOST_REQUIRE(begin_search(config, run, simulated_runtime({}), {}, kNever));
   }
   // The text of the events of this kind.
   std::string go_on(const std::string& evaluations, const Simulation& simulation = {},
                     const std::string& kind = "") {
     std::string said;
-    Faces faces;
-    faces.event = [&](const Event& event) {
+    SearchCallbacks callbacks;
+    callbacks.event = [&](const Event& event) {
       if (event.kind == kind) said += event.text + "\n";
     };
-    BOOST_REQUIRE(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_surface(simulation),
-                                faces, kNever));
+    BOOST_REQUIRE(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_runtime(simulation),
+                                callbacks, kNever));
     return said;
   }
   Record record() const {
@@ -41,7 +41,7 @@ struct Stopped : ScratchFolder {
   }
   Individual best() const { return record().individual(*record().best())->individual; }
   void require_replay_agrees() const {
-    const auto report = replay(run, simulated_surface({}));
+    const auto report = replay(run, simulated_runtime({}));
     BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
     for (const std::string& difference : report->differences) BOOST_ERROR(difference);
   }
@@ -49,7 +49,7 @@ struct Stopped : ScratchFolder {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(going_on, Stopped)
+BOOST_FIXTURE_TEST_SUITE(resume, Stopped)
 
 BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   begin("20");
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_n
   begin("20");
   const auto judged = record().summary().evaluations;
   for (const char* spent : {"budget.evaluations=2", "budget.evaluations=20"})
-    BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_surface({}), {}, kNever), InputError,
+    BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_runtime({}), {}, kNever), InputError,
                           [&](const InputError& e) {
                             return contains(e.what(), "--set " + std::string(spent)) &&
                                    contains(e.what(), "spent already");
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_card_that_warms_up_hides_no_better_kernel) {
     const Config config =
         softmax_config(path() / name, {"budget.evaluations=150", "evaluation.pace_every=" + pace_every});
     run = path() / (name + "_run");
-    BOOST_REQUIRE(begin_search(config, run, simulated_surface(warming), {}, kNever));
+    BOOST_REQUIRE(begin_search(config, run, simulated_runtime(warming), {}, kNever));
     require_replay_agrees();
     return best().id;
   };
@@ -181,8 +181,8 @@ BOOST_AUTO_TEST_CASE(a_decision_of_a_later_version_is_refused_by_its_name_and_ch
   begin("3");
   SQLite::Database db((run / "run.db").string(), SQLite::OPEN_READWRITE);
   const auto require_refused = [&](const std::string& writer) {
-    const auto resumed = resume_search(run, {"budget.evaluations=9"}, simulated_surface({}), {}, kNever);
-    const auto replayed = replay(run, simulated_surface({}));
+    const auto resumed = resume_search(run, {"budget.evaluations=9"}, simulated_runtime({}), {}, kNever);
+    const auto replayed = replay(run, simulated_runtime({}));
     BOOST_REQUIRE(!resumed);
     BOOST_REQUIRE(!replayed);
     for (const std::string& told : {resumed.error().text(), replayed.error().text()}) {

@@ -9,29 +9,29 @@
 
 namespace cultivar {
 
-struct House {
+struct InstallationPaths {
   std::filesystem::path root;      // the folder that holds configs/tasks
   std::filesystem::path programs;  // the folder of the workers
   std::filesystem::path cache;     // compiled kernels and measured ceilings, shared by all runs
 };
 
 // Found from the path of the running program; throws MissingError when it has no tasks.
-House find_house();
+InstallationPaths find_house();
 
 // How the user called this program, for commands to copy: "./cultivar". Set by the launcher.
 std::string called_as();
 
 // By a task's name or folder. Throws InputError that lists the names.
-std::filesystem::path find_task(const House&, const std::string& name_or_folder);
-std::vector<std::string> task_names(const House&);
+std::filesystem::path find_task(const InstallationPaths&, const std::string& name_or_folder);
+std::vector<std::string> task_names(const InstallationPaths&);
 
 // A configuration relative to the current folder, or else to the root (configs/quickstart.yaml), or by its
 // name in the root's configs/ (quickstart). Throws InputError with the nearest name.
-std::filesystem::path find_configuration(const House&, const std::string& path);
+std::filesystem::path find_configuration(const InstallationPaths&, const std::string& path);
 
 // A folder with a run.db, or a name under runs/ of the current folder or of the root, or a unique prefix of
 // one.
-std::filesystem::path find_run(const House&, const std::string& name_or_folder);
+std::filesystem::path find_run(const InstallationPaths&, const std::string& name_or_folder);
 
 // RUN and ID of "RUN:ID"; nullopt if the text has another form. ID may be empty; whether the run or the
 // individual exists is not checked.

@@ -1,4 +1,4 @@
-#include "engine/search/correspondence.hpp"
+#include "engine/search/model_dialogues.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -54,11 +54,11 @@ Expected<ChatModels> make_models(const Config& config) {
   return models;
 }
 
-Expected<std::unique_ptr<Correspondence>> Correspondence::open(const Config& config, ChatModels models,
+Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& config, ChatModels models,
                                                                const RunFolder& folder,
-                                                               const Journal& journal,
-                                                               const Surface& surface) {
-  std::unique_ptr<Correspondence> made(new Correspondence);
+                                                               const RecordWriter& writer,
+                                                               const Runtime& runtime) {
+  std::unique_ptr<ModelDialogues> made(new ModelDialogues);
   ChatServiceOptions options;
   for (const ModelConfig& model : config.models) {
     options.key_variables.push_back(model.api_key_env);
@@ -78,23 +78,23 @@ Expected<std::unique_ptr<Correspondence>> Correspondence::open(const Config& con
     const std::lock_guard lock(raw->mutex_);
     raw->news_.push_back(text);
   };
-  auto log = ExchangeStore::open(folder, journal);
+  auto log = ExchangeStore::open(folder, writer);
   if (!log) return tl::make_unexpected(log.error());
   made->log_ = std::move(*log);
   auto service = ChatService::make(std::move(options), std::move(models), *made->log_);
   if (!service) return tl::make_unexpected(service.error());
   made->service_ = std::move(*service);
-  if (surface.chat) made->service_ = surface.chat(std::move(made->service_));
+  if (runtime.chat) made->service_ = runtime.chat(std::move(made->service_));
   return made;
 }
 
-void Correspondence::ask(ChatOrder order, std::function<void(ServedResult)> done) {
+void ModelDialogues::ask(ChatOrder order, std::function<void(ServedResult)> done) {
   ServedListener listener;
   listener.done = std::move(done);
   service_->ask(std::move(order), stop_.get_token(), std::move(listener));
 }
 
-std::vector<std::string> Correspondence::news() {
+std::vector<std::string> ModelDialogues::news() {
   const std::lock_guard lock(mutex_);
   return std::exchange(news_, {});
 }

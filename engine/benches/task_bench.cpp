@@ -1,4 +1,4 @@
-#include "engine/agent/task_bench.hpp"
+#include "engine/benches/task_bench.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

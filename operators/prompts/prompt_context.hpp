@@ -14,18 +14,18 @@
 namespace cultivar {
 
 // Facts about an individual that the archive does not hold.
-struct Life {
+struct IndividualFacts {
   std::string note;  // the idea
   std::string stage, reason;
   bool expelled = false;
 };
 
 // What prompts read from the record. References are valid during the call.
-class Chronicle {
+class RecordView {
  public:
-  virtual ~Chronicle() = default;
+  virtual ~RecordView() = default;
   virtual std::string source(IndividualId) const = 0;
-  virtual Life life(IndividualId) const = 0;
+  virtual IndividualFacts life(IndividualId) const = 0;
   virtual std::optional<Evaluation> evaluation(
       IndividualId) const = 0;  // the evaluation of the confirmation, if that failed
   virtual std::optional<Profile> profile(IndividualId) const = 0;
@@ -35,12 +35,12 @@ class Chronicle {
   virtual std::map<std::string, std::map<std::string, double>> contenders() const = 0;
 };
 
-struct Scene {
+struct PromptContext {
   const Task& task;
   const std::vector<Workload>& workloads;
   const Facts& facts;
   const Archive& archive;
-  const Chronicle& chronicle;
+  const RecordView& record_view;
   Target target = usual_target();
   std::string device;  // as text
   std::string architecture = {};

@@ -4,18 +4,18 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/store/record.hpp"
 #include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
-#include "operators/prompts/scene.hpp"
 
 namespace cultivar {
 
 // Both references must outlive it.
-class RecordedChronicle : public Chronicle {
+class StoredRecordView : public RecordView {
  public:
-  RecordedChronicle(const Record& record, const Breeding& breeding) : record_(record), breeding_(breeding) {}
+  StoredRecordView(const Record& record, const Breeding& breeding) : record_(record), breeding_(breeding) {}
 
   std::string source(IndividualId) const override;
-  Life life(IndividualId) const override;
+  IndividualFacts life(IndividualId) const override;
   std::optional<Evaluation> evaluation(IndividualId) const override;
   std::optional<Profile> profile(IndividualId) const override;
   std::vector<IndividualId> children(IndividualId) const override;

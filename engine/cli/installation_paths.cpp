@@ -1,4 +1,4 @@
-#include "engine/cli/house.hpp"
+#include "engine/cli/installation_paths.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ std::string called_as() {
   return told != nullptr && *told != '\0' ? told : "cultivar";
 }
 
-House find_house() {
+InstallationPaths find_house() {
   std::error_code trouble;
   const fs::path program = fs::read_symlink("/proc/self/exe", trouble);
   if (trouble) throw MissingError("cannot read /proc/self/exe: is /proc mounted?");
@@ -76,28 +76,29 @@ House find_house() {
       program.string(), data.string()));
 }
 
-std::vector<std::string> task_names(const House& house) {
-  return folders_with(house.root / "configs" / "tasks", "task.yaml");
+std::vector<std::string> task_names(const InstallationPaths& installation) {
+  return folders_with(installation.root / "configs" / "tasks", "task.yaml");
 }
 
-fs::path find_task(const House& house, const std::string& name) {
+fs::path find_task(const InstallationPaths& installation, const std::string& name) {
   std::error_code ignored;
-  for (const fs::path& folder : {house.root / "configs" / "tasks" / name, fs::path(name)})
+  for (const fs::path& folder : {installation.root / "configs" / "tasks" / name, fs::path(name)})
     if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
   throw InputError(fmt::format("there is no task '{}'{}; name a task, or a folder with a task.yaml", name,
-                               did_you_mean(name, task_names(house))));
+                               did_you_mean(name, task_names(installation))));
 }
 
-fs::path find_configuration(const House& house, const std::string& path) {
+fs::path find_configuration(const InstallationPaths& installation, const std::string& path) {
   std::error_code ignored;
-  for (const fs::path& file : {fs::path(path), house.root / path, house.root / "configs" / (path + ".yaml")})
+  for (const fs::path& file :
+       {fs::path(path), installation.root / path, installation.root / "configs" / (path + ".yaml")})
     if (fs::is_regular_file(file, ignored)) return file;
   const fs::path parent = fs::path(path).parent_path();
   std::vector<std::string> beside;
   if (parent.empty())
-    for (const auto& entry : fs::directory_iterator(house.root / "configs", ignored))
+    for (const auto& entry : fs::directory_iterator(installation.root / "configs", ignored))
       if (entry.path().extension() == ".yaml") beside.push_back(entry.path().stem().string());
-  for (const fs::path& folder : {parent.empty() ? fs::path(".") : parent, house.root / parent}) {
+  for (const fs::path& folder : {parent.empty() ? fs::path(".") : parent, installation.root / parent}) {
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.is_regular_file(ignored)) beside.push_back((parent / entry.path().filename()).string());
   }
@@ -112,11 +113,11 @@ std::optional<std::pair<std::string, std::string>> split_run_and_id(const std::s
   return std::pair(text.substr(0, colon), text.substr(colon + 1));
 }
 
-fs::path find_run(const House& house, const std::string& name) {
+fs::path find_run(const InstallationPaths& installation, const std::string& name) {
   std::error_code ignored;
-  const fs::path bases[] = {fs::path("runs"), house.root / "runs"};
+  const fs::path bases[] = {fs::path("runs"), installation.root / "runs"};
   const auto folder_of = [&](const fs::path& run) -> std::optional<fs::path> {
-    for (const fs::path& folder : {run, bases[0] / run, bases[1] / run, house.root / run})
+    for (const fs::path& folder : {run, bases[0] / run, bases[1] / run, installation.root / run})
       if (fs::exists(folder / "run.db", ignored)) return fs::canonical(folder);
     return std::nullopt;
   };

@@ -1,4 +1,4 @@
-#include "engine/store/journal.hpp"
+#include "engine/store/record_writer.hpp"
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
@@ -40,18 +40,18 @@ double device_seconds(const Evaluation& e) {
   return std::round(1e3 * (e.check_seconds + e.measure_seconds)) / 1e3;
 }
 
-Journal::Journal(RunFolder folder, RunLock lock, std::shared_ptr<SQLite::Database> database)
+RecordWriter::RecordWriter(RunFolder folder, RunLock lock, std::shared_ptr<SQLite::Database> database)
     : folder_(std::move(folder)),
       lock_(std::move(lock)),
       database_(std::move(database)),
       record_(std::make_unique<Record>(database_, folder_.path())) {}
-Journal::Journal(Journal&&) noexcept = default;
-Journal& Journal::operator=(Journal&&) noexcept = default;
-Journal::~Journal() {
+RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
+RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
+RecordWriter::~RecordWriter() {
   statements_.clear();
 }
 
-SQLite::Statement& Journal::statement(const char* sql) {
+SQLite::Statement& RecordWriter::statement(const char* sql) {
   auto& prepared = statements_[sql];
   if (!prepared) prepared = std::make_unique<SQLite::Statement>(*database_, sql);
   prepared->reset();
@@ -61,12 +61,12 @@ SQLite::Statement& Journal::statement(const char* sql) {
 
 template <class... Values>
 void Step::run(const char* sql, const Values&... values) {
-  SQLite::Statement& statement = journal_.statement(sql);
+  SQLite::Statement& statement = writer_.statement(sql);
   SQLite::bind(statement, values...);
   statement.exec();
 }
 
-Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts) {
+Expected<RecordWriter> RecordWriter::create(const RunFolder& folder, const RunFacts& facts) {
   std::error_code ec;
   fs::create_directories(folder.path(), ec);
   if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
@@ -75,7 +75,7 @@ Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts
   return create(folder, facts, std::move(*lock));
 }
 
-Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts, RunLock lock) {
+Expected<RecordWriter> RecordWriter::create(const RunFolder& folder, const RunFacts& facts, RunLock lock) {
   std::error_code ec;
   if (fs::exists(folder.database(), ec))
     return failure(
@@ -114,13 +114,13 @@ Expected<Journal> Journal::create(const RunFolder& folder, const RunFacts& facts
     }
     fs::rename(unfinished, folder.database(), ec);
     if (ec) return failure("create run", folder.database().string() + ": " + ec.message());
-    return Journal(folder, std::move(lock), open_for_writing(folder.database(), 0));
+    return RecordWriter(folder, std::move(lock), open_for_writing(folder.database(), 0));
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "create run", folder.database()));
   }
 }
 
-Expected<Journal> Journal::open(const RunFolder& folder, std::string damage) {
+Expected<RecordWriter> RecordWriter::open(const RunFolder& folder, std::string damage) {
   std::error_code ec;
   if (!fs::exists(folder.database(), ec) && checkpoints_newest_first(folder).empty())
     return failure("open run", fmt::format("{} is not a run: it holds no run.db", folder.path().string()));
@@ -142,15 +142,15 @@ Expected<Journal> Journal::open(const RunFolder& folder, std::string damage) {
                       "of Cultivar that started it",
                       folder.database().string(), version, kSchemaVersion));
     upgrade_schema(*db);
-    Journal journal(folder, std::move(*lock), std::move(db));
-    journal.recovery_ = std::move(recovery);
-    return journal;
+    RecordWriter writer(folder, std::move(*lock), std::move(db));
+    writer.recovery_ = std::move(recovery);
+    return writer;
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "open run", folder.database()));
   }
 }
 
-Expected<void> Journal::step(double elapsed_s, const std::function<void(Step&)>& write) {
+Expected<void> RecordWriter::step(double elapsed_s, const std::function<void(Step&)>& write) {
   try {
     SQLite::Transaction transaction(*database_, SQLite::TransactionBehavior::IMMEDIATE);
     Step step(*this, elapsed_s);
@@ -218,7 +218,7 @@ void Step::tool_result(std::int64_t asking, std::size_t turn, const ToolOutcome&
 
 void Step::evaluation(IndividualId id, const char* kind, const nlohmann::json& body,
                       const std::string& samples) {
-  auto& q = journal_.statement(
+  auto& q = writer_.statement(
       "INSERT INTO evaluations (individual, kind, body, at, samples) VALUES (?, ?, ?, ?, ?)");
   SQLite::bind(q, id, kind, json_text(body), unix_now());
   q.bind(5, samples.data(), static_cast<int>(samples.size()));
@@ -279,7 +279,7 @@ void Step::promote(IndividualId id, double fitness) {
   set("best", std::to_string(id));
   count("promotions");
   const auto judged =
-      first_of<std::int64_t>(*journal_.database_, "SELECT value FROM tallies WHERE key = 'evaluations'");
+      first_of<std::int64_t>(*writer_.database_, "SELECT value FROM tallies WHERE key = 'evaluations'");
   decide(DecisionKind::promote, id, "", json_text({{"fitness", fitness}, {"evaluations", judged}}));
 }
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/agent/worker_bench.hpp"
+#include "engine/benches/worker_bench.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
@@ -15,7 +15,7 @@ class RunBench : public WorkerBench {
  public:
   struct Where {
     std::filesystem::path run_folder;
-    Surface surface;
+    Runtime runtime;
     std::vector<std::filesystem::path> knowledge;
     std::optional<int> device;   // if set, used instead of the search's first device
     std::string resume_command;  // "cultivar resume runs/x", to show to the user

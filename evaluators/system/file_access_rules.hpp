@@ -9,21 +9,21 @@
 
 namespace cultivar {
 
-class FileWalls {
+class FileAccessRules {
  public:
   // Allows everything below these paths and nothing else. Paths that do not exist are skipped. An Error says
   // why this machine does not support it.
-  static Expected<FileWalls> make(const std::vector<std::filesystem::path>& readable,
-                                  const std::vector<std::filesystem::path>& writable);
-  FileWalls(FileWalls&&) noexcept;
-  FileWalls& operator=(FileWalls&&) noexcept;
-  ~FileWalls();
+  static Expected<FileAccessRules> make(const std::vector<std::filesystem::path>& readable,
+                                        const std::vector<std::filesystem::path>& writable);
+  FileAccessRules(FileAccessRules&&) noexcept;
+  FileAccessRules& operator=(FileAccessRules&&) noexcept;
+  ~FileAccessRules();
 
   // Call between fork and exec. Allocates nothing; on failure returns false and sets errno.
   bool enclose_this_process() const;
 
  private:
-  explicit FileWalls(int descriptor) : descriptor_(descriptor) {}
+  explicit FileAccessRules(int descriptor) : descriptor_(descriptor) {}
   int descriptor_ = -1;
 };
 

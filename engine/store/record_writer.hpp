@@ -22,14 +22,14 @@ class Statement;
 
 namespace cultivar {
 
-class Journal;
+class RecordWriter;
 struct ToolOutcome;
 struct Directions;
 
 // The device time of an evaluation, as counted in the record.
 double device_seconds(const Evaluation&);
 
-// Everything that can be recorded within one step. Valid during the call of Journal::step. Throws
+// Everything that can be recorded within one step. Valid during the call of RecordWriter::step. Throws
 // SQLite::Exception, which step() converts to an Error.
 class Step {
  public:
@@ -67,8 +67,8 @@ class Step {
   void set(const std::string& key, const std::string& value);  // in the table `meta`
 
  private:
-  friend class Journal;
-  Step(Journal& journal, double elapsed_s) : journal_(journal), elapsed_s_(elapsed_s) {}
+  friend class RecordWriter;
+  Step(RecordWriter& writer, double elapsed_s) : writer_(writer), elapsed_s_(elapsed_s) {}
   void decide(DecisionKind, IndividualId, const std::string& stream, const std::string& body);
   void count(const std::string& what, std::int64_t by = 1);
   void evaluation(IndividualId, const char* kind, const Evaluation&);
@@ -76,23 +76,23 @@ class Step {
   template <class... Values>
   void run(const char* sql, const Values&...);
 
-  Journal& journal_;
+  RecordWriter& writer_;
   double elapsed_s_;
 };
 
 // Holds the run's lock. Not thread-safe.
-class Journal {
+class RecordWriter {
  public:
   // Creates the folder if necessary; an Error when it already holds a run.
-  static Expected<Journal> create(const RunFolder&, const RunFacts&);
+  static Expected<RecordWriter> create(const RunFolder&, const RunFacts&);
   // For a caller that took the lock earlier, to write into the folder first.
-  static Expected<Journal> create(const RunFolder&, const RunFacts&, RunLock);
+  static Expected<RecordWriter> create(const RunFolder&, const RunFacts&, RunLock);
   // Recovers a damaged database from its checkpoints and salvages newer data.
   // `damage`: damage that is already known.
-  static Expected<Journal> open(const RunFolder&, std::string damage = {});
-  Journal(Journal&&) noexcept;
-  Journal& operator=(Journal&&) noexcept;
-  ~Journal();
+  static Expected<RecordWriter> open(const RunFolder&, std::string damage = {});
+  RecordWriter(RecordWriter&&) noexcept;
+  RecordWriter& operator=(RecordWriter&&) noexcept;
+  ~RecordWriter();
 
   const std::string& recovery() const { return recovery_; }  // what open() recovered; empty if nothing
   const Record& record() const { return *record_; }
@@ -102,7 +102,7 @@ class Journal {
 
  private:
   friend class Step;
-  Journal(RunFolder, RunLock, std::shared_ptr<SQLite::Database>);
+  RecordWriter(RunFolder, RunLock, std::shared_ptr<SQLite::Database>);
   SQLite::Statement& statement(const char* sql);  // prepared once, reset
 
   RunFolder folder_;

@@ -1,11 +1,11 @@
-#include "engine/agent/worker_bench.hpp"
+#include "engine/benches/worker_bench.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "embedded/variant_format.hpp"
-#include "engine/agent/interruption.hpp"
+#include "engine/benches/interruption.hpp"
 #include "operators/prompts/describe.hpp"
 
 namespace cultivar {

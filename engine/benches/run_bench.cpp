@@ -1,4 +1,4 @@
-#include "engine/agent/run_bench.hpp"
+#include "engine/benches/run_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ RunBench::Opened RunBench::open(const Where& where) {
   Opened opened;
   opened.facts = record.facts();
   opened.config =
-      recorded_config(opened.facts.config_yaml, RunFolder(where.run_folder), {}, where.surface.installation);
+      recorded_config(opened.facts.config_yaml, RunFolder(where.run_folder), {}, where.runtime.installation);
   return opened;
 }
 
@@ -38,9 +38,9 @@ BenchSettings RunBench::settings_of(const Where& where, const Opened& opened) {
   BenchSettings settings;
   ServiceOptions& s = settings.services;
   s.target = opened.config.target;
-  s.programs = where.surface.programs;
+  s.programs = where.runtime.programs;
   s.launcher = e.launcher;
-  s.cache = where.surface.cache;
+  s.cache = where.runtime.cache;
   s.task_folder = opened.facts.task_folder;
   s.device = where.device.value_or(e.devices.front());
   s.cores = e.cores;

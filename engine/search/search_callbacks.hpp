@@ -43,6 +43,7 @@ struct Progress {
   std::int64_t evaluations = 0, measured = 0;
   std::map<Stage, std::int64_t> rejected;
   std::vector<InFlight> in_flight;
+  int jobs = 0;  // handed out and not taken back: in_flight, questions, and calls of tools
   std::optional<QuestionsOut> questions;  // when language models are asked
   IndividualId best = 0;
   double best_fitness = 0.0;
@@ -56,7 +57,7 @@ struct Progress {
 };
 
 // Called from the thread that searches; must not block and must not throw.
-struct Faces {
+struct SearchCallbacks {
   std::function<void(const Event&)> event;
   std::function<void(const Progress&)> progress;
 };

@@ -32,7 +32,7 @@ struct Yield {
   double usd = 0.0;
 };
 
-struct Story {
+struct RunReport {
   Summary summary;
   std::vector<JudgedKernel> judged;                                   // in order
   std::vector<BestStep> steps;                                        // in order
@@ -47,6 +47,6 @@ struct Story {
 };
 
 // Reads the whole record once.
-Story tell(const Record&);
+RunReport tell(const Record&);
 
 }  // namespace cultivar

@@ -1,5 +1,5 @@
 // Jobs at a station: their order, and workers that cannot be had.
-#include "engine/search/station.hpp"
+#include "engine/search/worker_pool.hpp"
 
 #include <oneapi/tbb/global_control.h>
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ JobPtr job(IndividualId id) {
 struct Finished {
   std::mutex mutex;
   std::vector<JobPtr> jobs;
-  Station::Done done() {
+  WorkerPool::Done done() {
     return [this](const JobPtr& one) {
       const std::lock_guard lock(mutex);
       jobs.push_back(one);
@@ -31,18 +31,18 @@ struct Finished {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(station)
+BOOST_AUTO_TEST_SUITE(worker_pool)
 
 BOOST_AUTO_TEST_CASE(urgent_jobs_go_first_and_the_destructor_waits_for_all) {
   Finished finished;
   {
     std::promise<void> open;
     const auto gate = open.get_future().share();
-    Station station(1, false, [gate](Job& one, int) {
+    WorkerPool pool(1, false, [gate](Job& one, int) {
       if (one.id == 1) gate.wait();
     });
-    for (const IndividualId id : {1, 2, 3}) station.push(job(id), false, finished.done());
-    station.push(job(4), true, finished.done());
+    for (const IndividualId id : {1, 2, 3}) pool.push(job(id), false, finished.done());
+    pool.push(job(4), true, finished.done());
     open.set_value();
   }
   BOOST_REQUIRE(finished.jobs.size() == 4U);
@@ -58,12 +58,12 @@ BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
   {
     std::promise<void> first, second;
     const auto one_begun = first.get_future().share(), two_begun = second.get_future().share();
-    Station station(2, false, [&](Job& each, int) {  // each waits for the other
+    WorkerPool pool(2, false, [&](Job& each, int) {  // each waits for the other
       (each.id == 1 ? first : second).set_value();
       (each.id == 1 ? two_begun : one_begun).wait();
     });
-    station.push(job(1), false, finished.done());
-    station.push(job(2), false, finished.done());
+    pool.push(job(1), false, finished.done());
+    pool.push(job(2), false, finished.done());
   }
   BOOST_TEST(finished.jobs.size() == 2U);
 }
@@ -71,10 +71,10 @@ BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
 BOOST_AUTO_TEST_CASE(a_device_that_cannot_be_had_hands_over_and_is_left_out) {
   Finished finished;
   {
-    Station station(2, true, [](Job& each, int worker) {
+    WorkerPool pool(2, true, [](Job& each, int worker) {
       if (worker == 0) each.trouble = Error{ErrorKind::failed, "", "it does not answer"};
     });
-    for (IndividualId id = 1; id <= 20; ++id) station.push(job(id), false, finished.done());
+    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), false, finished.done());
   }
   BOOST_TEST(finished.jobs.size() == 20U);
   std::size_t handed_over = 0;
@@ -88,8 +88,8 @@ BOOST_AUTO_TEST_CASE(a_device_that_cannot_be_had_hands_over_and_is_left_out) {
 BOOST_AUTO_TEST_CASE(the_last_device_keeps_its_trouble_and_an_exception_is_trouble_too) {
   Finished finished;
   {
-    Station station(1, true, [](Job&, int) { throw std::runtime_error("gone"); });
-    station.push(job(1), false, finished.done());
+    WorkerPool pool(1, true, [](Job&, int) { throw std::runtime_error("gone"); });
+    pool.push(job(1), false, finished.done());
   }
   BOOST_REQUIRE(finished.jobs.size() == 1U);
   BOOST_TEST(finished.jobs[0]->trouble.value().message == "gone");

@@ -1,4 +1,4 @@
-#include "evaluators/system/file_walls.hpp"
+#include "evaluators/system/file_access_rules.hpp"
 
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -41,15 +41,15 @@ bool allow(int ruleset, const fs::path& path, std::uint64_t access) {
 
 }  // namespace
 
-Expected<FileWalls> FileWalls::make(const std::vector<fs::path>& readable,
-                                    const std::vector<fs::path>& writable) {
+Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& readable,
+                                                const std::vector<fs::path>& writable) {
   landlock_ruleset_attr rules{};
   rules.handled_access_fs = kRead | kWrite;
   const auto descriptor =
       static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rules, sizeof rules.handled_access_fs, 0));
   if (descriptor < 0)
     return failure("landlock", std::string("the kernel does not support Landlock: ") + std::strerror(errno));
-  FileWalls walls(descriptor);
+  FileAccessRules walls(descriptor);
   bool done = true;
   for (const fs::path& path : readable) done = done && allow(descriptor, path, kRead);
   for (const fs::path& path : writable) done = done && allow(descriptor, path, kRead | kWrite);
@@ -58,17 +58,18 @@ Expected<FileWalls> FileWalls::make(const std::vector<fs::path>& readable,
   return walls;
 }
 
-bool FileWalls::enclose_this_process() const {
+bool FileAccessRules::enclose_this_process() const {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_landlock_restrict_self, descriptor_, 0) == 0;
 }
 
-FileWalls::FileWalls(FileWalls&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-FileWalls& FileWalls::operator=(FileWalls&& other) noexcept {
+FileAccessRules::FileAccessRules(FileAccessRules&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+FileAccessRules& FileAccessRules::operator=(FileAccessRules&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   return *this;
 }
-FileWalls::~FileWalls() {
+FileAccessRules::~FileAccessRules() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

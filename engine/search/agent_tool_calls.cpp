@@ -1,4 +1,4 @@
-#include "engine/search/agent_desk.hpp"
+#include "engine/search/agent_tool_calls.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,10 +22,10 @@ ToolLimits limits_of(const ToolBudget& budget) {
 
 }  // namespace
 
-AgentDesk::AgentDesk(SearchBench::Where where, Pipeline& pipeline, const ToolBudget& budget)
+AgentToolCalls::AgentToolCalls(SearchBench::Where where, Pipeline& pipeline, const ToolBudget& budget)
     : bench_(std::move(where), pipeline), toolbox_(bench_, limits_of(budget)) {}
 
-std::optional<ToolOutcome> AgentDesk::run(const ToolDue& due, const std::stop_token& stop) {
+std::optional<ToolOutcome> AgentToolCalls::run(const ToolDue& due, const std::stop_token& stop) {
   ToolOutcome outcome;
   outcome.index = due.index;
   outcome.tool = one_line_of(due.call.name, 60);
@@ -50,7 +50,7 @@ std::optional<ToolOutcome> AgentDesk::run(const ToolDue& due, const std::stop_to
   return outcome;
 }
 
-void AgentDesk::remember(const ToolOutcome& outcome) {
+void AgentToolCalls::remember(const ToolOutcome& outcome) {
   toolbox_.restore(outcome.drafts, outcome.device_s);
 }
 

@@ -1,4 +1,4 @@
-#include "engine/agent/interruption.hpp"
+#include "engine/benches/interruption.hpp"
 
 #include <algorithm>
 #include <condition_variable>

@@ -17,13 +17,13 @@ namespace cultivar {
 // Each busy worker is a TBB task, in an arena with a thread for each of them because they wait for other
 // processes. Among devices, a worker that cannot be had hands its job to another, and is left out when that
 // happens again. Thread-safe.
-class Station {
+class WorkerPool {
  public:
   using Work = std::function<void(Job&, int worker)>;  // may throw
   using Done = std::function<void(const JobPtr&)>;     // called by the worker's task
 
-  Station(int workers, bool of_devices, Work);
-  ~Station();  // waits for all that was pushed
+  WorkerPool(int workers, bool of_devices, Work);
+  ~WorkerPool();  // waits for all that was pushed
 
   void push(JobPtr, bool urgent, Done);
 

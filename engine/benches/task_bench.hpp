@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "engine/agent/worker_bench.hpp"
+#include "engine/benches/worker_bench.hpp"
 
 namespace cultivar {
 

@@ -1,4 +1,4 @@
-#include "engine/report/story.hpp"
+#include "engine/report/run_report.hpp"
 
 #include <fmt/format.h>
 
@@ -17,15 +17,15 @@ struct Person {
   bool refused = false, challenged = false;
 };
 
-Story::Reasons most_frequent_first(const std::map<std::string, std::int64_t>& counts) {
-  Story::Reasons reasons(counts.begin(), counts.end());
+RunReport::Reasons most_frequent_first(const std::map<std::string, std::int64_t>& counts) {
+  RunReport::Reasons reasons(counts.begin(), counts.end());
   std::ranges::stable_sort(reasons, std::greater<>(), &std::pair<std::string, std::int64_t>::second);
   return reasons;
 }
 
-void count_calls(const Record& record, Story& story) {
+void count_calls(const Record& record, RunReport& run_report) {
   for (const ExchangeRow& row : exchanges_of(record)) {
-    Yield& yield = story.yields[{row.op, row.model}];
+    Yield& yield = run_report.yields[{row.op, row.model}];
     ++yield.calls;
     yield.tokens += row.usage.total();
     yield.usd += row.usd;
@@ -34,9 +34,9 @@ void count_calls(const Record& record, Story& story) {
 
 }  // namespace
 
-Story tell(const Record& record) {
-  Story story;
-  story.summary = record.summary();
+RunReport tell(const Record& record) {
+  RunReport run_report;
+  run_report.summary = record.summary();
   std::map<IndividualId, Person> people;
   std::map<std::string, std::int64_t> rejections, unconfirmed;
   record.each_individual([&](const IndividualRow& row) {
@@ -45,49 +45,49 @@ Story tell(const Record& record) {
                     row.state == IndividualState::measured ? i.fitness : 0.0, row.expelled};
     if (const auto confirmation = row.expelled ? record.confirmation(i.id) : std::nullopt)
       ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
-    ++story.yields[{origin_name(i.descent), i.descent.model}].proposed;
+    ++run_report.yields[{origin_name(i.descent), i.descent.model}].proposed;
     if (row.state == IndividualState::rejected)
       ++rejections[row.stage + (i.duplicate_of != 0  ? ": duplicate of an earlier kernel"
                                 : row.reason.empty() ? ""
                                                      : ": " + row.reason)];
   });
-  story.rejections = most_frequent_first(rejections);
-  story.unconfirmed = most_frequent_first(unconfirmed);
+  run_report.rejections = most_frequent_first(rejections);
+  run_report.unconfirmed = most_frequent_first(unconfirmed);
 
   double pace = 1.0;
   record.each_decision([&](const DecisionRow& decision) {
     const IndividualId id = decision.individual;
     const auto found = people.find(id);
-    if (decision.kind == DecisionKind::session) ++story.sessions;
-    story.paced |= decision.kind == DecisionKind::pace;
+    if (decision.kind == DecisionKind::session) ++run_report.sessions;
+    run_report.paced |= decision.kind == DecisionKind::pace;
     if (decision.kind == DecisionKind::pace)
       pace = nlohmann::json::parse(decision.body).at("pace").get<double>();
     if (found == people.end()) return;
     Person& person = found->second;
-    Yield& yield = story.yields[{person.op, person.model}];
+    Yield& yield = run_report.yields[{person.op, person.model}];
     if (decision.kind == DecisionKind::judge) {
       const double device_s =
           decision.body.empty() ? 0.0 : nlohmann::json::parse(decision.body).at("device_s").get<double>();
       yield.device_s += device_s;
-      story.device_s += device_s;
+      run_report.device_s += device_s;
       person.fitness /= pace;
       ++(person.fitness > 0.0 ? yield.measured : yield.rejected);
       yield.best = std::max(yield.best, person.fitness);
-      story.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});
+      run_report.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});
     } else if (decision.kind == DecisionKind::challenge) {
       yield.challengers += !person.challenged;
       person.challenged = true;
     } else if (decision.kind == DecisionKind::promote) {
       ++yield.promoted;
-      story.steps.push_back(
-          {id, static_cast<std::int64_t>(story.judged.size()), decision.elapsed_s, person.fitness});
+      run_report.steps.push_back(
+          {id, static_cast<std::int64_t>(run_report.judged.size()), decision.elapsed_s, person.fitness});
     }
   });
-  count_calls(record, story);
-  if (const auto& best = story.summary.best; best)
+  count_calls(record, run_report);
+  if (const auto& best = run_report.summary.best; best)
     for (const auto& [name, ratio] : best->ratios)
-      if (ratio > 0.0) story.contenders[name] = people[best->id].fitness / ratio;
-  return story;
+      if (ratio > 0.0) run_report.contenders[name] = people[best->id].fitness / ratio;
+  return run_report;
 }
 
 }  // namespace cultivar

@@ -16,7 +16,7 @@
 
 namespace cultivar {
 
-struct Surface;
+struct Runtime;
 
 // The models that some operator of the configuration asks, and their fallbacks; none is asked yet. An Error
 // says what is missing: a key's variable, a recording.
@@ -24,11 +24,11 @@ using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
 Expected<ChatModels> make_models(const Config&);
 
 // Thread-safe but for ask(), which comes from the pipeline alone.
-class Correspondence {
+class ModelDialogues {
  public:
   // The journal outlives it.
-  static Expected<std::unique_ptr<Correspondence>> open(const Config&, ChatModels, const RunFolder&,
-                                                        const Journal&, const Surface&);
+  static Expected<std::unique_ptr<ModelDialogues>> open(const Config&, ChatModels, const RunFolder&,
+                                                        const RecordWriter&, const Runtime&);
 
   // Returns at once; `done` is called on the service's thread, exactly once.
   void ask(ChatOrder, std::function<void(ServedResult)> done);
@@ -41,7 +41,7 @@ class Correspondence {
   const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
 
  private:
-  Correspondence() = default;
+  ModelDialogues() = default;
   std::map<std::string, std::string> whereabouts_;
   std::mutex mutex_;
   std::vector<std::string> news_;  // guarded

@@ -1,0 +1,54 @@
+// What the devices and compilers are working on, for the progress line.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/search/job.hpp"
+
+namespace cultivar {
+
+// Thread-safe.
+class WorkInProgress {
+ public:
+  struct Entry {
+    IndividualId id = 0;
+    std::string doing;
+  };
+
+  void put(const Job& job, std::string doing) {
+    if (job.id == 0) return;
+    const std::lock_guard lock(mutex_);
+    entries_.insert_or_assign(&job, Entry{job.id, std::move(doing)});
+  }
+  void remove(const Job& job) {
+    const std::lock_guard lock(mutex_);
+    entries_.erase(&job);
+  }
+  void note(std::string text) {  // of the device
+    const std::lock_guard lock(mutex_);
+    note_ = std::move(text);
+  }
+  std::vector<Entry> entries() const {  // by individual
+    const std::lock_guard lock(mutex_);
+    std::vector<Entry> all;
+    for (const auto& [job, entry] : entries_) all.push_back(entry);
+    std::ranges::sort(all, {}, &Entry::id);
+    return all;
+  }
+  std::string device_note() const {
+    const std::lock_guard lock(mutex_);
+    return note_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const Job*, Entry> entries_;
+  std::string note_;
+};
+
+}  // namespace cultivar
