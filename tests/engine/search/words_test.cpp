@@ -31,13 +31,16 @@ class Turnstile {
     std::unique_lock lock(mutex_);
     const auto place = held_[lane].insert(key);
     if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return released_ == &*place; }))
-      BOOST_ERROR("nothing was released for a minute");
+      BOOST_ERROR("nothing was released for a minute: " + last_);
     released_ = nullptr;
     held_[lane].erase(place);
   }
   void look(const Progress& progress) {
     const std::lock_guard lock(mutex_);
     if (released_) return;
+    last_ = fmt::format("{} jobs, held {} {} {}", progress.jobs, held_[0].size(), held_[1].size(),
+                        held_[2].size());
+    for (const InFlight& each : progress.in_flight) last_ += fmt::format("; #{} {}", each.id, each.doing);
     const auto waiting = static_cast<std::size_t>(std::ranges::count_if(
         progress.in_flight, [](const InFlight& each) { return each.doing == "waiting for the device"; }));
     std::size_t held = 0;
@@ -57,6 +60,7 @@ class Turnstile {
   std::condition_variable changed_;
   std::multiset<std::string> held_[3];
   const std::string* released_ = nullptr;
+  std::string last_;  // what look() saw
 };
 
 class Words {
