@@ -13,7 +13,8 @@
 
 namespace cultivar {
 
-// The references must outlive the writer.
+// The references must outlive the writer. It has more than 25 functions because each piece of a prompt is one
+// of them, and operators compose their prompts from them.
 class PromptWriter {
  public:
   // `keeps_sources`: whether the operator of this name only sets tunables. Its individuals are left out of

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "evaluators/system/error.hpp"
+#include "evaluators/targets/cuda/cupti_sampling_types.hpp"
 #include "evaluators/targets/cuda/cupti_types.hpp"
 
 namespace cultivar::cuda {

@@ -1,5 +1,6 @@
 // Compares the declarations of cupti_types.hpp with NVIDIA's headers if they are found; otherwise this file
 // is empty.
+#include "evaluators/targets/cuda/cupti_sampling_types.hpp"
 #include "evaluators/targets/cuda/cupti_types.hpp"
 
 #if __has_include(<cupti_range_profiler.h>) && __has_include(<cupti_profiler_host.h>)

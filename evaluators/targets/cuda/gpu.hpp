@@ -54,6 +54,8 @@ class LaunchWatch {
   virtual void after() = 0;
 };
 
+// It has more than 25 functions because it is the C++ form of the driver API that sessions need: one function
+// for each operation, with the error as a value.
 class Gpu {
  public:
   // Throws MissingError if the device does not exist or does not respond. `program` is the path of

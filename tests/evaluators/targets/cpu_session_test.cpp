@@ -256,7 +256,11 @@ BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
   std::ofstream(file) << facts;
   CpuDevice later({.cache = folder, .cell = cell});
   BOOST_TEST(later.ceilings().flops == honest.flops / 10);
-  BOOST_TEST(later.raise_ceilings().flops > honest.flops / 2);
+  // Other work on this machine may make a measurement too low, and none too high.
+  double raised = 0.0;
+  for (int tries = 0; tries < 10 && raised <= honest.flops / 2; ++tries)
+    raised = later.raise_ceilings().flops;
+  BOOST_TEST(raised > honest.flops / 2);
   BOOST_TEST(later.ceilings().bytes_per_second == honest.bytes_per_second * 10);
 }
 
