@@ -32,6 +32,23 @@ function(cultivar_unity target)
   target_link_libraries(${target} PRIVATE cultivar_unity_flags)
 endfunction()
 
+# The headers that most folders include, compiled once for all of them. Only with unity builds: without, a missing include
+# must be an error.
+function(cultivar_precompiled_headers target)
+  if(NOT CULTIVAR_UNITY)
+    return()
+  endif()
+  get_property(owner GLOBAL PROPERTY cultivar_precompiled_headers)
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+    target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
+  else()
+    target_precompile_headers(${target} PRIVATE <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <algorithm> <array> <chrono>
+      <cmath> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <span> <string> <thread> <vector>)
+    set_property(GLOBAL PROPERTY cultivar_precompiled_headers ${target})
+  endif()
+endfunction()
+
 # Lets a target include the headers of these folders, and of no other folder of the tree, by
 # build/include/<target>/<folder>/<header> -> the header.
 function(cultivar_view target scope)
@@ -56,7 +73,7 @@ endfunction()
 # need only folders that are declared before it, so folders cannot depend on each other in a cycle. FOLDERS makes one library
 # of several folders that still do.
 function(cultivar_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOLDERS;NEEDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NUMERICAL" "" "FOLDERS;NEEDS;LIBRARIES")
   if(NOT arg_FOLDERS)
     set(arg_FOLDERS ${name})
   endif()
@@ -79,6 +96,12 @@ function(cultivar_library name)
   cultivar_view(${target} PUBLIC ${arg_FOLDERS})
   target_link_libraries(${target} PRIVATE cultivar_flags PUBLIC ${needed} ${arg_LIBRARIES})
   cultivar_unity(${target} ${sources})
+  cultivar_precompiled_headers(${target})
+  # Numerical folders are optimized like kernels; for the rest, which is text, SQL and processes, -O1 is as fast and builds
+  # a quarter faster.
+  if(NOT arg_NUMERICAL)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endif()
   string(REGEX REPLACE "/.*" "" top ${name})
   set_property(GLOBAL APPEND PROPERTY cultivar_libraries_of_${top} ${target})
 endfunction()

@@ -72,10 +72,6 @@ constexpr std::size_t header_limit = 12;  // digits of a length, with a margin
 
 }  // namespace
 
-Error to_error(const FrameTrouble& trouble, std::string doing) {
-  return Error{ErrorKind::failed, std::move(doing), trouble.message};
-}
-
 tl::expected<void, FrameTrouble> FrameStream::fill(Clock::time_point deadline) {
   if (auto ready = await(input_, POLLIN, deadline); !ready) return ready;
   char buffer[65536];

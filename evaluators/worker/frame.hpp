@@ -27,7 +27,6 @@ struct FrameTrouble {
   } kind = Kind::closed;
   std::string message;
 };
-Error to_error(const FrameTrouble&, std::string doing);
 
 // One end of a connection. Borrows its descriptors. Not thread-safe, but one thread may read while another
 // writes.

@@ -21,8 +21,6 @@ class SseReader {
   // Calls `event` for each complete event. False: a line or an event exceeded the limit, or `event` returned
   // false; then the reader must not be used again.
   bool feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& event);
-  // Bytes of an event that was not completed.
-  bool has_rest() const { return !line_.empty() || !event_.data.empty(); }
   bool too_large() const { return too_large_; }
 
  private:
