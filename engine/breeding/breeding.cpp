@@ -45,8 +45,8 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
                                  !room.closed_operators.contains(arm.op->name()));
   };
   const std::vector<double> shares = bandit_.shares();
-  // A proposal that was made before is not made again. How often to try is a bound, not a promise: an
-  // operator that draws at random may still know something new when all tries met old acquaintances.
+  // Skips duplicates of earlier proposals. The number of tries is bounded, so an operator that draws at
+  // random may still have new variants when all tries gave duplicates.
   constexpr int kTries = 12;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % islands_.count();
@@ -83,8 +83,9 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
 
 bool Breeding::deserves_a_duel(IndividualId id) const {
   if (incumbent_ == 0) return true;
-  // Fitness is one noisy measurement, perhaps of another day and a cooler card; the gate decides. Half its
-  // gain keeps most of what cannot win off the device; who wrote a kernel by hand is owed more.
+  // Fitness is one noisy measurement, possibly on a cooler card; only the gate decides. Requiring half the
+  // gate's gain avoids most duels that cannot be won; hand-written kernels get a duel unless they are clearly
+  // slower.
   const double least = submitted(id) ? 0.95 : 1.0 + 0.5 * config_.gate.min_gain;
   return archive_.fitness(id) > archive_.fitness(incumbent_) * least;
 }
@@ -210,7 +211,7 @@ void Breeding::rebuild_operators() {
 
 namespace {
 
-// In the words that records hold hashes of: these keys always, others where a launch has them.
+// Records hold hashes of this text: these keys are always present, others only if a launch has them.
 std::string launch_identity(const LaunchNumbers& launch) {
   std::string text = fmt::format(":{}:{}:{}:{}:{}:{}:{}", launch.number("threads", 1),
                                  fmt::join(launch.three("grid"), ","), fmt::join(launch.three("block"), ","),

@@ -1,6 +1,6 @@
-// Every decision of a search that is not a measurement: who is proposed, who lives where, who challenges
-// whom. The same history makes the same decisions, in a search, when it is resumed, and when its record is
-// replayed.
+// Every decision of a search that needs no measurement: which variant is proposed, on which island an
+// individual lives, which one challenges the incumbent. The same history gives the same decisions in a
+// search, a resumed search and a replay.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 
 namespace cultivar {
 
-// A proposal that nobody made before.
+// A proposal that is no duplicate of an earlier one.
 struct NewProposal {
   Proposal proposal;
   ParsedVariant variant;  // an error is a proposal to record as rejected by lint
@@ -37,7 +37,7 @@ struct Asking {
 };
 using Offspring = std::variant<NewProposal, Asking>;
 
-// What there is room for beside a proposal that needs no model: a fact of the moment, which the record keeps.
+// Whether language models may be asked now, and which: depends on the moment, so the record keeps it.
 struct AskingLimits {
   bool questions = false;                       // may another question go out?
   std::set<std::string> closed = {};            // models that are not asked any more
@@ -47,59 +47,58 @@ struct AskingLimits {
 };
 
 // Not thread-safe. Holds no sources and no samples. It has more than 25 functions because each kind of
-// decision in the record is one of them, so that a search, a resumed search and a replay call the same; half
-// of them only return a member.
+// decision in the record has a function, which searches, resumed searches and replays call; half of them only
+// return a member.
 class Breeding {
  public:
   // `sources` outlives it.
   Breeding(const Config&, Facts, ParsedSources& sources);
 
-  // --- Decisions, which change nothing. ---
+  // --- Decisions. They change no state. ---
 
-  // The next proposal, or what is asked for one. nullopt: no operator has anything new, given who is in
-  // flight.
+  // The next proposal, or the next question. nullopt: no operator has a new variant while the current ones
+  // are in flight.
   std::optional<Offspring> breed(const AskingLimits&);
-  // By arm of the portfolio: how likely each is to be asked next.
+  // For each arm of the portfolio, the probability that it is used next.
   std::vector<double> shares() const { return bandit_.shares(); }
   const std::vector<Portfolio::Arm>& arms() const { return portfolio_.arms(); }
-  // May proposals be made? Only when every seed has been judged and somebody was measured.
+  // True if proposals may be made: every seed has a verdict and at least one individual was measured.
   bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
   bool seeds_judged() const { return seeds_in_flight_ == 0; }
-  // Who should be compared with the incumbent next, of those that were not compared before: first the
-  // submitted ones that are not clearly slower, then those that look better by half the gate's gain; the
-  // fittest of each. The fittest seed founds the line of incumbents without a comparison.
+  // The next challenger, among the individuals that had no duel yet: first the fittest submission that is not
+  // clearly slower, then the fittest individual that looks better by half the gate's gain. The fittest seed
+  // becomes the first incumbent without a duel.
   std::optional<IndividualId> challenger() const;
-  // An earlier individual that is the same kernel.
+  // An earlier individual with the same kernel.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
   std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;
 
   // --- History, in the order of the record. ---
 
-  // Asked: its number is next_asking(). It stays open until an individual or directions come of it, or it is
-  // given up.
+  // A question was asked; its number is next_asking(). It stays open until it gives an individual or
+  // directions, or is given up.
   void ask(const Brief&);
   void give_up(std::int64_t asking, double usd, double device_s = 0.0);
-  // Answered with what operators shall try: it made no individual, and what comes of it counts where it is
-  // tried.
+  // A question was answered with directions for operators. It gives no individual; the gain counts for the
+  // operator that follows a direction.
   void direct(std::int64_t asking, const Directions&);
-  // Proposed; its id is next_id(). `asking`: the question that it came of, and what that used of the device;
-  // 0: none.
+  // A proposal; its id is next_id(). `asking`: its question, and the device time that this used; 0: none.
   void admit(const Individual&, std::int64_t asking = 0, double device_s = 0.0);
-  // A kernel that goes on to the device: later ones with equal machine code are its duplicates.
+  // A compiled kernel: later ones with equal machine code are its duplicates.
   void claim_machine_code(IndividualId, const std::string& hash);
   std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
                                double device_seconds = 0.0);
-  // The incumbent was measured once more: what is judged from now on was measured at this pace, as a share of
-  // that at which the first incumbent was. Fitness in the archive is as if all had been measured at that.
+  // The incumbent was measured again. Later individuals are measured at this pace, relative to the pace of
+  // the first incumbent, to which fitness in the archive is scaled.
   void paced(double pace) { pace_ = pace; }
   double pace() const { return pace_; }
   void compared(IndividualId challenger, bool better);  // by the gate
   void promote(IndividualId);
   void expel(IndividualId);  // wrong at its confirmation
-  // Operators forget and learn again from the archive, as they do when a search is resumed.
+  // Operators discard their state and learn from the archive, as when a search is resumed.
   void rebuild_operators();
 
-  // Won its comparison, and its confirmation is still owed; 0: nobody.
+  // The individual that won its duel and waits for confirmation; 0: none.
   IndividualId winner() const { return winner_; }
   IndividualId next_id() const { return archive_.size() + 1; }
   std::int64_t next_asking() const { return asked_ + 1; }
@@ -150,7 +149,7 @@ class Breeding {
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
 };
 
-// What makes two compiled variants the same kernel: their machine code and their launch plans.
+// Two compiled variants are the same kernel if their machine code and launch plans are equal.
 std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant&, const Task&,
                         const std::vector<Workload>&, const Facts&);
 

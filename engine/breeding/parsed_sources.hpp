@@ -1,4 +1,4 @@
-// The sources that a search works with, each parsed once.
+// The sources of a search, each parsed once.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace cultivar {
 
 using ParsedVariant = tl::expected<VariantPtr, ManifestError>;
 
-// Keeps as many sources as it is told to; one that nobody asked for the longest is dropped, and read and
-// parsed again when it is needed. Not thread-safe.
+// Keeps a limited number of sources; the least recently used one is dropped, and read and parsed again when
+// needed. Not thread-safe.
 class ParsedSources {
  public:
   using SourceOf = std::function<std::string(const std::string& source_id)>;  // reads the record
@@ -23,9 +23,9 @@ class ParsedSources {
   ParsedSources(const Task&, SourceOf, std::size_t capacity = 128);
 
   const Task& task() const { return task_; }
-  // As make_variant.
+  // Like make_variant.
   ParsedVariant variant(const std::string& source, const Configuration& = {});
-  // Of a source that the record holds.
+  // For a source in the record.
   ParsedVariant recorded(const std::string& source_id, const Configuration&);
   std::string text(const std::string& source_id);
   void keep(VariantPtr);  // parsed elsewhere

@@ -10,7 +10,7 @@ namespace cultivar {
 
 namespace {
 
-// A search has long queues, and every result becomes part of all later requests.
+// Limits for searches: their queues are long, and every result becomes part of all later requests.
 constexpr ToolLimits kLimits{
     .call_seconds = 1800.0, .device_seconds = 0.0, .result_bytes = 24 * 1024, .drafts = 256};
 
@@ -46,7 +46,7 @@ std::optional<ToolOutcome> AgentToolCalls::run(const ToolDue& due, const std::st
   for (MadeDraft& draft : toolbox_.drafts())
     if (std::ranges::find(before, draft.id, &MadeDraft::id) == before.end())
       outcome.drafts.push_back(std::move(draft));
-  outcome.handed_over = bench_.take_handed_over();
+  outcome.handed_over = bench_.take_submitted();
   return outcome;
 }
 

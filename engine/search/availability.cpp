@@ -36,7 +36,8 @@ void Availability::close(Closed& closed, const std::string& name, const std::str
 }
 
 void Availability::came_to_nothing(const std::string& model, const std::string& reason) {
-  // A model that cannot do it would be asked, and paid, without end: nothing of it counts as an evaluation.
+  // Without this limit, a model that cannot do it would be asked forever: such answers use no evaluation
+  // budget.
   constexpr int kFruitless = 30;
   if (++fruitless_[model] >= kFruitless)
     close(models_, model,
@@ -47,15 +48,15 @@ void Availability::failed(const Brief& brief, const ChatError& error) {
   constexpr int kPatience = 3;  // of calls that failed for good, each after its own attempts
   const std::string &op = brief.op, &model = brief.model;
   const std::string words = fmt::format("{}: {}", name_of(error.kind), error.message);
-  // A cap of the run ends it; one of a model or an operator is that one's affair.
+  // A cap of the run ends the search; a cap of a model or an operator closes only that one.
   if (error.cap == CapScope::run) {
     cap_spent_ = error.message;
     return;
   }
   if (error.cap == CapScope::op) return close(operators_, op, words);
-  // A provider that is down comes back; meanwhile the service paces those who ask.
+  // A provider that is down may recover; until then, the service delays calls.
   if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
-  // A recording may have no answers left for one operator and some for the others.
+  // A recording may have no answers left for one operator but some for others.
   const bool of_operator = error.kind == ChatError::Kind::no_recording &&
                            std::ranges::none_of(breeding_.arms(), [&brief](const Portfolio::Arm& arm) {
                              return arm.op->name() == brief.op && arm.model != brief.model;

@@ -1,5 +1,5 @@
-// Whom a search may ask in this session: models and operators are closed when their calls keep failing, when
-// nothing comes of their answers, or when their budget is spent.
+// Which models and operators may be used in this session. A model or operator is closed when its calls keep
+// failing, when its answers lead to no proposal, or when its budget is exhausted.
 #pragma once
 
 #include <map>
@@ -17,15 +17,15 @@ class Availability {
  public:
   Availability(Recorder&, const Breeding&);
 
-  void restrict(AskingLimits&) const;  // by who is closed
+  void restrict(AskingLimits&) const;  // removes closed models and operators
   void answered(const std::string& model) { failed_calls_.erase(model); }
   void made_use_of(const std::string& model) { fruitless_.erase(model); }  // of what it answered
   void came_to_nothing(const std::string& model, const std::string& reason);
-  void failed(const Brief&, const ChatError&);  // for good, after its own attempts
+  void failed(const Brief&, const ChatError&);  // after all attempts
 
-  // Why the run's budget for models allows no more calls; nullopt: it allows some.
+  // Why the run's budget for models allows no more calls; nullopt if it allows some.
   const std::optional<std::string>& cap_spent() const { return cap_spent_; }
-  std::string nobody_left() const;  // why no model can be asked any more; empty: one can
+  std::string nobody_left() const;  // why no model can be asked any more; empty if one can
 
  private:
   using Closed = std::map<std::string, std::string>;  // by name: why
@@ -33,8 +33,8 @@ class Availability {
 
   Recorder& recorder_;
   const Breeding& breeding_;
-  std::map<std::string, int> failed_calls_;  // in a row, by model; of recordings by model/operator
-  std::map<std::string, int> fruitless_;     // questions in a row that came to nothing, by model
+  std::map<std::string, int> failed_calls_;  // consecutive, by model; for recordings by model/operator
+  std::map<std::string, int> fruitless_;     // consecutive questions without a proposal, by model
   Closed models_, operators_;
   std::optional<std::string> cap_spent_;
 };

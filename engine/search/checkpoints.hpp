@@ -1,4 +1,4 @@
-// When a search copies its record, beside itself.
+// Copies the record of a search from time to time.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ class Checkpoints {
  public:
   Checkpoints(const CheckpointConfig&, const RunFolder&, Recorder&);
 
-  void take_if_due();  // on a thread of its own
-  void take_last();    // waits for it
+  void take_if_due();  // in a separate thread
+  void take_last();    // waits until it is written
 
  private:
   const CheckpointConfig& config_;

@@ -39,8 +39,7 @@ void Comparisons::start() {
   if (breeding_.winner() != 0) return confirm(breeding_.winner());
   const auto challenger = breeding_.challenger();
   if (!challenger) return;
-  // Nothing is replaced by the first incumbent, so it needs no duel; that it is right must be confirmed all
-  // the same.
+  // The first incumbent replaces nothing, so it needs no duel; its correctness must still be confirmed.
   if (breeding_.incumbent())
     duel(*challenger);
   else
@@ -57,8 +56,8 @@ void Comparisons::confirm(IndividualId id) {
 void Comparisons::duel(IndividualId id) {
   Duel work;
   work.build.variants = {variant_of(id), variant_of(breeding_.incumbent()), variant_of(breeding_.control())};
-  // What could not be confirmed needs no duel; but where compilers and timing share the cores, compiling for
-  // all that a confirmation checks costs more than the duels of the few that it refuses.
+  // A candidate that cannot be confirmed needs no duel. But if compilers and timing share the cores,
+  // compiling everything that a confirmation checks costs more than the few duels that it saves.
   const bool costly = evaluator_.timing_needs_quiet();
   work.build.breadth = costly ? Breadth::searching : Breadth::everything;
   work.build.workloads = costly ? breeding_.workloads() : everything_;
@@ -83,10 +82,10 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
     return {};
   }
   auto& compiled = work.build.compiled;
-  // More is compiled than the search did, for all that a confirmation checks.
+  // Compiles more than the search did: everything that a confirmation checks.
   if (work.build.breadth == Breadth::everything && !compiled[0])
     return {.promoted = confirmed(job->id, compiled[0].error())};
-  // A side that was compiled before and is not now: the machine is in trouble, not the candidate.
+  // A variant that compiled before and fails now: the fault is the machine's, not the candidate's.
   for (const auto& side : compiled)
     if (!side)
       return {.trouble = Error{ErrorKind::failed, "compile",

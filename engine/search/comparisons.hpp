@@ -1,4 +1,5 @@
-// Who replaces the incumbent: duels, and the confirmation of whoever won. The only place that promotes.
+// Decides which individual replaces the incumbent, by duels and by the confirmation of their winners. Only
+// this class promotes.
 #pragma once
 
 #include <optional>
@@ -12,21 +13,21 @@ namespace cultivar {
 // Not thread-safe. All references outlive it.
 class Comparisons {
  public:
-  // `contenders`: timed beside whatever is confirmed, as the configuration's libraries are.
+  // `contenders`: timed in every confirmation, like the configured libraries.
   Comparisons(const Config&, Evaluator&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&,
               std::vector<VariantPtr> contenders);
 
   bool out() const { return out_; }
   bool due() const { return breeding_.winner() != 0 || breeding_.challenger().has_value(); }
-  void start();  // the next one, unless one is out
-  // Compiled, and goes on to the device; or decided.
+  void start();  // the next comparison, unless one is in flight
+  // A compiled job goes to the device; a measured one is decided.
   struct Outcome {
-    std::optional<Error> trouble = {};  // of the machine, not of a candidate: to be done again
+    std::optional<Error> trouble = {};  // of the machine, not of a candidate: try again
     IndividualId promoted = 0;
   };
   Outcome returned(const JobPtr&, Duel&);
   Outcome returned(const JobPtr&, Confirm&);
-  void lost() { out_ = false; }  // came back without a result: it is due again
+  void lost() { out_ = false; }  // returned without a result: it is due again
 
   IncumbentPace& pace() { return pace_; }
 
@@ -37,7 +38,8 @@ class Comparisons {
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);
   void decide(IndividualId, const GateRequest&, const GateReport&);
-  IndividualId confirmed(IndividualId, const Evaluation&);  // promoted; 0: expelled, or tried again
+  IndividualId confirmed(IndividualId,
+                         const Evaluation&);  // the promoted one; 0: expelled, or to be tried again
 
   const Config& config_;
   Evaluator& evaluator_;
@@ -48,8 +50,8 @@ class Comparisons {
   SecondTries& second_tries_;
 
   const std::vector<VariantPtr> contenders_;
-  std::vector<Compiled> libraries_;   // contenders too
-  std::vector<Workload> everything_;  // the search's workloads, and the holdout
+  std::vector<Compiled> libraries_;   // contenders as libraries
+  std::vector<Workload> everything_;  // the search's workloads and the holdout
   std::vector<Workload> holdout_;
   bool out_ = false;  // a job is in the pipeline
   AlphaLedger ledger_;

@@ -22,13 +22,13 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
   if (const auto seed = record.first_seed())
     first_seed_ = *seed, first_seed_fitness_ = record.individual(*seed)->individual.fitness;
   unit_ = record.facts().unit_of_fitness;
-  for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
+  for (const IndividualId id : breeding.archive().in_flight()) pending_.push_back(id);
 }
 
-void Evaluations::start_owed() {
-  while (has_room() && !owed_.empty()) {
-    const IndividualId id = owed_.front();
-    owed_.pop_front();
+void Evaluations::start_pending() {
+  while (has_room() && !pending_.empty()) {
+    const IndividualId id = pending_.front();
+    pending_.pop_front();
     reevaluate(id);
   }
 }
@@ -101,7 +101,7 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                         IndividualId duplicate_of) {
   const bool is_seed = breeding_.archive().origin(id) == Origin::seed;
-  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return owe(id);
+  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return add_pending(id);
   Individual individual;
   individual.id = id;
   individual.machine_code = kernel;
@@ -164,7 +164,7 @@ void Evaluations::show(Progress& p) const {
   p.rejected = rejected_;
   p.unit = unit_;
   p.best = breeding_.incumbent();
-  // As it was measured, which `status` says too, and not at another session's pace.
+  // The measured value, as in `status`, not scaled to another session's pace.
   if (p.best) p.best_fitness = recorder_.record().individual(p.best)->individual.fitness;
   if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
   const auto judged_here = static_cast<double>(p.evaluations - judged_before_);

@@ -1,4 +1,4 @@
-// Individuals and their first measurement: who is owed one, who is out, and what it came to.
+// The first evaluation of each individual: which ones are pending or in flight, and the verdicts.
 #pragma once
 
 #include <deque>
@@ -19,25 +19,26 @@ using Medians = std::map<std::string, double, std::less<>>;
 // Not thread-safe. All references outlive it.
 class Evaluations {
  public:
-  // Whoever the record has proposed and not judged is owed an evaluation.
+  // Individuals that the record has as proposed but not judged are pending.
   Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&);
 
-  // Recorded, and to be evaluated when there is room: seeds, submissions, answers, what a kill interrupted.
-  void owe(IndividualId id) { owed_.push_back(id); }
-  void owe_first(IndividualId id) { owed_.push_front(id); }
-  bool owes() const { return !owed_.empty(); }
+  // A recorded individual to evaluate when there is room: a seed, a submission, an answer, or one that was in
+  // flight when an earlier session was killed.
+  void add_pending(IndividualId id) { pending_.push_back(id); }
+  void add_pending_first(IndividualId id) { pending_.push_front(id); }
+  bool has_pending() const { return !pending_.empty(); }
   int out() const { return out_; }
   bool has_room() const { return out_ < config_.evaluation.depth; }
 
-  void start_owed();  // as many as there is room for
-  // To the compilers, or judged at once when lint refuses it.
+  void start_pending();  // as many as `evaluation.depth` allows
+  // Sends it to the compilers; rejects it at once if lint finds an error.
   void start(IndividualId, const ParsedVariant&);
-  // Compiled, and goes on to the device; or measured, and is judged. `incumbent`: one that is much slower is
-  // not measured to the end.
+  // A compiled job goes to the device, a measured one is judged. `incumbent`: a candidate that is much slower
+  // than these times is not measured completely.
   void returned(const JobPtr&, Evaluate&, const Medians& incumbent);
-  void lost() { --out_; }  // came back without a result: it stays proposed in the record
+  void lost() { --out_; }  // returned without a result; a resumed search evaluates it
 
-  std::string why_no_seed() const;  // is usable
+  std::string why_no_seed() const;  // why none of the seeds is usable
   void show(Progress&) const;
 
  private:
@@ -52,12 +53,12 @@ class Evaluations {
   Pipeline& pipeline_;
   SecondTries& second_tries_;
 
-  std::deque<IndividualId> owed_;
-  int out_ = 0;  // jobs
+  std::deque<IndividualId> pending_;
+  int out_ = 0;  // jobs in flight
   std::int64_t judged_before_, measured_;
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;
-  IndividualId first_seed_ = 0;  // of those that were measured
+  IndividualId first_seed_ = 0;  // among the measured ones
   double first_seed_fitness_ = 0.0;
 };
 

@@ -18,7 +18,7 @@ IncumbentPace::IncumbentPace(const Config& config, Recorder& recorder, Breeding&
       sources_(sources),
       pipeline_(pipeline),
       unknown_(breeding.incumbent() != 0),
-      // A card that has rested is warm within minutes, and slower by some percent for the rest of the day.
+      // A cold card warms up within minutes and then stays a few percent slower.
       gap_s_(std::min(60.0, config.evaluation.pace_every_s)),
       due_(recorder.record().summary().elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
   if (const IndividualId incumbent = breeding.incumbent())
@@ -75,7 +75,8 @@ void IncumbentPace::measured(Reading again) {
     return recorder_.trouble(again.id, fmt::format("the best could not be measured once more, {}: {}",
                                                    name_of(again.evaluation.stage), again.evaluation.reason));
   }
-  // It holds for a while, and may have been disturbed: a jump counts as far as a second measurement agrees.
+  // The pace is used for a while and may be disturbed, so a jump counts only as far as a second measurement
+  // agrees.
   if (!before && jump_of(again) > 0.05) {
     doubted_ = std::move(again);
     due_ = recorder_.elapsed();

@@ -1,5 +1,6 @@
-// How fast the incumbent runs now. Another day, another card, a warmer room: it is measured once more when a
-// search is resumed and from time to time, and what is measured beside it is compared with that.
+// The current speed of the incumbent. It changes with the card and its temperature, so the incumbent is
+// measured again when a search is resumed and from time to time; new measurements are compared with that
+// value.
 #pragma once
 
 #include <optional>
@@ -14,12 +15,12 @@ class IncumbentPace {
   IncumbentPace(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&);
 
   void start_if_due();
-  // It is being measured for the first time in this session: what is measured beside it must wait.
+  // True during the first measurement of a session: other measurements must wait for it.
   bool awaited() const { return out_ && unknown_; }
-  // Compiled, and goes on to the device; or measured.
+  // A compiled job goes to the device; a measured one sets the pace.
   void returned(const JobPtr&, Pace&);
-  void lost() { out_ = false; }  // came back without a result
-  void give_up();                // no worker could be had: without, rather than not at all
+  void lost() { out_ = false; }  // returned without a result
+  void give_up();                // no worker was available: continue with the last known pace
 
   const Medians& medians_us() const { return medians_us_; }
   void set_medians(const Evaluation&);  // of the incumbent
@@ -30,7 +31,7 @@ class IncumbentPace {
     Evaluation evaluation;
   };
   double pace_of(const Reading&) const;
-  double jump_of(const Reading&) const;  // from the present pace, as a logarithm
+  double jump_of(const Reading&) const;  // the logarithm of its ratio to the current pace
   void measured(Reading);
 
   const Config& config_;
@@ -40,10 +41,10 @@ class IncumbentPace {
   Pipeline& pipeline_;
 
   Medians medians_us_;
-  bool out_ = false;                // a job is in the pipeline
-  bool unknown_;                    // resumed, and not measured since
+  bool out_ = false;                // a job is in flight
+  bool unknown_;                    // not measured since the search was resumed
   double gap_s_, due_;              // due: in Recorder::elapsed()
-  std::optional<Reading> doubted_;  // measured again before it counts
+  std::optional<Reading> doubted_;  // must be measured again before it counts
 };
 
 }  // namespace cultivar

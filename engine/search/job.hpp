@@ -1,4 +1,4 @@
-// What a search sends out: kernels to compilers and devices, questions to models, calls to an agent's tools.
+// The jobs of a search: kernels for compilers and devices, questions for models, calls of an agent's tools.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@ namespace cultivar {
 
 class AgentToolCalls;
 
-// What is compiled for a job: the individual itself, and then the others that it is measured beside.
+// What is compiled for a job: the individual, then the variants that are measured beside it.
 struct Build {
   std::vector<VariantPtr> variants;
   std::vector<Workload> workloads;
   Breadth breadth = Breadth::searching;
-  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};  // by variant, once it came back
+  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};  // by variant, after it has returned
 };
 
-// Compiled first, and then measured: the request is made from what was compiled.
+// Compiled, then measured with a request made from the compiled variants.
 template <class AskedFor, class Found>
 struct Measurement {
   Build build = {};
@@ -39,7 +39,7 @@ struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
   static constexpr bool urgent = false, droppable = true;
   std::string kernel = {};  // hash of machine code and plans, once compiled
 };
-// A challenger against the incumbent. What was measured must still be compared when the time is over.
+// A challenger against the incumbent. It is still done after the time budget is exhausted.
 struct Duel : Measurement<GateRequest, GateReport> {
   static constexpr const char* doing = "duel";
   static constexpr bool urgent = true, droppable = false;
@@ -48,7 +48,7 @@ struct Confirm : Measurement<EvaluateRequest, Evaluation> {
   static constexpr const char* doing = "confirm";
   static constexpr bool urgent = true, droppable = false;
 };
-// The incumbent once more.
+// Measures the incumbent again.
 struct Pace : Measurement<EvaluateRequest, Evaluation> {
   static constexpr const char* doing = "evaluating";
   static constexpr bool urgent = true, droppable = true;
@@ -57,19 +57,19 @@ struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
   static constexpr const char* doing = "profile";
   static constexpr bool urgent = true, droppable = true;
 };
-// A turn of a question's dialogue.
+// One turn of a question's dialogue.
 struct Ask {
   std::int64_t question = 0;
   ChatOrder order;
   std::optional<ServedResult> answer = {};
 };
-// A tool of an agent, in such a dialogue. It may wait for probes, which are jobs too.
+// A tool call in an agent's dialogue. It may wait for probes, which are jobs as well.
 struct Call {
   std::int64_t question = 0;
   std::shared_ptr<AgentToolCalls> desk;
   ToolDue due;
   std::stop_token stop;
-  std::optional<ToolOutcome> outcome = {};  // none: interrupted
+  std::optional<ToolOutcome> outcome = {};  // nullopt: interrupted
 };
 
 struct Job {
@@ -80,20 +80,20 @@ struct Job {
   Work work;
   IndividualId id;  // 0: a question, a call, or a probe
 
-  // Compiled or measured for a call, whose thread waits for it: begun by a worker or given up by the caller,
-  // whoever claims it first.
+  // Compiled or measured for a tool call whose thread waits for it. Either a worker begins it or the caller
+  // gives it up; `claimed` decides which.
   bool probe = false;
   std::atomic<bool> claimed{false};
 
-  // What came back.
+  // The result.
   double seconds = 0.0;                      // on the device
-  std::optional<Error> trouble;              // no worker could be had, whatever the candidate is
-  std::vector<std::string> device_troubles;  // of devices that it was tried on before, in words
-  bool abandoned = false;                    // not worked on, because the search is about to stop
+  std::optional<Error> trouble;              // no worker was available; not the candidate's fault
+  std::vector<std::string> device_troubles;  // messages of devices that it was tried on before
+  bool abandoned = false;                    // not begun, because the search is stopping
 };
 using JobPtr = std::shared_ptr<Job>;
 
-// nullptr: nothing is compiled for it.
+// nullptr if nothing is compiled for it.
 inline Build* build_of(Job& job) {
   return std::visit(
       [](auto& work) -> Build* {

@@ -1,4 +1,4 @@
-// The engine's end of the talk with language models: which are there, and the calls that are out.
+// The language models of a search and the calls in flight to them.
 #pragma once
 
 #include <functional>
@@ -18,31 +18,30 @@ namespace cultivar {
 
 struct Runtime;
 
-// The models that some operator of the configuration asks, and their fallbacks; none is asked yet. An Error
-// says what is missing: a key's variable, a recording.
+// Creates the models that the configured operators use, and their fallbacks, without calling them. Error:
+// what is missing, such as the environment variable of a key or a recording.
 using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
 Expected<ChatModels> make_models(const Config&);
 
-// Thread-safe but for ask(), which comes from the pipeline alone.
+// Thread-safe except ask(), which only the pipeline calls.
 class ModelDialogues {
  public:
-  // The journal outlives it.
+  // The writer outlives it.
   static Expected<std::unique_ptr<ModelDialogues>> open(const Config&, ChatModels, const RunFolder&,
                                                         const RecordWriter&, const Runtime&);
 
   // Returns at once; `done` is called on the service's thread, exactly once.
   void ask(ChatOrder, std::function<void(ServedResult)> done);
-  void cancel() { stop_.request_stop(); }  // all that is out; what is asked later is cancelled at once
+  void cancel() { stop_.request_stop(); }  // all calls in flight; later calls are cancelled immediately
 
   ChatServiceState state() const { return service_->state(); }
-  std::vector<std::string>
-  news();  // lines for the log since the last time: a model rests, answers again, ...
-  // Where the answers of people come from, for the status line: "me (mailbox: /run/mail/requests)".
-  const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
+  std::vector<std::string> news();  // new lines for the log: a model is on hold, answers again, ...
+  // Where answers come from that people write, for the status line: "me (mailbox: /run/mail/requests)".
+  const std::string& answer_source(const std::string& model) const { return answer_sources_.at(model); }
 
  private:
   ModelDialogues() = default;
-  std::map<std::string, std::string> whereabouts_;
+  std::map<std::string, std::string> answer_sources_;
   std::mutex mutex_;
   std::vector<std::string> news_;  // guarded
   std::stop_source stop_;

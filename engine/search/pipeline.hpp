@@ -1,5 +1,5 @@
-// How work flows: the search's loop hands out jobs, compilers, devices and models work on them side by side,
-// and the loop takes back what is done, one job at a time.
+// Passes jobs from the search's loop to compilers, devices and models, which work concurrently, and returns
+// finished jobs to the loop, one at a time.
 #pragma once
 
 #include <oneapi/tbb/global_control.h>
@@ -24,26 +24,27 @@ struct Watch;
 
 class Pipeline {
  public:
-  // The evaluator, and the correspondence if there is one, outlive the pipeline. `callers`: how many calls of
-  // tools may go on at a time.
+  // The evaluator and the dialogues, which may be nullptr, outlive the pipeline. `callers`: the maximum
+  // number of concurrent tool calls.
   Pipeline(Evaluator&, ModelDialogues*, int callers);
   ~Pipeline();  // waits for everything in flight
 
-  // --- By the thread of the loop alone. ---
+  // --- Only for the loop's thread. ---
   void compile(JobPtr);
   void measure(JobPtr);  // duels, confirmations and profiles before evaluations
-  void ask(JobPtr);      // any number at a time: no thread waits for an answer
+  void ask(JobPtr);      // any number at a time: no thread waits for the answer
   void call(JobPtr);
-  JobPtr next(Clock::time_point until);  // a job that came back; nullptr: none did in time
+  JobPtr next(Clock::time_point until);  // a finished job; nullptr after `until`
   int in_flight() const { return in_flight_; }
-  // Cores for the loop's own heavy work; false: not now, something is being timed. The work must be ended.
+  // Reserves the cores for the loop's own computations; false while something is timed. If true,
+  // end_thinking() must follow.
   bool begin_thinking() { return lease_.try_begin(); }
   void end_thinking() { lease_.end_compile(); }
-  void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned
+  void abandon_waiting();  // from now on, jobs that have not begun return at once, abandoned
 
-  // --- From within a call. ---
-  // Queues with everybody's jobs, and waits. False: the watch was over, or the search about to stop, before
-  // anybody began with it. What has begun is waited for.
+  // --- Within a tool call. ---
+  // Queues the job with all others and waits for it. False: the deadline passed or the search is stopping,
+  // and the job has not begun. A job that has begun is waited for.
   bool compile_probe(const JobPtr&, const Watch&);
   bool measure_probe(const JobPtr&, const Watch&);
 
@@ -52,7 +53,7 @@ class Pipeline {
  private:
   void compile_now(Job&);
   void measure_now(Job&, int device);
-  bool dropped(Job&) const;  // nobody waits for it any more
+  bool dropped(Job&) const;  // its result is no longer needed
   void come_back(const JobPtr&);
 
   Evaluator& evaluator_;
@@ -60,13 +61,13 @@ class Pipeline {
   QuietLease lease_;
   WorkInProgress board_;
   std::atomic<bool> abandoning_{false};
-  int in_flight_ = 0;  // of the loop's jobs
+  int in_flight_ = 0;  // the loop's jobs
   std::mutex mutex_;
   std::condition_variable returned_;
   std::deque<JobPtr> back_;  // guarded
   oneapi::tbb::global_control threads_;
   WorkerPool compilers_, devices_;
-  WorkerPool tools_;  // its calls use the others
+  WorkerPool tools_;  // its jobs use the other two
 };
 
 }  // namespace cultivar

@@ -25,7 +25,7 @@ void Profiles::start() {
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (!variant) return;
   TakeProfile work;
-  // The others differ from the one with most arithmetic in length mostly.
+  // The other workloads differ from the one with the most arithmetic mainly in length.
   work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
   out_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
@@ -52,7 +52,7 @@ void Profiles::failed(IndividualId id, const Error& trouble) {
 void Profiles::record(IndividualId id, const ProfilePartial& found) {
   if (found.rejection) return recorder_.trouble(id, "no profile: " + found.rejection->reason);
   const Report report = explain(found.profile);
-  // Then the next ones will find no more, and cost as much.
+  // Later profiles would fail as well and cost as much.
   const bool fruitless = config_.target->instruments && !found.profile.missing.empty() &&
                          std::ranges::none_of(found.profile.kernels, [](const KernelProfile& k) {
                            return !k.counters.empty() || k.samples > 0;

@@ -1,4 +1,4 @@
-// Individuals that come into being: seeds, what the operators breed, and what people submit.
+// New individuals: seeds, proposals of operators, and submissions.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,20 @@
 
 namespace cultivar {
 
-// What the record gets of a proposal, as the next individual.
+// The next individual, made from a proposal, as it is recorded.
 Individual introduced(const Breeding&, const Proposal&, const ParsedVariant&);
 
-// Each is admitted to the population and recorded, to be evaluated by whoever asked for it. Not thread-safe.
-// All references outlive it.
+// Admits each individual to the population and records it; the caller has it evaluated. Not thread-safe. All
+// references outlive it.
 class Proposals {
  public:
   Proposals(const Config&, const RunFolder&, Recorder&, Breeding&, ParsedSources&);
 
-  // Of the configuration; empty: read from its files.
+  // The seeds of the configuration; if the argument is empty, reads their files.
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
-  // `room`: there was that much of it, when language models are asked.
+  // `room`: the limits that applied when operators could ask language models.
   IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
-  // What waits in the run's inbox; what is no submission is put aside. Looks twice a second at most.
+  // Takes the submissions from the run's inbox, at most twice a second; moves invalid files to `damaged`.
   std::vector<IndividualId> submissions();
 
  private:
@@ -34,7 +34,7 @@ class Proposals {
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;
-  double looked_ = -1.0;  // into the inbox, in Recorder::elapsed()
+  double looked_ = -1.0;  // last look into the inbox, in Recorder::elapsed()
 };
 
 }  // namespace cultivar

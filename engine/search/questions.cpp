@@ -131,11 +131,11 @@ void Questions::send(std::int64_t question, ChatRequest request) {
 
 Questions::Outcome Questions::answered(Ask& ask) {
   ServedResult& result = *ask.answer;
-  // What was not used stays open in the record: a resumed search asks it again, and pays only for what never
-  // came.
+  // Unused answers stay open in the record: a resumed search repeats the question and pays only for answers
+  // that never arrived.
   if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
-  ++heard_;
-  // The question stays open: what was answered may not be lost because the disk is full.
+  ++replies_;
+  // The question stays open: an answer must not be lost because the disk is full.
   if (!result && result.error().kind == ChatError::Kind::not_recorded)
     return {.fatal = result.error().message};
   if (!result) {
@@ -148,7 +148,7 @@ Questions::Outcome Questions::answered(Ask& ask) {
   dialogue.model = result->model;
   dialogue.usd += result->usd;
   dialogue.tokens += result->answer.usage.total();
-  // As the record has it, which holds no bytes that are not UTF-8: a replay must see the same.
+  // The text as recorded, which is valid UTF-8: a replay must read the same.
   const json recorded = to_record(result->answer);
   dialogue.turns.push_back(
       {std::move(ask.order.request), answer_from_record(json::parse(json_text(recorded)))});
@@ -177,7 +177,7 @@ IndividualId Questions::follow(std::int64_t number) {
       return 0;
     }
     ToolDue& due = std::get<ToolDue>(move);
-    // Run in an earlier session: what it gave stands in the record.
+    // Run in an earlier session: take the result from the record.
     auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
     const auto found = std::ranges::find(earlier, due.index, &ToolOutcome::index);
     if (found == earlier.end()) {
@@ -219,10 +219,10 @@ void Questions::call_tool(std::int64_t question, ToolDue due) {
 Questions::Outcome Questions::called(const Job& job, Call& call) {
   if (job.trouble) throw std::runtime_error("a tool of an agent: " + job.trouble->message);
   if (!call.outcome) return {};  // interrupted: a resumed search runs it again
-  ++heard_;
+  ++replies_;
   Dialogue& dialogue = dialogue_of(call.question);
   dialogue.doing.clear();
-  // As the record has it, which holds no bytes that are not UTF-8: a resumed search must see the same.
+  // The text as recorded, which is valid UTF-8: a resumed search must read the same.
   ToolOutcome outcome = outcome_of_body(to_body(*call.outcome));
   const std::size_t turn = dialogue.turns.size() - 1;
   recorder_.step([&](Step& step) {
@@ -291,7 +291,7 @@ std::vector<std::string> Questions::waits_for() const {
   std::vector<std::string> waits;
   for (const auto& [number, dialogue] : dialogues_) {
     if (!dialogue->doing.empty()) continue;  // its tools are at work
-    const std::string& where = models_->whereabouts(dialogue->question.brief.model);
+    const std::string& where = models_->answer_source(dialogue->question.brief.model);
     if (std::ranges::find(waits, where) == waits.end()) waits.push_back(where);
   }
   return waits;

@@ -1,5 +1,5 @@
-// Questions to language models: the dialogues that are open, the calls that are out for them, and what comes
-// of their answers.
+// Questions to language models: the open dialogues, their calls in flight, and the proposals made from
+// answers.
 #pragma once
 
 #include <map>
@@ -19,43 +19,43 @@ namespace cultivar {
 // Not thread-safe. All references outlive it.
 class Questions {
  public:
-  // `correspondence`: nullptr where no operator asks a language model; nothing is then asked.
+  // `correspondence`: nullptr if no operator uses a language model; then no question is asked.
   Questions(const Config&, const RunFolder&, const PromptKit&, ModelDialogues*, Recorder&, Breeding&,
             ParsedSources&, Pipeline&);
   ~Questions();
-  // How many calls of tools may go on at a time.
+  // The maximum number of concurrent tool calls.
   static int callers(const Config&, const ModelDialogues*);
 
-  std::optional<AskingLimits> room() const;  // nullopt: nobody is asked
+  std::optional<AskingLimits> room() const;  // nullopt: no model is available
   void ask(const Asking&, const AskingLimits&);
-  void reopen();  // once: those of an earlier session, asked again to the letter or answered from the record
+  void reopen();  // once: repeats the open questions of an earlier session exactly, or takes recorded answers
   void tell_news();
-  void cancel();  // all that is out; what is asked later comes back at once
+  void cancel();  // all calls in flight; later calls return at once
 
   struct Outcome {
-    IndividualId proposed = 0;              // to be evaluated; 0: nobody
-    std::optional<std::string> fatal = {};  // why the search cannot go on: an answer could not be recorded
+    IndividualId proposed = 0;              // to be evaluated; 0: none
+    std::optional<std::string> fatal = {};  // the search must stop: an answer could not be recorded
   };
   Outcome answered(Ask&);
   Outcome called(const Job&, Call&);
 
   const Availability& availability() const { return availability_; }
-  std::int64_t heard() const { return heard_; }  // answers and results of tools, failures too
-  void write_state(Step&) const;                 // what `status` shows of models and questions
+  std::int64_t replies() const { return replies_; }  // answers and tool results received, failures included
+  void write_state(Step&) const;                     // models and questions as `status` shows them
   void show(Progress&) const;
 
  private:
   struct Dialogue;
   Dialogue& dialogue_of(std::int64_t question);
   void send(std::int64_t question, ChatRequest);
-  IndividualId follow(std::int64_t question);  // what its dialogue calls for next
+  IndividualId follow(std::int64_t question);  // does the dialogue's next move
   void call_tool(std::int64_t question, ToolDue);
   AgentToolCalls& desk_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
   void give_up(std::int64_t question, const std::string& reason);
   void call_failed(std::int64_t question, const ChatError&);
-  std::vector<std::string> waits_for() const;  // whose answers
+  std::vector<std::string> waits_for() const;  // the models whose answers are awaited
 
   const Config& config_;
   const RunFolder& folder_;
@@ -67,11 +67,11 @@ class Questions {
   Pipeline& pipeline_;
 
   Availability availability_;
-  std::map<std::int64_t, std::unique_ptr<Dialogue>> dialogues_;  // that are open, by question
+  std::map<std::int64_t, std::unique_ptr<Dialogue>> dialogues_;  // open ones, by question
   std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::int64_t given_up_ = 0;  // questions that came to nothing, in all sessions
-  std::int64_t heard_ = 0;
+  std::int64_t given_up_ = 0;  // questions that were given up, in all sessions
+  std::int64_t replies_ = 0;
 };
 
 }  // namespace cultivar

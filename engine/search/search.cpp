@@ -57,7 +57,7 @@ std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Co
   return variants;
 }
 
-// Writes down that the session begins.
+// Records the beginning of the session.
 Expected<void> open_session(const SessionParts& parts, const std::string& what) {
   const Config& config = parts.config;
   const double elapsed = parts.writer.record().summary().elapsed_s;
@@ -83,8 +83,7 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what) 
   return opened;
 }
 
-// Candidates, a user's machine or a full disk may all stop a search from beginning; each says so in its own
-// words.
+// Seeds, the machine or a full disk can prevent a search from beginning; each has its own message.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
                     const Runtime& runtime, const SearchCallbacks& callbacks, const std::atomic<bool>& stop,
@@ -113,7 +112,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
   }
 }
 
-// A search that could not begin leaves no folder that looks like one.
+// Removes the folder of a search that could not begin.
 class Beginning {
  public:
   Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
@@ -134,7 +133,7 @@ class Beginning {
 Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Runtime& runtime,
                                const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
-  // A key that is missing, or a bad source, is said before anything is made.
+  // Reports a missing key or an invalid source before anything is created.
   auto models = make_models(config);
   if (!models) return tl::make_unexpected(models.error());
   LoadedSources loaded{loaded_from(config.seeds, config), loaded_from(config.contenders, config)};
@@ -149,7 +148,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   const bool fresh = !fs::exists(folder.path(), ec) || fs::is_empty(folder.path(), ec);
   fs::create_directories(folder.path(), ec);
   if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
-  // Before anything is written there: of two searches that begin in one folder, one does.
+  // Before anything is written: only one of two searches that begin in a folder gets the lock.
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
   if (fs::exists(folder.database(), ec)) return holds_a_run();
@@ -182,7 +181,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
 
 namespace {
 
-// A budget that is spent already would end the search at once, and stay.
+// A budget that is already exhausted would end the search immediately, and would be stored.
 void require_larger_budgets(const Config& config, const std::vector<std::string>& overrides,
                             const Summary& so_far) {
   const std::map<std::string, double> limits{

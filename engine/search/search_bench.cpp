@@ -12,7 +12,7 @@ namespace cultivar {
 
 namespace {
 
-// Opened for each call, because the search writes to it.
+// Opens the record for each call, because the search writes to it.
 Record recorded(const std::filesystem::path& folder) {
   auto record = Record::open(folder);
   if (!record) throw std::runtime_error(record.error().message);
@@ -116,13 +116,13 @@ Expected<std::string> SearchBench::submit(const Variant& variant, const std::str
                                "Make a change first.",
                                *known));
   const std::lock_guard lock(mutex_);
-  handed_over_ = SubmittedKernel{variant.source, variant.configuration, note};
+  submitted_ = SubmittedKernel{variant.source, variant.configuration, note};
   return "Submitted: the search now evaluates it like any other kernel.";
 }
 
-std::optional<SubmittedKernel> SearchBench::take_handed_over() {
+std::optional<SubmittedKernel> SearchBench::take_submitted() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(handed_over_, std::nullopt);
+  return std::exchange(submitted_, std::nullopt);
 }
 
 bool SearchBench::interrupted() const {

@@ -1,5 +1,5 @@
-// The bench of an agent inside a search: it compiles and measures through the search's pipeline, sharing it
-// with all other jobs, and reads the run's record. The search collects what it submits.
+// The bench of an agent within a search: compiles and measures through the search's pipeline, shared with all
+// other jobs, and reads the run's record. The search collects the submitted kernel.
 #pragma once
 
 #include <filesystem>
@@ -22,9 +22,9 @@ class SearchBench : public Bench {
     const Facts& facts;
     const PromptKit& kit;
     Target target = usual_target();
-    std::string device;  // as text
+    std::string device;  // description
     Sampling sampling;
-    IndividualId parent = 0;  // tools know it as `parent`
+    IndividualId parent = 0;  // the kernel that tools call `parent`
   };
   SearchBench(Where, Pipeline&);
 
@@ -53,7 +53,7 @@ class SearchBench : public Bench {
   bool takes_submissions() const override { return true; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
-  std::optional<SubmittedKernel> take_handed_over();
+  std::optional<SubmittedKernel> take_submitted();
   bool interrupted() const;  // some work was skipped because the search is stopping
 
  private:
@@ -64,7 +64,7 @@ class SearchBench : public Bench {
   mutable std::mutex mutex_;
   double device_s_ = 0.0;  // guarded by mutex_, like all members below
   bool interrupted_ = false;
-  std::optional<SubmittedKernel> handed_over_;
+  std::optional<SubmittedKernel> submitted_;
 };
 
 }  // namespace cultivar

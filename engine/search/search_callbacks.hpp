@@ -1,4 +1,4 @@
-// What a search shows of itself while it runs.
+// The events and the progress that a search emits while it runs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace cultivar {
 
-// Something worth a line in a log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
+// One line of the log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
 // promoted, refused, pace, submitted, checkpoint, worker, model, trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
@@ -26,25 +26,25 @@ struct InFlight {
   std::string op, doing;  // waiting, compiling, evaluating, duel, confirm
 };
 
-// Language models, as a search asks them.
+// The state of the questions to language models.
 struct QuestionsOut {
-  int open = 0;           // questions that nothing has come of yet
+  int open = 0;           // questions without a result so far
   int calls = 0;          // in flight at a provider
   std::int64_t sent = 0;  // in all sessions
   double usd = 0.0;       // spent
   std::int64_t tokens = 0;
-  std::string waits_for;  // "me (mailbox: /path/requests)": of those that are asked now
-  std::string paused;     // why no call goes out; empty: not paused
+  std::string waits_for;  // "me (mailbox: /path/requests)": the models whose answers are awaited
+  std::string paused;     // why no call is made; empty if not paused
 };
 
-// A snapshot, a few times a second.
+// A snapshot, emitted ten times a second.
 struct Progress {
   double elapsed_s = 0.0;  // all sessions
   std::int64_t evaluations = 0, measured = 0;
   std::map<Stage, std::int64_t> rejected;
   std::vector<InFlight> in_flight;
-  int jobs = 0;  // handed out and not taken back: in_flight, questions, and calls of tools
-  std::optional<QuestionsOut> questions;  // when language models are asked
+  int jobs = 0;                           // all jobs in flight: those of in_flight, questions, and tool calls
+  std::optional<QuestionsOut> questions;  // if language models are used
   IndividualId best = 0;
   double best_fitness = 0.0;
   std::string unit;
@@ -53,7 +53,7 @@ struct Progress {
   double wall_limit_s = 0.0;          // 0: none
   std::int64_t evaluation_limit = 0;  // 0: none
   double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
-  std::string device_stage;           // what the device worker is at, in its own words
+  std::string device_stage;           // the current step of the device worker, as text
 };
 
 // Called from the thread that searches; must not block and must not throw.

@@ -28,7 +28,7 @@ SearchLoop::SearchLoop(SessionParts parts)
 Outcome SearchLoop::run() {
   constexpr auto kTick = std::chrono::milliseconds(100);
   if (breeding_.archive().size() == 0)
-    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.owe(id);
+    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.add_pending(id);
   recorder_.start_clock();
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
@@ -55,7 +55,7 @@ Outcome SearchLoop::run() {
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
   } catch (const std::exception&) {
-    // The disk that stopped the search may refuse this too; the outcome says why it stopped.
+    // The disk error that stopped the search may recur here; the outcome has the reason.
   }
   outcome_->best = breeding_.incumbent();
   return *outcome_;
@@ -63,7 +63,7 @@ Outcome SearchLoop::run() {
 
 void SearchLoop::serve(const JobPtr& job) {
   if (job)
-    came_back(job);
+    returned(job);
   else
     tick();
   advance();
@@ -78,25 +78,25 @@ void SearchLoop::tick() {
   if (phase_ != Phase::running) return;
   questions_.reopen();
   questions_.tell_news();
-  for (const IndividualId id : proposals_.submissions()) evaluations_.owe_first(id);
+  for (const IndividualId id : proposals_.submissions()) evaluations_.add_pending_first(id);
   checkpoints_.take_if_due();
 }
 
-void SearchLoop::came_back(const JobPtr& job) {
+void SearchLoop::returned(const JobPtr& job) {
   if (!job->device_troubles.empty()) {
     recorder_.step([&](Step& step) {
       for (const std::string& what : job->device_troubles) recorder_.tell(step, "trouble", job->id, what);
     });
     job->device_troubles.clear();
   }
-  // It stays proposed, or asked, in the record, and a resumed search takes it up again.
+  // The individual or question stays open in the record, and a resumed search continues with it.
   if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
     if (work.result) troubles_ = 0;
     return !job->trouble;
   };
-  std::visit(Overloaded{[&](Ask& ask) { heard(questions_.answered(ask)); },
-                        [&](Call& call) { heard(questions_.called(*job, call)); },
+  std::visit(Overloaded{[&](Ask& ask) { replied(questions_.answered(ask)); },
+                        [&](Call& call) { replied(questions_.called(*job, call)); },
                         [&](TakeProfile& work) {
                           if (of_kernels(work))
                             profiles_.returned(job, work);
@@ -104,15 +104,15 @@ void SearchLoop::came_back(const JobPtr& job) {
                             profiles_.failed(job->id, *job->trouble);
                         },
                         [&](Evaluate& work) {
-                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(work)) return machine_failed(job, *job->trouble);
                           evaluations_.returned(job, work, comparisons_.pace().medians_us());
                         },
                         [&](Pace& work) {
-                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(work)) return machine_failed(job, *job->trouble);
                           comparisons_.pace().returned(job, work);
                         },
                         [&](auto& comparison) {
-                          if (!of_kernels(comparison)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(comparison)) return machine_failed(job, *job->trouble);
                           compared(job, comparisons_.returned(job, comparison));
                         }},
              job->work);
@@ -126,44 +126,44 @@ void SearchLoop::lost(Job& job) {
              job.work);
 }
 
-void SearchLoop::had_trouble(const JobPtr& job, const Error& trouble) {
+void SearchLoop::machine_failed(const JobPtr& job, const Error& trouble) {
   constexpr int kPatience = 3;
   lost(*job);
   if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
     return stop(Outcome::Stop::failed, trouble.text());
   recorder_.trouble(job->id, trouble.text() + " (will try again)");
-  // Duels and confirmations come again by themselves.
-  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.owe(job->id);
+  // Duels and confirmations become due again automatically.
+  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.add_pending(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
 }
 
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
-  if (outcome.trouble) return had_trouble(job, *outcome.trouble);
+  if (outcome.trouble) return machine_failed(job, *outcome.trouble);
   if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
 }
 
-void SearchLoop::heard(const Questions::Outcome& outcome) {
+void SearchLoop::replied(const Questions::Outcome& outcome) {
   if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
-  if (outcome.proposed != 0) evaluations_.owe(outcome.proposed);  // before all that needs no model
+  if (outcome.proposed != 0) evaluations_.add_pending(outcome.proposed);  // before all that needs no model
 }
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
-  // Without anybody to be measured beside it, the incumbent's pace does not matter.
-  if (running() && (evaluations_.owes() || budget_allows_another())) comparisons_.pace().start_if_due();
+  // The pace is needed only if candidates will be measured.
+  if (running() && (evaluations_.has_pending() || budget_allows_another()))
+    comparisons_.pace().start_if_due();
   if (comparisons_.pace().awaited()) return;  // what is measured now would be compared with another day
-  // After trouble, an evaluation goes first.
-  if (troubles_ == 0 || (evaluations_.out() == 0 && !evaluations_.owes())) comparisons_.start();
+  // After a failure of the machine, an evaluation goes first.
+  if (troubles_ == 0 || (evaluations_.out() == 0 && !evaluations_.has_pending())) comparisons_.start();
   if (!running()) return;
   profiles_.start();
-  evaluations_.start_owed();
-  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
-  // would feel.
-  while (evaluations_.has_room() && !evaluations_.owes() && breeding_.ready() && budget_allows_another() &&
-         !questions_.availability().cap_spent() && !exhausted()) {
+  evaluations_.start_pending();
+  // A proposal takes up to tens of milliseconds (fitting a surrogate), which would disturb a measurement.
+  while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
+         budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
     if (!pipeline_.begin_thinking()) return;  // asked again at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_thinking(); });
-    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.heard();
+    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.replies();
   }
 }
 
@@ -188,14 +188,14 @@ bool SearchLoop::budget_allows_another() const {
 }
 
 bool SearchLoop::exhausted() const {
-  return exhausted_at_ == breeding_.judged() + questions_.heard();
+  return exhausted_at_ == breeding_.judged() + questions_.replies();
 }
 
 void SearchLoop::watch_budgets() {
   const double limit = parts_.config.budget.wall_s;
   if (limit <= 0 || phase_ == Phase::leaving) return;
-  // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
-  // long. Without the first confirmation the whole search would be.
+  // Comparisons in flight may end, for a limited time, because otherwise the measurement of the candidate
+  // would be wasted. Without the first confirmation, the whole search would be wasted, so it gets more time.
   const bool first = comparisons_.out() && breeding_.incumbent() == 0;
   const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
@@ -212,7 +212,7 @@ void SearchLoop::watch_budgets() {
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
-    if (evaluations_.owes() || comparisons_.due()) return;
+    if (evaluations_.has_pending() || comparisons_.due()) return;
     if (!breeding_.ready())
       stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
@@ -233,7 +233,7 @@ void SearchLoop::finish_if_idle() {
 }
 
 void SearchLoop::stop(Outcome::Stop why, std::string reason) {
-  // The first reason is the reason; failing on the way out does not hide it.
+  // Keeps the first reason: a later failure does not hide it.
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
   if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
     phase_ = Phase::leaving;

@@ -1,5 +1,4 @@
-// The search itself: its clock, its budgets, and one step after the other. Everything here happens on the
-// thread that calls run().
+// The search: its clock, its budgets, and the steps, one after the other, on the thread that calls run().
 #pragma once
 
 #include <atomic>
@@ -19,44 +18,44 @@
 
 namespace cultivar {
 
-// What a session of a search works with. All references outlive the loop.
+// What one session of a search uses. All references outlive the loop.
 struct SessionParts {
   const Config& config;
   const RunFolder& folder;
   RecordWriter& writer;
-  Breeding& breeding;  // as the record left it
+  Breeding& breeding;  // as rebuilt from the record
   ParsedSources& sources;
   Evaluator& evaluator;
-  ModelDialogues* dialogues;  // nullptr where no operator asks a language model
+  ModelDialogues* dialogues;  // nullptr if no operator uses a language model
   const PromptKit& kit;
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
-  LoadedSources loaded;  // seeds: to begin with, where the record has nobody
+  LoadedSources loaded;  // the seeds, for a record without individuals
 };
 
 class SearchLoop {
  public:
   explicit SearchLoop(SessionParts);
-  // From now until the search has stopped.
+  // Returns when the search has stopped.
   Outcome run();
 
  private:
-  // running; closing: the wall budget is spent, what has begun may end; leaving: interrupted, nothing counts
-  // any more.
+  // closing: the wall-clock budget is exhausted, and comparisons in flight may end; leaving: interrupted, and
+  // results are ignored.
   enum class Phase { running, closing, leaving };
 
   void serve(const JobPtr&);  // nullptr: a tick
   void tick();
-  void came_back(const JobPtr&);
-  void lost(Job&);  // came back, and nothing comes of it
-  void had_trouble(const JobPtr&, const Error&);
+  void returned(const JobPtr&);
+  void lost(Job&);  // returned without a usable result
+  void machine_failed(const JobPtr&, const Error&);
   void compared(const JobPtr&, const Comparisons::Outcome&);
-  void heard(const Questions::Outcome&);
+  void replied(const Questions::Outcome&);
   void advance();
   bool breed_one();
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
-  bool exhausted() const;  // breeding had nothing new, and nothing has happened since
+  bool exhausted() const;  // breeding had no new variant, and nothing has changed since
   void watch_budgets();
   void finish_if_idle();
   void stop(Outcome::Stop, std::string reason);
@@ -78,8 +77,8 @@ class SearchLoop {
   Phase phase_ = Phase::running;
   std::optional<Outcome> outcome_;
   bool done_ = false;
-  int troubles_ = 0;                          // in a row
-  std::optional<std::int64_t> exhausted_at_;  // what had happened by then
+  int troubles_ = 0;                          // consecutive
+  std::optional<std::int64_t> exhausted_at_;  // judgements and replies at that time
   double last_heartbeat_ = 0.0;
 };
 

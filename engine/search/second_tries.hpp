@@ -1,5 +1,5 @@
-// Who was late once and may be evaluated again. A busy machine is late with kernels that are well: what a
-// search begins from, and what won, is owed a second try; of those in between another comes soon.
+// Which individuals exceeded a deadline once and are evaluated again. On a busy machine, good kernels can be
+// late: seeds and winners of duels get a second try, other candidates do not.
 #pragma once
 
 #include <set>
@@ -11,9 +11,9 @@ namespace cultivar {
 
 class SecondTries {
  public:
-  explicit SecondTries(Recorder& recorder);  // outlives it; earlier sessions count
+  explicit SecondTries(Recorder& recorder);  // outlives this; earlier sessions count
 
-  // Past a deadline, for the first time: recorded, and to be done again.
+  // True for the first time past a deadline: recorded, and to be evaluated again.
   bool grant(IndividualId, Examination, const Evaluation&);
   bool granted(IndividualId id, Examination of) const { return granted_.contains({id, of}); }
 

@@ -9,7 +9,7 @@ namespace cultivar {
 
 namespace {
 
-// How often in a row a device may fail to have a worker before the others go on without it.
+// After this many consecutive failures to start its worker, a device is not used again.
 constexpr int kDevicePatience = 2;
 
 }  // namespace
@@ -72,7 +72,7 @@ void WorkerPool::serve(int worker) {
   if (--busy_ == 0) idle_.notify_all();
 }
 
-// True: others have the job now.
+// True if another worker has the job now.
 bool WorkerPool::handed_over(Waiting& job, int worker) {
   const std::optional<Error>& trouble = job.first->trouble;
   if (!of_devices_ || !trouble || trouble->kind == ErrorKind::interrupted) return false;

@@ -15,8 +15,8 @@ struct Parts : SearchParts {
       : SearchParts(simulation, overrides),
         evaluations(config, recorder, breeding, sources, pipeline, second_tries),
         comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, {}) {
-    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
-    evaluations.start_owed();
+    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
+    evaluations.start_pending();
     work();
   }
 

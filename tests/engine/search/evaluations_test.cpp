@@ -17,12 +17,12 @@ struct Parts : SearchParts {
 
   void work() {
     do {
-      evaluations.start_owed();
+      evaluations.start_pending();
       drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });
-    } while (evaluations.owes());
+    } while (evaluations.has_pending());
   }
   void take_seeds() {
-    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
+    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
     work();
   }
   // As an operator proposes it.
@@ -57,10 +57,10 @@ BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
 
 BOOST_AUTO_TEST_CASE(no_more_are_out_than_there_is_room_for) {
   Parts parts({}, {"evaluation.depth=1"});
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
-  parts.evaluations.start_owed();
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.add_pending(id);
+  parts.evaluations.start_pending();
   BOOST_TEST(parts.evaluations.out() == 1);
-  BOOST_TEST(parts.evaluations.owes());
+  BOOST_TEST(parts.evaluations.has_pending());
   BOOST_TEST(!parts.evaluations.has_room());
   parts.work();
   BOOST_TEST(parts.breeding.judged() == 2);
@@ -104,8 +104,8 @@ BOOST_AUTO_TEST_CASE(what_an_earlier_session_left_is_owed_from_the_record) {
   parts.proposals.seeds({});
   Evaluations resumed(parts.config, parts.recorder, parts.breeding, parts.sources, parts.pipeline,
                       parts.second_tries);
-  BOOST_TEST(resumed.owes());
-  resumed.start_owed();
+  BOOST_TEST(resumed.has_pending());
+  resumed.start_pending();
   parts.drain([&](const JobPtr& job) { resumed.returned(job, std::get<Evaluate>(job->work), {}); });
   BOOST_TEST(parts.breeding.judged() == 2);
 }
@@ -114,9 +114,9 @@ BOOST_AUTO_TEST_CASE(the_pipeline_gives_back_at_once_what_nobody_waits_for) {
   Simulation simulation;
   simulation.evaluate_s = 0.05;
   Parts parts(simulation);
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.add_pending(id);
   parts.pipeline.abandon_waiting();
-  parts.evaluations.start_owed();
+  parts.evaluations.start_pending();
   int abandoned = 0;
   parts.drain([&](const JobPtr& job) {
     abandoned += job->abandoned;

@@ -19,8 +19,8 @@ struct Parts : SearchParts {
         prompts(prompt_kit(config.asking)),
         questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
     Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries);
-    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
-    evaluations.start_owed();
+    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
+    evaluations.start_pending();
     drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });
   }
 
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(an_answer_becomes_an_individual_that_is_owed_an_evaluation)
   const Questions::Outcome outcome = parts.work();
   BOOST_TEST(outcome.proposed == 3);
   BOOST_TEST(!outcome.fatal);
-  BOOST_TEST(parts.questions.heard() == 1);
+  BOOST_TEST(parts.questions.replies() == 1);
   BOOST_TEST(parts.breeding.open_askings().empty());
   const auto row = parts.writer.record().individual(3);
   BOOST_TEST(row->individual.descent.op == "mutate");
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(what_is_cancelled_stays_open_and_is_no_news) {
   parts.questions.cancel();
   const Questions::Outcome outcome = parts.work();
   BOOST_TEST(outcome.proposed == 0);
-  BOOST_TEST(parts.questions.heard() == 0);
+  BOOST_TEST(parts.questions.replies() == 0);
   BOOST_TEST(parts.breeding.open_askings().size() == 1U);
 }
 
