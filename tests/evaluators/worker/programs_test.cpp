@@ -3,20 +3,19 @@
 #include <filesystem>
 #include <string>
 
-#include "evaluators/system/process.hpp"
+#include "support/command.hpp"
 
-using namespace cultivar;
+using namespace cultivar::testing;
 
 BOOST_AUTO_TEST_SUITE(programs)
 
 BOOST_AUTO_TEST_CASE(what_starts_in_a_sandbox_loads_only_the_libraries_that_it_calls) {
   for (const char* name : {"cultivar-cell", "cultivar-nvrtc"}) {
     const auto program = std::filesystem::path(CULTIVAR_BIN_DIR) / name;
-    const auto answer = run_process({.command = {"ldd", program.string()}}, 30.0);
-    BOOST_REQUIRE(answer);
-    BOOST_TEST(answer->output.find("libc.so.6") != std::string::npos, answer->output);
+    const CommandResult answer = RunningCommand({"ldd", program.string()}).wait();
+    BOOST_TEST(answer.out.find("libc.so.6") != std::string::npos, answer.out + answer.err);
     for (const char* library : {"yaml", "tbb", "muparser", "libcrypto", "sqlite", "curl"})
-      BOOST_TEST(answer->output.find(library) == std::string::npos, name << " loads " << library);
+      BOOST_TEST(answer.out.find(library) == std::string::npos, name << " loads " << library);
   }
 }
 
