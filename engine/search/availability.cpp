@@ -14,7 +14,7 @@ void Availability::restrict(AskingLimits& room) const {
   for (const auto& [op, why] : operators_) room.closed_operators.insert(op);
 }
 
-std::string Availability::nobody_left() const {
+std::string Availability::why_no_model_left() const {
   std::string reasons;
   for (const Portfolio::Arm& arm : breeding_.arms()) {
     if (arm.model.empty()) continue;
@@ -35,7 +35,7 @@ void Availability::close(Closed& closed, const std::string& name, const std::str
                                    model ? "is asked no more" : "asks no more", why));
 }
 
-void Availability::came_to_nothing(const std::string& model, const std::string& reason) {
+void Availability::question_given_up(const std::string& model, const std::string& reason) {
   // A model that cannot do it would be asked, and paid, without end: nothing of it counts as an evaluation.
   constexpr int kFruitless = 30;
   if (++fruitless_[model] >= kFruitless)

@@ -19,13 +19,13 @@ class Availability {
 
   void restrict(AskingLimits&) const;  // by who is closed
   void answered(const std::string& model) { failed_calls_.erase(model); }
-  void made_use_of(const std::string& model) { fruitless_.erase(model); }  // of what it answered
-  void came_to_nothing(const std::string& model, const std::string& reason);
+  void question_succeeded(const std::string& model) { fruitless_.erase(model); }  // of what it answered
+  void question_given_up(const std::string& model, const std::string& reason);
   void failed(const Brief&, const ChatError&);  // for good, after its own attempts
 
   // Why the run's budget for models allows no more calls; nullopt: it allows some.
   const std::optional<std::string>& cap_spent() const { return cap_spent_; }
-  std::string nobody_left() const;  // why no model can be asked any more; empty: one can
+  std::string why_no_model_left() const;  // why no model can be asked any more; empty: one can
 
  private:
   using Closed = std::map<std::string, std::string>;  // by name: why

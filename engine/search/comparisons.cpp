@@ -35,7 +35,7 @@ VariantPtr Comparisons::variant_of(IndividualId id) const {
 }
 
 void Comparisons::start() {
-  if (out_) return;
+  if (in_flight_) return;
   if (breeding_.winner() != 0) return confirm(breeding_.winner());
   const auto challenger = breeding_.challenger();
   if (!challenger) return;
@@ -67,17 +67,17 @@ void Comparisons::duel(IndividualId id) {
 
 void Comparisons::send(IndividualId id, Job::Work work) {
   recorder_.step([&](Step& step) { step.challenge(id); });
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
 void Comparisons::measure(const JobPtr& job) {
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) {
     decide(job->id, work.request, *work.result);
     return {};
@@ -106,7 +106,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
 }
 
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return {.promoted = confirmed(job->id, *work.result)};
   auto& compiled = work.build.compiled;
   if (!compiled[0]) return {.promoted = confirmed(job->id, compiled[0].error())};

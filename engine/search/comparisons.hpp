@@ -16,7 +16,7 @@ class Comparisons {
   Comparisons(const Config&, Evaluator&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&,
               std::vector<VariantPtr> contenders);
 
-  bool out() const { return out_; }
+  bool in_flight() const { return in_flight_; }
   bool due() const { return breeding_.winner() != 0 || breeding_.challenger().has_value(); }
   void start();  // the next one, unless one is out
   // Compiled, and goes on to the device; or decided.
@@ -26,7 +26,7 @@ class Comparisons {
   };
   Outcome returned(const JobPtr&, Duel&);
   Outcome returned(const JobPtr&, Confirm&);
-  void lost() { out_ = false; }  // came back without a result: it is due again
+  void lost() { in_flight_ = false; }  // came back without a result: it is due again
 
   IncumbentPace& pace() { return pace_; }
 
@@ -51,7 +51,7 @@ class Comparisons {
   std::vector<Compiled> libraries_;   // contenders too
   std::vector<Workload> everything_;  // the search's workloads, and the holdout
   std::vector<Workload> holdout_;
-  bool out_ = false;  // a job is in the pipeline
+  bool in_flight_ = false;  // a job is in the pipeline
   AlphaLedger ledger_;
   IncumbentPace pace_;
 };

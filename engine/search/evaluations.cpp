@@ -22,13 +22,13 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
   if (const auto seed = record.first_seed())
     first_seed_ = *seed, first_seed_fitness_ = record.individual(*seed)->individual.fitness;
   unit_ = record.facts().unit_of_fitness;
-  for (const IndividualId id : breeding.archive().in_flight()) owed_.push_back(id);
+  for (const IndividualId id : breeding.archive().in_flight()) pending_.push_back(id);
 }
 
-void Evaluations::start_owed() {
-  while (has_room() && !owed_.empty()) {
-    const IndividualId id = owed_.front();
-    owed_.pop_front();
+void Evaluations::start_pending() {
+  while (has_room() && !pending_.empty()) {
+    const IndividualId id = pending_.front();
+    pending_.pop_front();
     reevaluate(id);
   }
 }
@@ -53,7 +53,7 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
   Evaluate work;
   work.build = {{*variant}, breeding_.workloads()};
-  ++out_;
+  ++in_flight_;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
@@ -76,7 +76,7 @@ std::optional<Evaluation> Evaluations::lint(const Variant& variant) const {
 }
 
 void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& incumbent) {
-  --out_;
+  --in_flight_;
   if (work.result) return judge(job->id, *work.result, work.kernel, 0);
   auto& compiled = work.build.compiled.front();
   if (!compiled) return judge(job->id, compiled.error(), "", 0);
@@ -94,14 +94,14 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
   work.request.incumbent_us = incumbent;
-  ++out_;
+  ++in_flight_;
   pipeline_.measure(job);
 }
 
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                         IndividualId duplicate_of) {
   const bool is_seed = breeding_.archive().origin(id) == Origin::seed;
-  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return owe(id);
+  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return enqueue(id);
   Individual individual;
   individual.id = id;
   individual.machine_code = kernel;

@@ -23,19 +23,19 @@ class Evaluations {
   Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&);
 
   // Recorded, and to be evaluated when there is room: seeds, submissions, answers, what a kill interrupted.
-  void owe(IndividualId id) { owed_.push_back(id); }
-  void owe_first(IndividualId id) { owed_.push_front(id); }
-  bool owes() const { return !owed_.empty(); }
-  int out() const { return out_; }
-  bool has_room() const { return out_ < config_.evaluation.depth; }
+  void enqueue(IndividualId id) { pending_.push_back(id); }
+  void enqueue_first(IndividualId id) { pending_.push_front(id); }
+  bool has_pending() const { return !pending_.empty(); }
+  int in_flight() const { return in_flight_; }
+  bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
-  void start_owed();  // as many as there is room for
+  void start_pending();  // as many as there is room for
   // To the compilers, or judged at once when lint refuses it.
   void start(IndividualId, const ParsedVariant&);
   // Compiled, and goes on to the device; or measured, and is judged. `incumbent`: one that is much slower is
   // not measured to the end.
   void returned(const JobPtr&, Evaluate&, const Medians& incumbent);
-  void lost() { --out_; }  // came back without a result: it stays proposed in the record
+  void lost() { --in_flight_; }  // came back without a result: it stays proposed in the record
 
   std::string why_no_seed() const;  // is usable
   void show(Progress&) const;
@@ -52,8 +52,8 @@ class Evaluations {
   Pipeline& pipeline_;
   SecondTries& second_tries_;
 
-  std::deque<IndividualId> owed_;
-  int out_ = 0;  // jobs
+  std::deque<IndividualId> pending_;
+  int in_flight_ = 0;  // jobs
   std::int64_t judged_before_, measured_;
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;

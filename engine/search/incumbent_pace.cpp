@@ -33,31 +33,31 @@ void IncumbentPace::set_medians(const Evaluation& evaluation) {
 
 void IncumbentPace::start_if_due() {
   const IndividualId incumbent = breeding_.incumbent();
-  if (out_ || incumbent == 0 || recorder_.elapsed() < due_) return;
+  if (in_flight_ || incumbent == 0 || recorder_.elapsed() < due_) return;
   due_ = recorder_.elapsed() + gap_s_;
-  if (!doubted_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
+  if (!unconfirmed_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
   const Member member = breeding_.archive().member(incumbent);
   Pace work;
   work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), incumbent));
 }
 
 void IncumbentPace::returned(const JobPtr& job, Pace& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return measured({job->id, std::move(*work.result)});
   auto& compiled = work.build.compiled.front();
   if (!compiled) return measured({job->id, compiled.error()});
   work.request.variant = std::move(*compiled);
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 void IncumbentPace::give_up() {
   unknown_ = false;
-  doubted_.reset();
+  unconfirmed_.reset();
 }
 
 double IncumbentPace::pace_of(const Reading& reading) const {
@@ -69,7 +69,7 @@ double IncumbentPace::jump_of(const Reading& reading) const {
 }
 
 void IncumbentPace::measured(Reading again) {
-  const auto before = std::exchange(doubted_, std::nullopt);
+  const auto before = std::exchange(unconfirmed_, std::nullopt);
   if (!again.evaluation.measured()) {
     unknown_ = false;
     return recorder_.trouble(again.id, fmt::format("the best could not be measured once more, {}: {}",
@@ -77,7 +77,7 @@ void IncumbentPace::measured(Reading again) {
   }
   // It holds for a while, and may have been disturbed: a jump counts as far as a second measurement agrees.
   if (!before && jump_of(again) > 0.05) {
-    doubted_ = std::move(again);
+    unconfirmed_ = std::move(again);
     due_ = recorder_.elapsed();
     return;
   }

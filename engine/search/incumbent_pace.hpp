@@ -15,11 +15,11 @@ class IncumbentPace {
 
   void start_if_due();
   // It is being measured for the first time in this session: what is measured beside it must wait.
-  bool awaited() const { return out_ && unknown_; }
+  bool awaited() const { return in_flight_ && unknown_; }
   // Compiled, and goes on to the device; or measured.
   void returned(const JobPtr&, Pace&);
-  void lost() { out_ = false; }  // came back without a result
-  void give_up();                // no worker could be had: without, rather than not at all
+  void lost() { in_flight_ = false; }  // came back without a result
+  void give_up();                      // no worker could be had: without, rather than not at all
 
   const Medians& medians_us() const { return medians_us_; }
   void set_medians(const Evaluation&);  // of the incumbent
@@ -40,10 +40,10 @@ class IncumbentPace {
   Pipeline& pipeline_;
 
   Medians medians_us_;
-  bool out_ = false;                // a job is in the pipeline
-  bool unknown_;                    // resumed, and not measured since
-  double gap_s_, due_;              // due: in Recorder::elapsed()
-  std::optional<Reading> doubted_;  // measured again before it counts
+  bool in_flight_ = false;              // a job is in the pipeline
+  bool unknown_;                        // resumed, and not measured since
+  double gap_s_, due_;                  // due: in Recorder::elapsed()
+  std::optional<Reading> unconfirmed_;  // measured again before it counts
 };
 
 }  // namespace cultivar

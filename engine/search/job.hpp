@@ -66,7 +66,7 @@ struct Ask {
 // A tool of an agent, in such a dialogue. It may wait for probes, which are jobs too.
 struct Call {
   std::int64_t question = 0;
-  std::shared_ptr<AgentToolCalls> desk;
+  std::shared_ptr<AgentToolCalls> tool_calls;
   ToolDue due;
   std::stop_token stop;
   std::optional<ToolOutcome> outcome = {};  // none: interrupted

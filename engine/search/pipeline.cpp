@@ -96,7 +96,7 @@ Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
       devices_(devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); }),
       tools_(callers, false, [](Job& job, int) {
         Call& call = std::get<Call>(job.work);
-        call.outcome = call.desk->run(call.due, call.stop);
+        call.outcome = call.tool_calls->run(call.due, call.stop);
       }) {}
 
 Pipeline::~Pipeline() {
@@ -108,7 +108,7 @@ void Pipeline::compile(JobPtr job) {
   lease_.expect_compile();
   board_.put(*job, "waiting to be compiled");
   const bool urgent = is_urgent(*job);
-  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::measure(JobPtr job) {
@@ -116,7 +116,7 @@ void Pipeline::measure(JobPtr job) {
   lease_.expect_measure();
   board_.put(*job, "waiting for the device");
   const bool urgent = is_urgent(*job);
-  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::ask(JobPtr job) {
@@ -124,27 +124,27 @@ void Pipeline::ask(JobPtr job) {
   const ChatOrder& order = std::get<Ask>(job->work).order;
   dialogues_->ask(order, [this, job](ServedResult answer) {
     std::get<Ask>(job->work).answer = std::move(answer);
-    come_back(job);
+    add_returned(job);
   });
 }
 
 void Pipeline::call(JobPtr job) {
   ++in_flight_;
-  tools_.push(std::move(job), false, [this](const JobPtr& done) { come_back(done); });
+  tools_.push(std::move(job), false, [this](const JobPtr& done) { add_returned(done); });
 }
 
-void Pipeline::come_back(const JobPtr& job) {
+void Pipeline::add_returned(const JobPtr& job) {
   // Notified under the lock: after the last job the pipeline may be gone.
   const std::lock_guard lock(mutex_);
-  back_.push_back(job);
+  returned_jobs_.push_back(job);
   returned_.notify_one();
 }
 
 JobPtr Pipeline::next(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  if (!returned_.wait_until(lock, until, [&] { return !back_.empty(); })) return nullptr;
-  JobPtr job = std::move(back_.front());
-  back_.pop_front();
+  if (!returned_.wait_until(lock, until, [&] { return !returned_jobs_.empty(); })) return nullptr;
+  JobPtr job = std::move(returned_jobs_.front());
+  returned_jobs_.pop_front();
   --in_flight_;
   board_.remove(*job);
   return job;

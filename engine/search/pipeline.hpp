@@ -37,8 +37,8 @@ class Pipeline {
   JobPtr next(Clock::time_point until);  // a job that came back; nullptr: none did in time
   int in_flight() const { return in_flight_; }
   // Cores for the loop's own heavy work; false: not now, something is being timed. The work must be ended.
-  bool begin_thinking() { return lease_.try_begin(); }
-  void end_thinking() { lease_.end_compile(); }
+  bool try_begin_loop_work() { return lease_.try_begin(); }
+  void end_loop_work() { lease_.end_compile(); }
   void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned
 
   // --- From within a call. ---
@@ -53,7 +53,7 @@ class Pipeline {
   void compile_now(Job&);
   void measure_now(Job&, int device);
   bool dropped(Job&) const;  // nobody waits for it any more
-  void come_back(const JobPtr&);
+  void add_returned(const JobPtr&);
 
   Evaluator& evaluator_;
   ModelDialogues* dialogues_;
@@ -63,7 +63,7 @@ class Pipeline {
   int in_flight_ = 0;  // of the loop's jobs
   std::mutex mutex_;
   std::condition_variable returned_;
-  std::deque<JobPtr> back_;  // guarded
+  std::deque<JobPtr> returned_jobs_;  // guarded
   oneapi::tbb::global_control threads_;
   WorkerPool compilers_, devices_;
   WorkerPool tools_;  // its calls use the others

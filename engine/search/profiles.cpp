@@ -18,34 +18,34 @@ void Profiles::promoted(IndividualId id) {
 }
 
 void Profiles::start() {
-  if (out_ || wanted_ == 0) return;
+  if (in_flight_ || wanted_ == 0) return;
   const IndividualId id = std::exchange(wanted_, 0);
-  if (none_) return;
+  if (disabled_) return;
   const Member member = breeding_.archive().member(id);
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (!variant) return;
   TakeProfile work;
   // The others differ from the one with most arithmetic in length mostly.
   work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
 void Profiles::returned(const JobPtr& job, TakeProfile& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return record(job->id, *work.result);
   auto& compiled = work.build.compiled.front();
   if (!compiled) return;  // it was compiled before: what is wrong shows elsewhere
   work.request.variant = std::move(*compiled);
   work.request.workload = work.build.workloads.front();
   work.request.sampling = sampling_of(config_.evaluation);
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 void Profiles::failed(IndividualId id, const Error& trouble) {
-  out_ = false;
-  none_ = true;
+  in_flight_ = false;
+  disabled_ = true;
   recorder_.trouble(id, "no profile: " + trouble.message);
 }
 
@@ -66,7 +66,7 @@ void Profiles::record(IndividualId id, const ProfilePartial& found) {
       recorder_.tell(step, "trouble", id,
                      "profiles hold less than they could: " + found.profile.missing.front());
   });
-  none_ = none_ || fruitless;
+  disabled_ = disabled_ || fruitless;
 }
 
 }  // namespace cultivar

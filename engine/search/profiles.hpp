@@ -18,7 +18,7 @@ class Profiles {
   // Compiled, and goes on to the device; or measured.
   void returned(const JobPtr&, TakeProfile&);
   void failed(IndividualId, const Error&);  // no worker could be had; the search does not need it
-  void lost() { out_ = false; }             // came back without a result
+  void lost() { in_flight_ = false; }       // came back without a result
 
  private:
   void record(IndividualId, const ProfilePartial&);
@@ -29,9 +29,9 @@ class Profiles {
   ParsedSources& sources_;
   Pipeline& pipeline_;
 
-  bool out_ = false;         // a job is in the pipeline
+  bool in_flight_ = false;   // a job is in the pipeline
   IndividualId wanted_ = 0;  // promoted, and not profiled yet
-  bool none_ = false;        // further ones would fail as well
+  bool disabled_ = false;    // further ones would fail as well
 };
 
 }  // namespace cultivar

@@ -29,7 +29,7 @@ struct Questions::Dialogue {
   double usd = 0.0;
   std::int64_t tokens = 0;
   double device_s = 0.0;                                          // that its tools used
-  std::shared_ptr<AgentToolCalls> desk = {};                      // once a tool was called
+  std::shared_ptr<AgentToolCalls> tool_calls = {};                // once a tool was called
   std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
   std::string doing = {};                                         // a tool that is at work; empty: a model is
 };
@@ -134,7 +134,7 @@ Questions::Outcome Questions::answered(Ask& ask) {
   // What was not used stays open in the record: a resumed search asks it again, and pays only for what never
   // came.
   if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
-  ++heard_;
+  ++results_received_;
   // The question stays open: what was answered may not be lost because the disk is full.
   if (!result && result.error().kind == ChatError::Kind::not_recorded)
     return {.fatal = result.error().message};
@@ -173,7 +173,7 @@ IndividualId Questions::follow(std::int64_t number) {
     if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) {
       const std::string model = brief.model;
       give_up(number, given_up->reason);
-      availability_.came_to_nothing(model, given_up->reason);
+      availability_.question_given_up(model, given_up->reason);
       return 0;
     }
     ToolDue& due = std::get<ToolDue>(move);
@@ -184,15 +184,15 @@ IndividualId Questions::follow(std::int64_t number) {
       call_tool(number, std::move(due));
       return 0;
     }
-    desk_of(dialogue).remember(*found);
+    tool_calls_of(dialogue).remember(*found);
     dialogue.device_s += found->device_s;
     dialogue.turns.back().results.push_back(std::move(*found));
     earlier.erase(found);
   }
 }
 
-AgentToolCalls& Questions::desk_of(Dialogue& dialogue) {
-  if (dialogue.desk) return *dialogue.desk;
+AgentToolCalls& Questions::tool_calls_of(Dialogue& dialogue) {
+  if (dialogue.tool_calls) return *dialogue.tool_calls;
   const RunFacts facts = recorder_.record().facts();
   const json devices = facts.environment.value("devices", json::array());
   SearchBench::Where where{.run_folder = folder_.path(),
@@ -204,22 +204,22 @@ AgentToolCalls& Questions::desk_of(Dialogue& dialogue) {
                            .device = devices.empty() ? "" : devices.front().value("description", ""),
                            .sampling = sampling_of(config_.evaluation),
                            .parent = dialogue.question.brief.parents.front()};
-  dialogue.desk = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
-  return *dialogue.desk;
+  dialogue.tool_calls = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
+  return *dialogue.tool_calls;
 }
 
 void Questions::call_tool(std::int64_t question, ToolDue due) {
   Dialogue& dialogue = dialogue_of(question);
-  (void)desk_of(dialogue);
+  (void)tool_calls_of(dialogue);
   dialogue.doing = due.call.name;
   pipeline_.call(
-      std::make_shared<Job>(Call{question, dialogue.desk, std::move(due), tools_stop_.get_token()}, 0));
+      std::make_shared<Job>(Call{question, dialogue.tool_calls, std::move(due), tools_stop_.get_token()}, 0));
 }
 
 Questions::Outcome Questions::called(const Job& job, Call& call) {
   if (job.trouble) throw std::runtime_error("a tool of an agent: " + job.trouble->message);
   if (!call.outcome) return {};  // interrupted: a resumed search runs it again
-  ++heard_;
+  ++results_received_;
   Dialogue& dialogue = dialogue_of(call.question);
   dialogue.doing.clear();
   // As the record has it, which holds no bytes that are not UTF-8: a resumed search must see the same.
@@ -239,7 +239,7 @@ Questions::Outcome Questions::called(const Job& job, Call& call) {
 IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
-  availability_.made_use_of(dialogue.question.brief.model);
+  availability_.question_succeeded(dialogue.question.brief.model);
   if (proposal.variant) sources_.keep(proposal.variant);
   Individual child =
       introduced(breeding_, proposal, sources_.variant(proposal.source, proposal.configuration));
@@ -259,7 +259,7 @@ IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
 void Questions::take(std::int64_t question, const Directions& directions) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
-  availability_.made_use_of(dialogue.question.brief.model);
+  availability_.question_succeeded(dialogue.question.brief.model);
   breeding_.direct(question, directions);
   recorder_.step([&](Step& step) {
     step.direct(question, directions);

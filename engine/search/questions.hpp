@@ -40,8 +40,10 @@ class Questions {
   Outcome called(const Job&, Call&);
 
   const Availability& availability() const { return availability_; }
-  std::int64_t heard() const { return heard_; }  // answers and results of tools, failures too
-  void write_state(Step&) const;                 // what `status` shows of models and questions
+  std::int64_t results_received() const {
+    return results_received_;
+  }                               // answers and results of tools, failures too
+  void write_state(Step&) const;  // what `status` shows of models and questions
   void show(Progress&) const;
 
  private:
@@ -50,7 +52,7 @@ class Questions {
   void send(std::int64_t question, ChatRequest);
   IndividualId follow(std::int64_t question);  // what its dialogue calls for next
   void call_tool(std::int64_t question, ToolDue);
-  AgentToolCalls& desk_of(Dialogue&);
+  AgentToolCalls& tool_calls_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
   void give_up(std::int64_t question, const std::string& reason);
@@ -71,7 +73,7 @@ class Questions {
   std::stop_source tools_stop_;
   bool reopened_ = false;
   std::int64_t given_up_ = 0;  // questions that came to nothing, in all sessions
-  std::int64_t heard_ = 0;
+  std::int64_t results_received_ = 0;
 };
 
 }  // namespace cultivar

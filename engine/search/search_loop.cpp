@@ -28,7 +28,7 @@ SearchLoop::SearchLoop(SessionParts parts)
 Outcome SearchLoop::run() {
   constexpr auto kTick = std::chrono::milliseconds(100);
   if (breeding_.archive().size() == 0)
-    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.owe(id);
+    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
@@ -63,7 +63,7 @@ Outcome SearchLoop::run() {
 
 void SearchLoop::serve(const JobPtr& job) {
   if (job)
-    came_back(job);
+    returned(job);
   else
     tick();
   advance();
@@ -78,11 +78,11 @@ void SearchLoop::tick() {
   if (phase_ != Phase::running) return;
   questions_.reopen();
   questions_.tell_news();
-  for (const IndividualId id : proposals_.submissions()) evaluations_.owe_first(id);
+  for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
   checkpoints_.take_if_due();
 }
 
-void SearchLoop::came_back(const JobPtr& job) {
+void SearchLoop::returned(const JobPtr& job) {
   if (!job->device_troubles.empty()) {
     recorder_.step([&](Step& step) {
       for (const std::string& what : job->device_troubles) recorder_.tell(step, "trouble", job->id, what);
@@ -95,8 +95,8 @@ void SearchLoop::came_back(const JobPtr& job) {
     if (work.result) troubles_ = 0;
     return !job->trouble;
   };
-  std::visit(Overloaded{[&](Ask& ask) { heard(questions_.answered(ask)); },
-                        [&](Call& call) { heard(questions_.called(*job, call)); },
+  std::visit(Overloaded{[&](Ask& ask) { handle_outcome(questions_.answered(ask)); },
+                        [&](Call& call) { handle_outcome(questions_.called(*job, call)); },
                         [&](TakeProfile& work) {
                           if (of_kernels(work))
                             profiles_.returned(job, work);
@@ -104,15 +104,15 @@ void SearchLoop::came_back(const JobPtr& job) {
                             profiles_.failed(job->id, *job->trouble);
                         },
                         [&](Evaluate& work) {
-                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           evaluations_.returned(job, work, comparisons_.pace().medians_us());
                         },
                         [&](Pace& work) {
-                          if (!of_kernels(work)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           comparisons_.pace().returned(job, work);
                         },
                         [&](auto& comparison) {
-                          if (!of_kernels(comparison)) return had_trouble(job, *job->trouble);
+                          if (!of_kernels(comparison)) return handle_failure(job, *job->trouble);
                           compared(job, comparisons_.returned(job, comparison));
                         }},
              job->work);
@@ -126,44 +126,45 @@ void SearchLoop::lost(Job& job) {
              job.work);
 }
 
-void SearchLoop::had_trouble(const JobPtr& job, const Error& trouble) {
+void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
   constexpr int kPatience = 3;
   lost(*job);
   if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
     return stop(Outcome::Stop::failed, trouble.text());
   recorder_.trouble(job->id, trouble.text() + " (will try again)");
   // Duels and confirmations come again by themselves.
-  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.owe(job->id);
+  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
 }
 
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
-  if (outcome.trouble) return had_trouble(job, *outcome.trouble);
+  if (outcome.trouble) return handle_failure(job, *outcome.trouble);
   if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
 }
 
-void SearchLoop::heard(const Questions::Outcome& outcome) {
+void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
   if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
-  if (outcome.proposed != 0) evaluations_.owe(outcome.proposed);  // before all that needs no model
+  if (outcome.proposed != 0) evaluations_.enqueue(outcome.proposed);  // before all that needs no model
 }
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
   // Without anybody to be measured beside it, the incumbent's pace does not matter.
-  if (running() && (evaluations_.owes() || budget_allows_another())) comparisons_.pace().start_if_due();
+  if (running() && (evaluations_.has_pending() || budget_allows_another()))
+    comparisons_.pace().start_if_due();
   if (comparisons_.pace().awaited()) return;  // what is measured now would be compared with another day
   // After trouble, an evaluation goes first.
-  if (troubles_ == 0 || (evaluations_.out() == 0 && !evaluations_.owes())) comparisons_.start();
+  if (troubles_ == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending())) comparisons_.start();
   if (!running()) return;
   profiles_.start();
-  evaluations_.start_owed();
+  evaluations_.start_pending();
   // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
   // would feel.
-  while (evaluations_.has_room() && !evaluations_.owes() && breeding_.ready() && budget_allows_another() &&
-         !questions_.availability().cap_spent() && !exhausted()) {
-    if (!pipeline_.begin_thinking()) return;  // asked again at the next result or tick
-    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_thinking(); });
-    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.heard();
+  while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
+         budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
+    if (!pipeline_.try_begin_loop_work()) return;  // asked again at the next result or tick
+    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_loop_work(); });
+    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.results_received();
   }
 }
 
@@ -188,7 +189,7 @@ bool SearchLoop::budget_allows_another() const {
 }
 
 bool SearchLoop::exhausted() const {
-  return exhausted_at_ == breeding_.judged() + questions_.heard();
+  return exhausted_at_ == breeding_.judged() + questions_.results_received();
 }
 
 void SearchLoop::watch_budgets() {
@@ -196,7 +197,7 @@ void SearchLoop::watch_budgets() {
   if (limit <= 0 || phase_ == Phase::leaving) return;
   // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
   // long. Without the first confirmation the whole search would be.
-  const bool first = comparisons_.out() && breeding_.incumbent() == 0;
+  const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
   const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
     phase_ = Phase::closing;
@@ -212,7 +213,7 @@ void SearchLoop::watch_budgets() {
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
-    if (evaluations_.owes() || comparisons_.due()) return;
+    if (evaluations_.has_pending() || comparisons_.due()) return;
     if (!breeding_.ready())
       stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
@@ -220,7 +221,7 @@ void SearchLoop::finish_if_idle() {
            fmt::format("the budget of {} evaluations is spent", parts_.config.budget.evaluations));
     else if (const auto& why = questions_.availability().cap_spent())
       stop(Outcome::Stop::models, "the budget for language models is spent: " + *why);
-    else if (const std::string nobody = questions_.availability().nobody_left();
+    else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);
     else if (exhausted())

@@ -47,11 +47,11 @@ class SearchLoop {
 
   void serve(const JobPtr&);  // nullptr: a tick
   void tick();
-  void came_back(const JobPtr&);
+  void returned(const JobPtr&);
   void lost(Job&);  // came back, and nothing comes of it
-  void had_trouble(const JobPtr&, const Error&);
+  void handle_failure(const JobPtr&, const Error&);
   void compared(const JobPtr&, const Comparisons::Outcome&);
-  void heard(const Questions::Outcome&);
+  void handle_outcome(const Questions::Outcome&);
   void advance();
   bool breed_one();
   bool running() const { return phase_ == Phase::running && !outcome_; }

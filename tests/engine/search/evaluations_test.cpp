@@ -17,12 +17,12 @@ struct Parts : SearchParts {
 
   void work() {
     do {
-      evaluations.start_owed();
+      evaluations.start_pending();
       drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });
-    } while (evaluations.owes());
+    } while (evaluations.has_pending());
   }
   void take_seeds() {
-    for (const IndividualId id : proposals.seeds({})) evaluations.owe(id);
+    for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     work();
   }
   // As an operator proposes it.
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
   Parts parts;
   parts.take_seeds();
   BOOST_TEST(parts.breeding.judged() == 2);
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.events("measured").size() == 2U);
   Progress progress;
   parts.evaluations.show(progress);
@@ -57,10 +57,10 @@ BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
 
 BOOST_AUTO_TEST_CASE(no_more_are_out_than_there_is_room_for) {
   Parts parts({}, {"evaluation.depth=1"});
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
-  parts.evaluations.start_owed();
-  BOOST_TEST(parts.evaluations.out() == 1);
-  BOOST_TEST(parts.evaluations.owes());
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.enqueue(id);
+  parts.evaluations.start_pending();
+  BOOST_TEST(parts.evaluations.in_flight() == 1);
+  BOOST_TEST(parts.evaluations.has_pending());
   BOOST_TEST(!parts.evaluations.has_room());
   parts.work();
   BOOST_TEST(parts.breeding.judged() == 2);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(lint_refuses_before_anything_is_compiled) {
   parts.take_seeds();
   // BLOCK * UNROLL is beyond the constraint.
   const IndividualId id = parts.breed({{"BLOCK", std::int64_t{256}}, {"UNROLL", std::int64_t{16}}});
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.writer.record().individual(id)->stage == "lint");
   const IndividualId wrong = parts.breed({{"BLOCK", std::int64_t{7}}});  // no value of this tunable
   BOOST_TEST(parts.writer.record().individual(wrong)->stage == "lint");
@@ -104,8 +104,8 @@ BOOST_AUTO_TEST_CASE(what_an_earlier_session_left_is_owed_from_the_record) {
   parts.proposals.seeds({});
   Evaluations resumed(parts.config, parts.recorder, parts.breeding, parts.sources, parts.pipeline,
                       parts.second_tries);
-  BOOST_TEST(resumed.owes());
-  resumed.start_owed();
+  BOOST_TEST(resumed.has_pending());
+  resumed.start_pending();
   parts.drain([&](const JobPtr& job) { resumed.returned(job, std::get<Evaluate>(job->work), {}); });
   BOOST_TEST(parts.breeding.judged() == 2);
 }
@@ -114,16 +114,16 @@ BOOST_AUTO_TEST_CASE(the_pipeline_gives_back_at_once_what_nobody_waits_for) {
   Simulation simulation;
   simulation.evaluate_s = 0.05;
   Parts parts(simulation);
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.owe(id);
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.enqueue(id);
   parts.pipeline.abandon_waiting();
-  parts.evaluations.start_owed();
+  parts.evaluations.start_pending();
   int abandoned = 0;
   parts.drain([&](const JobPtr& job) {
     abandoned += job->abandoned;
     parts.evaluations.lost();
   });
   BOOST_TEST(abandoned == 2);
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.breeding.judged() == 0);
 }
 
