@@ -34,7 +34,7 @@ std::string ParsedSources::text(const std::string& source_id) {
 }
 
 void ParsedSources::keep(VariantPtr variant) {
-  // The record keeps the first of the texts that differ in nothing but blanks.
+  // Of texts that differ only in white space, the record keeps the first.
   if (by_id_.contains(variant->source_id) || by_text_.contains(variant->source)) return;
   kept_.push_front(std::move(variant));
   by_text_.emplace(kept_.front()->source, kept_.begin());

@@ -10,7 +10,8 @@ namespace cultivar {
 
 namespace {
 
-// A search has long queues, and every result becomes part of all later requests.
+// Calls may wait long because the search's jobs share the queues. Results are short because each one becomes
+// part of all later requests.
 constexpr ToolLimits kLimits{
     .call_seconds = 1800.0, .device_seconds = 0.0, .result_bytes = 24 * 1024, .drafts = 256};
 

@@ -1,4 +1,4 @@
-// When a search copies its record, beside itself.
+// Makes periodic copies of the record while the search continues.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ class Checkpoints {
  public:
   Checkpoints(const CheckpointConfig&, const RunFolder&, Recorder&);
 
-  void take_if_due();  // on a thread of its own
-  void take_last();    // waits for it
+  void take_if_due();  // returns at once; a separate thread makes the copy
+  void take_last();    // returns when the copy is complete
 
  private:
   const CheckpointConfig& config_;

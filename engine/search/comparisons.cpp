@@ -39,8 +39,7 @@ void Comparisons::start() {
   if (breeding_.winner() != 0) return confirm(breeding_.winner());
   const auto challenger = breeding_.challenger();
   if (!challenger) return;
-  // Nothing is replaced by the first incumbent, so it needs no duel; that it is right must be confirmed all
-  // the same.
+  // The first incumbent replaces nothing, so it needs no duel, but it must still be confirmed.
   if (breeding_.incumbent())
     duel(*challenger);
   else
@@ -57,8 +56,8 @@ void Comparisons::confirm(IndividualId id) {
 void Comparisons::duel(IndividualId id) {
   Duel work;
   work.build.variants = {variant_of(id), variant_of(breeding_.incumbent()), variant_of(breeding_.control())};
-  // What could not be confirmed needs no duel; but where compilers and timing share the cores, compiling for
-  // all that a confirmation checks costs more than the duels of the few that it refuses.
+  // Compiling for everything that a confirmation checks finds, before the duel, challengers that could not be
+  // confirmed. Where compilers and measurements share the cores, this costs more than the few duels it saves.
   const bool costly = evaluator_.timing_needs_quiet();
   work.build.breadth = costly ? Breadth::searching : Breadth::everything;
   work.build.workloads = costly ? breeding_.workloads() : everything_;
@@ -83,15 +82,16 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
     return {};
   }
   auto& compiled = work.build.compiled;
-  // More is compiled than the search did, for all that a confirmation checks.
+  // It compiled for the search's workloads, but not for all that a confirmation checks: it fails the
+  // confirmation.
   if (work.build.breadth == Breadth::everything && !compiled[0])
     return {.promoted = confirmed(job->id, compiled[0].error())};
-  // A side that was compiled before and is not now: the machine is in trouble, not the candidate.
+  // Each side compiled before, so a failure now is the machine's fault, not the candidate's.
   for (const auto& side : compiled)
     if (!side)
       return {.trouble = Error{ErrorKind::failed, "compile",
-                               fmt::format("individual {} was compiled before and cannot be any more: {}",
-                                           job->id, side.error().reason)}};
+                               fmt::format("individual {} compiled before and now does not: {}", job->id,
+                                           side.error().reason)}};
   GateRequest& request = work.request;
   request.challenger = std::move(*compiled[0]);
   request.incumbent = std::move(*compiled[1]);
@@ -149,15 +149,15 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
         fmt::format("{} {} #{}: {}", name_of(decision.verdict),
                     decision.verdict == Verdict::undecided ? "against" : "than", incumbent, decision.reason));
     if (report.worker_lost)
-      recorder_.tell(step, "worker", id, "the worker was lost in a duel and replaced by a fresh one");
+      recorder_.tell(step, "worker", id, "the worker was lost during the duel and replaced by a new one");
   });
 }
 
 IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& evaluation) {
-  if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // it comes again by itself
+  if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
   const Record& record = recorder_.record();
   const IndividualId before = breeding_.incumbent();
-  const double fitness = record.individual(id)->individual.fitness;  // as it was measured
+  const double fitness = record.individual(id)->individual.fitness;  // as measured, not scaled by the pace
   if (evaluation.measured()) {
     breeding_.promote(id);
     pace_.set_medians(*record.evaluation(id));

@@ -1,4 +1,4 @@
-// Individuals and their first measurement: who is owed one, who is out, and what it came to.
+// The first evaluation of each individual: the queue of pending ones, those in flight, and their judgement.
 #pragma once
 
 #include <deque>
@@ -19,25 +19,27 @@ using Medians = std::map<std::string, double, std::less<>>;
 // Not thread-safe. All references outlive it.
 class Evaluations {
  public:
-  // Whoever the record has proposed and not judged is owed an evaluation.
+  // Enqueues every individual that the record has as proposed but not judged.
   Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&);
 
-  // Recorded, and to be evaluated when there is room: seeds, submissions, answers, what a kill interrupted.
+  // The individual is in the record and its evaluation is pending: a seed, a submission, a model's proposal,
+  // or an individual whose evaluation was interrupted. enqueue_first() puts it before all others.
   void enqueue(IndividualId id) { pending_.push_back(id); }
   void enqueue_first(IndividualId id) { pending_.push_front(id); }
   bool has_pending() const { return !pending_.empty(); }
   int in_flight() const { return in_flight_; }
   bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
-  void start_pending();  // as many as there is room for
-  // To the compilers, or judged at once when lint refuses it.
+  void start_pending();  // as many as has_room() allows
+  // Sends it to the compilers, or judges it at once if lint rejects it.
   void start(IndividualId, const ParsedVariant&);
-  // Compiled, and goes on to the device; or measured, and is judged. `incumbent`: one that is much slower is
-  // not measured to the end.
+  // Takes a returned job: sends a compiled individual to the device, judges a measured one. The measurement
+  // of an individual that is much slower than `incumbent` ends early.
   void returned(const JobPtr&, Evaluate&, const Medians& incumbent);
-  void lost() { --in_flight_; }  // came back without a result: it stays proposed in the record
+  // The job returned without a result. The record still has the individual as proposed.
+  void lost() { --in_flight_; }
 
-  std::string why_no_seed() const;  // is usable
+  std::string why_no_seed() const;  // why no seed is usable
   void show(Progress&) const;
 
  private:
@@ -57,7 +59,7 @@ class Evaluations {
   std::int64_t judged_before_, measured_;
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;
-  IndividualId first_seed_ = 0;  // of those that were measured
+  IndividualId first_seed_ = 0;  // the first measured one
   double first_seed_fitness_ = 0.0;
 };
 

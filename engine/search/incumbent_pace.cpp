@@ -18,7 +18,7 @@ IncumbentPace::IncumbentPace(const Config& config, Recorder& recorder, Breeding&
       sources_(sources),
       pipeline_(pipeline),
       unknown_(breeding.incumbent() != 0),
-      // A card that has rested is warm within minutes, and slower by some percent for the rest of the day.
+      // An idle card warms up within minutes and is then some percent slower, so the first interval is short.
       gap_s_(std::min(60.0, config.evaluation.pace_every_s)),
       due_(recorder.record().summary().elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
   if (const IndividualId incumbent = breeding.incumbent())
@@ -72,10 +72,11 @@ void IncumbentPace::measured(Reading again) {
   const auto before = std::exchange(unconfirmed_, std::nullopt);
   if (!again.evaluation.measured()) {
     unknown_ = false;
-    return recorder_.trouble(again.id, fmt::format("the best could not be measured once more, {}: {}",
+    return recorder_.trouble(again.id, fmt::format("the incumbent could not be measured again, {}: {}",
                                                    name_of(again.evaluation.stage), again.evaluation.reason));
   }
-  // It holds for a while, and may have been disturbed: a jump counts as far as a second measurement agrees.
+  // A pace applies until the next measurement, and one measurement may have been disturbed: a change of more
+  // than 5 % counts only as far as a second measurement agrees. Of the two, the smaller change counts.
   if (!before && jump_of(again) > 0.05) {
     unconfirmed_ = std::move(again);
     due_ = recorder_.elapsed();
@@ -94,9 +95,9 @@ void IncumbentPace::measured(Reading again) {
     recorder_.tell(
         step, "pace", counted.id,
         fmt::format(
-            "the best{} makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
-            "with what it makes now",
-            is_incumbent ? "" : " before", now.fitness, now.unit,
+            "the {} incumbent now reaches {:.4g} {}, {:.4g} when it was first measured; new variants are "
+            "compared at its current pace",
+            is_incumbent ? "current" : "previous", now.fitness, now.unit,
             recorder_.record().individual(counted.id)->individual.fitness));
   });
 }

@@ -1,5 +1,6 @@
-// How fast the incumbent runs now. Another day, another card, a warmer room: it is measured once more when a
-// search is resumed and from time to time, and what is measured beside it is compared with that.
+// Measures the current pace. The device's speed changes with its temperature, between days and between cards,
+// so the incumbent is measured again when a search is resumed and periodically afterward; fitness is then
+// scaled by the measured pace.
 #pragma once
 
 #include <optional>
@@ -14,12 +15,14 @@ class IncumbentPace {
   IncumbentPace(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&);
 
   void start_if_due();
-  // It is being measured for the first time in this session: what is measured beside it must wait.
+  // The session's first pace measurement is in flight: other measurements must wait, as their pace is
+  // unknown.
   bool awaited() const { return in_flight_ && unknown_; }
-  // Compiled, and goes on to the device; or measured.
+  // Takes a returned job: sends a compiled one to the device, records the pace of a measured one.
   void returned(const JobPtr&, Pace&);
-  void lost() { in_flight_ = false; }  // came back without a result
-  void give_up();                      // no worker could be had: without, rather than not at all
+  void lost() { in_flight_ = false; }  // the job returned without a result
+  // No worker was available: the search continues with the pace that it has.
+  void give_up();
 
   const Medians& medians_us() const { return medians_us_; }
   void set_medians(const Evaluation&);  // of the incumbent
@@ -30,7 +33,7 @@ class IncumbentPace {
     Evaluation evaluation;
   };
   double pace_of(const Reading&) const;
-  double jump_of(const Reading&) const;  // from the present pace, as a logarithm
+  double jump_of(const Reading&) const;  // absolute log ratio to the current pace
   void measured(Reading);
 
   const Config& config_;
@@ -41,9 +44,9 @@ class IncumbentPace {
 
   Medians medians_us_;
   bool in_flight_ = false;              // a job is in the pipeline
-  bool unknown_;                        // resumed, and not measured since
-  double gap_s_, due_;                  // due: in Recorder::elapsed()
-  std::optional<Reading> unconfirmed_;  // measured again before it counts
+  bool unknown_;                        // true from a resume until the first measurement or give_up()
+  double gap_s_, due_;                  // interval in seconds; next time in Recorder::elapsed()
+  std::optional<Reading> unconfirmed_;  // a large change that a second measurement must confirm
 };
 
 }  // namespace cultivar

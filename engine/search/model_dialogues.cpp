@@ -64,7 +64,7 @@ Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& con
     options.key_variables.push_back(model.api_key_env);
     if (!models.contains(model.name)) continue;
     options.models.push_back(model);
-    // A fallback that no operator asks of its own accord has no fallbacks of its own here.
+    // A model that is here only as a fallback may name fallbacks that were not made.
     std::erase_if(options.models.back().fallbacks,
                   [&](const std::string& name) { return !models.contains(name); });
     made->whereabouts_[model.name] = model.provider == "mailbox"

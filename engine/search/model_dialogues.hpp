@@ -1,4 +1,4 @@
-// The engine's end of the talk with language models: which are there, and the calls that are out.
+// Connects a search with the chat service: the models it uses and their calls.
 #pragma once
 
 #include <functional>
@@ -18,39 +18,39 @@ namespace cultivar {
 
 struct Runtime;
 
-// The models that some operator of the configuration asks, and their fallbacks; none is asked yet. An Error
-// says what is missing: a key's variable, a recording.
+// Makes the models that the configuration's operators ask, and their fallbacks, without a call to any. An
+// Error says what is missing: the environment variable of a key, or a recording.
 using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
 Expected<ChatModels> make_models(const Config&);
 
-// Thread-safe but for ask(), which comes from the pipeline alone.
+// Thread-safe except for ask(), which only the pipeline calls.
 class ModelDialogues {
  public:
-  // The journal outlives it.
+  // The record writer outlives it.
   static Expected<std::unique_ptr<ModelDialogues>> open(const Config&, ChatModels, const RunFolder&,
                                                         const RecordWriter&, const Runtime&);
 
-  // Returns at once; `done` is called on the service's thread, exactly once.
+  // Returns at once. `done` is called exactly once, on the chat service's thread.
   void ask(ChatOrder, std::function<void(ServedResult)> done);
-  void cancel() { stop_.request_stop(); }  // all that is out; what is asked later is cancelled at once
+  void cancel() { stop_.request_stop(); }  // cancels all calls in flight and all later ones
 
   ChatServiceState state() const { return service_->state(); }
-  std::vector<std::string>
-  news();  // lines for the log since the last time: a model rests, answers again, ...
-  // Where the answers of people come from, for the status line: "me (mailbox: /run/mail/requests)".
+  // Log messages since the previous call, for example that a model is on hold or answers again.
+  std::vector<std::string> news();
+  // A model and where its answers come from, for the status line: "me (mailbox: /run/mail/requests)".
   const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
 
  private:
   ModelDialogues() = default;
   std::map<std::string, std::string> whereabouts_;
   std::mutex mutex_;
-  std::vector<std::string> news_;  // guarded
+  std::vector<std::string> news_;  // guarded by mutex_
   std::stop_source stop_;
   std::unique_ptr<ExchangeStore> log_;
-  std::unique_ptr<Chat> service_;  // last: it writes to the log until it is gone
+  std::unique_ptr<Chat> service_;  // last member: it writes to log_ until it is destroyed
 };
 
-// What `status --json` shows as `models`: for each its state, calls, tokens and dollars, by operator too.
+// The key `models` of `status --json`: state, calls, tokens and USD of each model, in total and by operator.
 nlohmann::json facts_of(const ChatServiceState&);
 
 }  // namespace cultivar

@@ -18,7 +18,8 @@ int devices_of(const Evaluator& evaluator) {
   return std::max(1, evaluator.device_workers());
 }
 
-// Every worker of every station may wait for a process at the same time, on a machine with one core too.
+// All workers may wait for their processes at the same time, so each needs a thread, whatever the number of
+// cores.
 std::size_t threads_for(int workers) {
   return std::max(global_control::active_value(global_control::max_allowed_parallelism),
                   static_cast<std::size_t>(workers) + 1);
@@ -74,7 +75,7 @@ bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch) {
     end->changed.notify_all();
   });
   const auto reached = [&] { return end->reached; };
-  // A bound, as the clock's own maximum overflows in conversions.
+  // Bounded, because the clock's maximum overflows in conversions.
   const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
   std::unique_lock lock(end->mutex);
   if (!end->changed.wait_until(lock, watch.stop, until, reached)) {
@@ -134,7 +135,7 @@ void Pipeline::call(JobPtr job) {
 }
 
 void Pipeline::add_returned(const JobPtr& job) {
-  // Notified under the lock: after the last job the pipeline may be gone.
+  // Notify while locked: once the last job is taken, the pipeline may be destroyed.
   const std::lock_guard lock(mutex_);
   returned_jobs_.push_back(job);
   returned_.notify_one();
@@ -164,8 +165,8 @@ bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
   return served(devices_, job, watch);
 }
 
-// What has been measured must still be compared; everything else is work that nobody waits for. A probe that
-// a device handed over was begun before.
+// Comparisons of measured kernels are never dropped (see `droppable`). A probe with device troubles was
+// claimed on the device that failed, so it is not claimed again.
 bool Pipeline::dropped(Job& job) const {
   const bool withdrawn = job.probe && job.device_troubles.empty() && job.claimed.exchange(true);
   return withdrawn || (abandoning_ && is_droppable(job));
@@ -185,7 +186,7 @@ void Pipeline::compile_now(Job& job) {
 }
 
 void Pipeline::measure_now(Job& job, int device) {
-  if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
+  if (!job.device_troubles.empty()) lease_.expect_measure();  // retried on another device
   lease_.begin_measure();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
   if (dropped(job)) {

@@ -1,5 +1,5 @@
-// How work flows: the search's loop hands out jobs, compilers, devices and models work on them side by side,
-// and the loop takes back what is done, one job at a time.
+// Distributes jobs: the search loop sends them, compilers, devices and models work on them concurrently, and
+// the loop takes the finished ones back, one at a time.
 #pragma once
 
 #include <oneapi/tbb/global_control.h>
@@ -24,26 +24,28 @@ struct Watch;
 
 class Pipeline {
  public:
-  // The evaluator, and the correspondence if there is one, outlive the pipeline. `callers`: how many calls of
-  // tools may go on at a time.
+  // The evaluator and the dialogues (may be nullptr) outlive the pipeline. `callers`: the number of
+  // concurrent tool calls.
   Pipeline(Evaluator&, ModelDialogues*, int callers);
   ~Pipeline();  // waits for everything in flight
 
-  // --- By the thread of the loop alone. ---
+  // --- Only for the thread of the search loop. ---
   void compile(JobPtr);
-  void measure(JobPtr);  // duels, confirmations and profiles before evaluations
-  void ask(JobPtr);      // any number at a time: no thread waits for an answer
+  void measure(JobPtr);  // duels, confirmations, pace and profiles go before evaluations
+  void ask(JobPtr);      // any number at a time; no thread waits for the answer
   void call(JobPtr);
-  JobPtr next(Clock::time_point until);  // a job that came back; nullptr: none did in time
+  JobPtr next(Clock::time_point until);  // waits for a returned job; nullptr if none returns in time
   int in_flight() const { return in_flight_; }
-  // Cores for the loop's own heavy work; false: not now, something is being timed. The work must be ended.
+  // Takes the lease for the loop's own heavy work. Does not wait: false if something is or is about to be
+  // measured. If true, end_loop_work() must follow.
   bool try_begin_loop_work() { return lease_.try_begin(); }
   void end_loop_work() { lease_.end_compile(); }
-  void abandon_waiting();  // from now on, jobs that nobody has begun come straight back, abandoned
+  // From now on, droppable jobs that no worker has started return at once, abandoned.
+  void abandon_waiting();
 
-  // --- From within a call. ---
-  // Queues with everybody's jobs, and waits. False: the watch was over, or the search about to stop, before
-  // anybody began with it. What has begun is waited for.
+  // --- For tool calls, from any thread. ---
+  // Queues the probe among all other jobs and waits for it. False: the watch ended or the search began to
+  // stop before a worker started it. A started probe is always waited for.
   bool compile_probe(const JobPtr&, const Watch&);
   bool measure_probe(const JobPtr&, const Watch&);
 
@@ -52,7 +54,7 @@ class Pipeline {
  private:
   void compile_now(Job&);
   void measure_now(Job&, int device);
-  bool dropped(Job&) const;  // nobody waits for it any more
+  bool dropped(Job&) const;  // its result is no longer needed; claims a probe
   void add_returned(const JobPtr&);
 
   Evaluator& evaluator_;
@@ -60,13 +62,13 @@ class Pipeline {
   QuietLease lease_;
   WorkInProgress board_;
   std::atomic<bool> abandoning_{false};
-  int in_flight_ = 0;  // of the loop's jobs
+  int in_flight_ = 0;  // jobs that the loop has not taken back
   std::mutex mutex_;
   std::condition_variable returned_;
-  std::deque<JobPtr> returned_jobs_;  // guarded
+  std::deque<JobPtr> returned_jobs_;  // guarded by mutex_
   oneapi::tbb::global_control threads_;
   WorkerPool compilers_, devices_;
-  WorkerPool tools_;  // its calls use the others
+  WorkerPool tools_;  // last member: its calls use the other pools
 };
 
 }  // namespace cultivar

@@ -25,7 +25,7 @@ void Profiles::start() {
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (!variant) return;
   TakeProfile work;
-  // The others differ from the one with most arithmetic in length mostly.
+  // Only the most expensive workload is profiled: the others differ from it mostly in size.
   work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
   in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
@@ -35,7 +35,7 @@ void Profiles::returned(const JobPtr& job, TakeProfile& work) {
   in_flight_ = false;
   if (work.result) return record(job->id, *work.result);
   auto& compiled = work.build.compiled.front();
-  if (!compiled) return;  // it was compiled before: what is wrong shows elsewhere
+  if (!compiled) return;  // it compiled before, so other jobs report the cause too
   work.request.variant = std::move(*compiled);
   work.request.workload = work.build.workloads.front();
   work.request.sampling = sampling_of(config_.evaluation);
@@ -52,7 +52,7 @@ void Profiles::failed(IndividualId id, const Error& trouble) {
 void Profiles::record(IndividualId id, const ProfilePartial& found) {
   if (found.rejection) return recorder_.trouble(id, "no profile: " + found.rejection->reason);
   const Report report = explain(found.profile);
-  // Then the next ones will find no more, and cost as much.
+  // Without counters and samples, further profiles would cost as much and show no more.
   const bool fruitless = config_.target->instruments && !found.profile.missing.empty() &&
                          std::ranges::none_of(found.profile.kernels, [](const KernelProfile& k) {
                            return !k.counters.empty() || k.samples > 0;
@@ -64,7 +64,7 @@ void Profiles::record(IndividualId id, const ProfilePartial& found) {
         report.findings.empty() ? report.headline : report.headline + "; " + report.findings.front().words);
     if (fruitless)
       recorder_.tell(step, "trouble", id,
-                     "profiles hold less than they could: " + found.profile.missing.front());
+                     "profiles are incomplete, so no more are made: " + found.profile.missing.front());
   });
   disabled_ = disabled_ || fruitless;
 }

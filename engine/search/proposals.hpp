@@ -1,4 +1,4 @@
-// Individuals that come into being: seeds, what the operators breed, and what people submit.
+// Creates a run's individuals: from seeds, from operators' proposals and from submissions.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,21 @@
 
 namespace cultivar {
 
-// What the record gets of a proposal, as the next individual.
+// The individual that records this proposal, with the next id.
 Individual introduced(const Breeding&, const Proposal&, const ParsedVariant&);
 
-// Each is admitted to the population and recorded, to be evaluated by whoever asked for it. Not thread-safe.
-// All references outlive it.
+// Each function admits the individuals to the population and records them; the caller has them evaluated.
+// Not thread-safe. All references outlive it.
 class Proposals {
  public:
   Proposals(const Config&, const RunFolder&, Recorder&, Breeding&, ParsedSources&);
 
-  // Of the configuration; empty: read from its files.
+  // The configuration's seeds, in its order. If empty, they are read from its files.
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
-  // `room`: there was that much of it, when language models are asked.
+  // `room`: the limits that breed() was called with, to be recorded; nullopt if no operator asks a model.
   IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
-  // What waits in the run's inbox; what is no submission is put aside. Looks twice a second at most.
+  // Takes all submissions from the run's inbox and puts invalid files aside. Reads the inbox at most twice
+  // per second.
   std::vector<IndividualId> submissions();
 
  private:
@@ -34,7 +35,7 @@ class Proposals {
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;
-  double looked_ = -1.0;  // into the inbox, in Recorder::elapsed()
+  double looked_ = -1.0;  // last read of the inbox, in Recorder::elapsed()
 };
 
 }  // namespace cultivar

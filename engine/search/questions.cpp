@@ -25,13 +25,13 @@ struct Questions::Dialogue {
   std::string stream;
   std::vector<Turn> turns = {};
   std::vector<ExchangeId> exchanges = {};
-  std::string model = {};  // that answered last
+  std::string model = {};  // the one that answered last
   double usd = 0.0;
   std::int64_t tokens = 0;
   double device_s = 0.0;                                          // that its tools used
   std::shared_ptr<AgentToolCalls> tool_calls = {};                // once a tool was called
-  std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
-  std::string doing = {};                                         // a tool that is at work; empty: a model is
+  std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // results of earlier sessions, by turn
+  std::string doing = {};  // the tool in flight; empty: a call to a model is in flight
 };
 
 Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
@@ -99,7 +99,8 @@ void Questions::reopen() {
     const std::int64_t number = asked.question.number;
     if (!breeding_.open_askings().contains(number)) continue;
     auto request = recorded_request(record, asked.question.request_hash);
-    if (!request) throw std::runtime_error(fmt::format("the record lacks what question {} asks", number));
+    if (!request)
+      throw std::runtime_error(fmt::format("the record lacks the request of question {}", number));
     auto dialogue = std::make_unique<Dialogue>(Dialogue{std::move(asked.question), std::move(asked.stream)});
     dialogue->recorded = recorded_results(record, number);
     dialogues_.emplace(number, std::move(dialogue));
@@ -131,11 +132,11 @@ void Questions::send(std::int64_t question, ChatRequest request) {
 
 Questions::Outcome Questions::answered(Ask& ask) {
   ServedResult& result = *ask.answer;
-  // What was not used stays open in the record: a resumed search asks it again, and pays only for what never
-  // came.
+  // The question stays open in the record. A resumed search asks it again and pays only for answers that were
+  // never received.
   if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
   ++results_received_;
-  // The question stays open: what was answered may not be lost because the disk is full.
+  // The question stays open and the search stops, so that a full disk loses no answers.
   if (!result && result.error().kind == ChatError::Kind::not_recorded)
     return {.fatal = result.error().message};
   if (!result) {
@@ -148,7 +149,7 @@ Questions::Outcome Questions::answered(Ask& ask) {
   dialogue.model = result->model;
   dialogue.usd += result->usd;
   dialogue.tokens += result->answer.usage.total();
-  // As the record has it, which holds no bytes that are not UTF-8: a replay must see the same.
+  // Use the recorded form, in which bytes that are not UTF-8 are replaced: a replay must see the same text.
   const json recorded = to_record(result->answer);
   dialogue.turns.push_back(
       {std::move(ask.order.request), answer_from_record(json::parse(json_text(recorded)))});
@@ -177,7 +178,7 @@ IndividualId Questions::follow(std::int64_t number) {
       return 0;
     }
     ToolDue& due = std::get<ToolDue>(move);
-    // Run in an earlier session: what it gave stands in the record.
+    // A tool call of an earlier session is not run again; its result is in the record.
     auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
     const auto found = std::ranges::find(earlier, due.index, &ToolOutcome::index);
     if (found == earlier.end()) {
@@ -217,19 +218,20 @@ void Questions::call_tool(std::int64_t question, ToolDue due) {
 }
 
 Questions::Outcome Questions::called(const Job& job, Call& call) {
-  if (job.trouble) throw std::runtime_error("a tool of an agent: " + job.trouble->message);
-  if (!call.outcome) return {};  // interrupted: a resumed search runs it again
+  if (job.trouble) throw std::runtime_error("a tool of an agent failed: " + job.trouble->message);
+  if (!call.outcome) return {};  // interrupted; a resumed search runs it again
   ++results_received_;
   Dialogue& dialogue = dialogue_of(call.question);
   dialogue.doing.clear();
-  // As the record has it, which holds no bytes that are not UTF-8: a resumed search must see the same.
+  // Use the recorded form, in which bytes that are not UTF-8 are replaced: a resumed search must see the same
+  // text.
   ToolOutcome outcome = outcome_of_body(to_body(*call.outcome));
   const std::size_t turn = dialogue.turns.size() - 1;
   recorder_.step([&](Step& step) {
     step.tool_result(call.question, turn, outcome);
     recorder_.tell(step, "tool", dialogue.question.brief.parents.front(),
                    fmt::format("question {}, step {}: {}{}: {}", call.question, turn + 1, outcome.tool,
-                               outcome.failed ? " (could not be done)" : "", one_line_of(outcome.text, 120)));
+                               outcome.failed ? " (failed)" : "", one_line_of(outcome.text, 120)));
   });
   dialogue.device_s += outcome.device_s;
   dialogue.turns.back().results.push_back(std::move(outcome));
@@ -277,7 +279,7 @@ void Questions::give_up(std::int64_t question, const std::string& reason) {
   recorder_.step([&](Step& step) {
     step.give_up(question, dialogue.usd, dialogue.device_s, reason);
     recorder_.tell(step, "unanswered", dialogue.question.brief.parents.front(),
-                   fmt::format("question {} comes to nothing: {}", question, reason));
+                   fmt::format("question {} is given up: {}", question, reason));
   });
 }
 
@@ -290,7 +292,7 @@ void Questions::call_failed(std::int64_t question, const ChatError& error) {
 std::vector<std::string> Questions::waits_for() const {
   std::vector<std::string> waits;
   for (const auto& [number, dialogue] : dialogues_) {
-    if (!dialogue->doing.empty()) continue;  // its tools are at work
+    if (!dialogue->doing.empty()) continue;  // a tool call is in flight
     const std::string& where = models_->whereabouts(dialogue->question.brief.model);
     if (std::ranges::find(waits, where) == waits.end()) waits.push_back(where);
   }
@@ -314,17 +316,18 @@ void Questions::write_state(Step& step) const {
                       {"model", breeding_.arms()[i].model},
                       {"share", now[i]}});
   step.set("models", facts_of(state).dump());
-  step.set("questions", json{{"open", breeding_.open_askings().size()},  // reopened or not
-                             {"nothing", given_up_},
-                             {"in_flight", state.in_flight},
-                             {"paused", state.paused},
-                             {"waits_for", waits_for()},
-                             {"agents", agents},
-                             {"reserved_usd", state.reserved_usd},
-                             {"usd", state.spent.usd},
-                             {"tokens", state.spent.usage.total()},
-                             {"shares", shares}}
-                            .dump());
+  step.set("questions",
+           json{{"open", breeding_.open_askings().size()},  // also those that are not reopened yet
+                {"nothing", given_up_},
+                {"in_flight", state.in_flight},
+                {"paused", state.paused},
+                {"waits_for", waits_for()},
+                {"agents", agents},
+                {"reserved_usd", state.reserved_usd},
+                {"usd", state.spent.usd},
+                {"tokens", state.spent.usage.total()},
+                {"shares", shares}}
+               .dump());
 }
 
 void Questions::show(Progress& progress) const {

@@ -1,5 +1,5 @@
-// Questions to language models: the dialogues that are open, the calls that are out for them, and what comes
-// of their answers.
+// Questions to language models: the open dialogues, their calls to models and tools, and the proposals or
+// directions that result.
 #pragma once
 
 #include <map>
@@ -19,22 +19,24 @@ namespace cultivar {
 // Not thread-safe. All references outlive it.
 class Questions {
  public:
-  // `correspondence`: nullptr where no operator asks a language model; nothing is then asked.
+  // The dialogues are nullptr if no operator asks a language model; then nothing is asked.
   Questions(const Config&, const RunFolder&, const PromptKit&, ModelDialogues*, Recorder&, Breeding&,
             ParsedSources&, Pipeline&);
   ~Questions();
-  // How many calls of tools may go on at a time.
+  // The number of concurrent tool calls.
   static int callers(const Config&, const ModelDialogues*);
 
-  std::optional<AskingLimits> room() const;  // nullopt: nobody is asked
+  std::optional<AskingLimits> room() const;  // nullopt: no model is ever asked
   void ask(const Asking&, const AskingLimits&);
-  void reopen();  // once: those of an earlier session, asked again to the letter or answered from the record
-  void tell_news();
-  void cancel();  // all that is out; what is asked later comes back at once
+  // Continues the open questions of earlier sessions: sends the recorded requests again; exchanges and tool
+  // results in the record are reused. Only the first call has an effect.
+  void reopen();
+  void tell_news();  // records the log messages of the chat service
+  void cancel();     // cancels all calls in flight; later ones return at once
 
   struct Outcome {
-    IndividualId proposed = 0;              // to be evaluated; 0: nobody
-    std::optional<std::string> fatal = {};  // why the search cannot go on: an answer could not be recorded
+    IndividualId proposed = 0;              // to be evaluated; 0: none
+    std::optional<std::string> fatal = {};  // why the search must stop: an answer could not be recorded
   };
   Outcome answered(Ask&);
   Outcome called(const Job&, Call&);
@@ -43,21 +45,21 @@ class Questions {
   std::int64_t results_received() const {
     return results_received_;
   }                               // answers and results of tools, failures too
-  void write_state(Step&) const;  // what `status` shows of models and questions
+  void write_state(Step&) const;  // models and questions, for `status`
   void show(Progress&) const;
 
  private:
   struct Dialogue;
   Dialogue& dialogue_of(std::int64_t question);
   void send(std::int64_t question, ChatRequest);
-  IndividualId follow(std::int64_t question);  // what its dialogue calls for next
+  IndividualId follow(std::int64_t question);  // does the next move of its dialogue
   void call_tool(std::int64_t question, ToolDue);
   AgentToolCalls& tool_calls_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
   void give_up(std::int64_t question, const std::string& reason);
   void call_failed(std::int64_t question, const ChatError&);
-  std::vector<std::string> waits_for() const;  // whose answers
+  std::vector<std::string> waits_for() const;  // the models whose answers are pending
 
   const Config& config_;
   const RunFolder& folder_;
@@ -69,10 +71,10 @@ class Questions {
   Pipeline& pipeline_;
 
   Availability availability_;
-  std::map<std::int64_t, std::unique_ptr<Dialogue>> dialogues_;  // that are open, by question
+  std::map<std::int64_t, std::unique_ptr<Dialogue>> dialogues_;  // open ones, by question
   std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::int64_t given_up_ = 0;  // questions that came to nothing, in all sessions
+  std::int64_t given_up_ = 0;  // questions, in all sessions
   std::int64_t results_received_ = 0;
 };
 

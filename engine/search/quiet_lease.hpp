@@ -1,4 +1,4 @@
-// Who may use the cores: any number of compilers, or one measurement with nobody beside it.
+// A lock on the cores: any number of compilers, or one measurement alone.
 #pragma once
 
 #include <condition_variable>
@@ -6,20 +6,20 @@
 
 namespace cultivar {
 
-// Both sides work in batches: as long as there is work of the kind that is going on, it goes on, and then
-// they change over. Neither can starve, because what is in flight is bounded. Thread-safe.
+// Compilations and measurements alternate in batches: one kind runs as long as more of it is expected, then
+// the other. Neither starves, because the number of jobs in flight is bounded. Thread-safe.
 class QuietLease {
  public:
-  // `needed` false: everybody may always work.
+  // If `needed` is false, nothing ever waits.
   explicit QuietLease(bool needed) : needed_(needed) {}
 
-  // Work of this kind is on its way; every expect must be followed by one begin and one end.
+  // Announces work of this kind. Each call must be followed by one begin and one end.
   void expect_compile() { change(compiles_expected_, 1); }
   void expect_measure() { change(measures_expected_, 1); }
 
   void begin_compile() {
     std::unique_lock lock(mutex_);
-    // While measurements are going on, wait until no more of them are ready.
+    // During a batch of measurements, wait until no more are expected.
     changed_.wait(
         lock, [&] { return !needed_ || (measuring_ == 0 && !(measure_turn_ && measures_expected_ > 0)); });
     measure_turn_ = false;
@@ -28,8 +28,8 @@ class QuietLease {
   }
   void end_compile() { change(compiling_, -1); }
 
-  // For the engine's own heavy work, which must not wait: false while anything is or is about to be measured.
-  // When true, end_compile() must follow.
+  // For the engine's own heavy work. Does not wait: returns false if something is or is about to be measured.
+  // If true, end_compile() must follow.
   bool try_begin() {
     const std::lock_guard lock(mutex_);
     if (needed_ && (measuring_ > 0 || (measure_turn_ && measures_expected_ > 0))) return false;

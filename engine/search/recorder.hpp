@@ -1,4 +1,4 @@
-// What happens in a search, written to its record and then shown.
+// Writes the events of a search to its record and then passes them to the callbacks.
 #pragma once
 
 #include <chrono>
@@ -12,29 +12,29 @@
 
 namespace cultivar {
 
-// Not thread-safe: the loop's thread alone.
+// Not thread-safe: only for the thread of the search loop.
 class Recorder {
  public:
   Recorder(RecordWriter& writer, const SearchCallbacks& callbacks);  // both outlive it
 
   void start_clock() { began_ = Clock::now(); }
-  double elapsed() const { return before_ + session(); }  // of all sessions, in seconds
-  double session() const;                                 // of this one
+  double elapsed() const { return before_ + session(); }  // seconds, over all sessions
+  double session() const;                                 // seconds, in this session
 
   const Record& record() const { return writer_.record(); }
-  // All of `write` or nothing. Throws std::runtime_error when it cannot be recorded.
+  // Records all that `write` writes, or nothing. Throws std::runtime_error if it cannot be recorded.
   void step(const std::function<void(Step&)>& write);
-  // Within a step: an event, which is shown once it is recorded.
+  // Within a step: adds an event, which is shown after the step is recorded.
   void tell(Step&, const std::string& kind, IndividualId, std::string text);
-  void trouble(IndividualId, const std::string& text);                              // a step of its own
-  void show(const std::string& kind, IndividualId, const std::string& text) const;  // not recorded
+  void trouble(IndividualId, const std::string& text);  // an event, as a step of its own
+  void show(const std::string& kind, IndividualId, const std::string& text) const;  // without recording it
 
  private:
   RecordWriter& writer_;
   const SearchCallbacks& callbacks_;
-  const double before_;  // elapsed in earlier sessions
+  const double before_;  // seconds of earlier sessions
   Clock::time_point began_ = Clock::now();
-  std::vector<Event> untold_;  // of the step that is being written
+  std::vector<Event> untold_;  // events of the current step
 };
 
 }  // namespace cultivar

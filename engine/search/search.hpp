@@ -1,5 +1,5 @@
-// A search: from a configuration to a record on disk. The engine prints nothing; it emits events and
-// progress.
+// Begins, resumes and replays searches. A search turns a configuration into a record on disk. It prints
+// nothing; it emits events and progress.
 #pragma once
 
 #include <atomic>
@@ -16,47 +16,48 @@
 
 namespace cultivar {
 
-// Where the programs and caches are.
 class Chat;
 class Evaluator;
+
+// Where the programs and caches are, and replacements for tests.
 struct Runtime {
-  std::filesystem::path programs;  // folder of cultivar-worker-*; empty: beside the running program
+  std::filesystem::path programs;  // folder of cultivar-worker-*; empty: that of the running program
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
-  // What compiles and measures; empty: the workers of this machine. Tests put recorded results here.
+  // Makes the evaluator; empty: the workers of this machine. Tests supply recorded results.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
       evaluator = nullptr;
-  // What questions to models go through, made of the chat service; empty: the service itself.
+  // Wraps the chat service; empty: the service itself is used.
   std::function<std::unique_ptr<Chat>(std::unique_ptr<Chat>)> chat = nullptr;
 };
 
 struct Outcome {
   enum class Stop { wall, evaluations, models, exhausted, interrupted, failed } stop = Stop::failed;
-  std::string reason;  // in words, with the remedy when it failed
+  std::string reason;  // for people; with the remedy if it failed
   IndividualId best = 0;
 };
 
-// Both hold the run's lock while they work and return when the search has stopped and its record is closed.
-// `stop` may be set at any time, from a signal handler too: the search then stops within a few seconds, with
-// a checkpoint. An Error is trouble before the search could begin: folder in use, unwritable, a service
-// missing (kind missing).
+// begin_search() and resume_search() hold the run's lock and return after the search has stopped and its
+// record is closed. `stop` may be set at any time, also in a signal handler; the search then stops within a
+// few seconds, with a checkpoint. An Error means that the search could not begin: the folder is in use or not
+// writable, or a service is missing (kind `missing`).
 Expected<Outcome> begin_search(const Config&, const std::filesystem::path& run_folder, const Runtime&,
                                const SearchCallbacks&, const std::atomic<bool>& stop);
-// Goes on exactly where the record ends. `overrides` may raise the budget ("budget.wall=2h"); anything else
-// that would change decisions already taken is an InputError.
+// Continues exactly where the record ends. `overrides` may raise budgets ("budget.wall=2h") and change
+// checkpoint settings; any other key is an InputError.
 Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
                                 const std::vector<std::string>& overrides, const Runtime&,
                                 const SearchCallbacks&, const std::atomic<bool>& stop);
 
-// Leaves a hand-written variant in the run's inbox. A running search takes it up within a second; a stopped
-// one when it is resumed. The source is checked against the task first. `parents`: individuals of the run
-// that it was made from. Returns the file that now waits.
+// Checks a hand-written variant against the task and puts it into the run's inbox. A running search takes it
+// within a second, a stopped one when it is resumed. `parents`: individuals of the run that it was derived
+// from. Returns the file in the inbox.
 Expected<std::filesystem::path> submit_variant(const std::filesystem::path& run_folder,
                                                const std::string& source, const Configuration&,
                                                const std::string& note,
                                                const std::vector<IndividualId>& parents = {});
 
-// Re-makes every decision from the record.
+// Recomputes every decision from the record and compares it with the recorded one.
 struct ReplayReport {
   std::int64_t questions = 0, proposals = 0, judgements = 0, promotions = 0, migrations = 0;
   std::vector<std::string> differences;  // empty: the record and its replay agree

@@ -12,7 +12,7 @@ namespace cultivar {
 
 namespace {
 
-// Opened for each call, because the search writes to it.
+// Opened again for each call, because the search writes to the record.
 Record recorded(const std::filesystem::path& folder) {
   auto record = Record::open(folder);
   if (!record) throw std::runtime_error(record.error().message);

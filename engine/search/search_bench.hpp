@@ -1,5 +1,5 @@
-// The bench of an agent inside a search: it compiles and measures through the search's pipeline, sharing it
-// with all other jobs, and reads the run's record. The search collects what it submits.
+// The bench of an agent inside a search. It compiles and measures through the search's pipeline, shared with
+// all other jobs, and reads the run's record. The search takes the kernel that the agent submits.
 #pragma once
 
 #include <filesystem>
@@ -22,9 +22,9 @@ class SearchBench : public Bench {
     const Facts& facts;
     const PromptKit& kit;
     Target target = usual_target();
-    std::string device;  // as text
+    std::string device;  // its description
     Sampling sampling;
-    IndividualId parent = 0;  // tools know it as `parent`
+    IndividualId parent = 0;  // tools accept the name `parent` for it
   };
   SearchBench(Where, Pipeline&);
 
@@ -53,8 +53,8 @@ class SearchBench : public Bench {
   bool takes_submissions() const override { return true; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
-  std::optional<SubmittedKernel> take_handed_over();
-  bool interrupted() const;  // some work was skipped because the search is stopping
+  std::optional<SubmittedKernel> take_handed_over();  // the last submitted kernel, at most once
+  bool interrupted() const;                           // work was not started because the search is stopping
 
  private:
   Expected<void> measured(const JobPtr&, const Watch&);

@@ -36,12 +36,13 @@ Outcome SearchLoop::run() {
     if (!due && !job) continue;
     try {
       serve(job);
-    } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
+    } catch (const std::exception& e) {  // a bug or an unreadable record
       if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
       finish_if_idle();
     }
     if (due)
-      tick_at = Clock::now() + kTick;  // after the step: a slow disk must not make ticks crowd out jobs
+      tick_at = Clock::now() +
+                kTick;  // counted from the end of the step, so that jobs get their turn on a slow disk too
   }
   checkpoints_.take_last();
   const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
@@ -55,7 +56,7 @@ Outcome SearchLoop::run() {
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
   } catch (const std::exception&) {
-    // The disk that stopped the search may refuse this too; the outcome says why it stopped.
+    // The disk that stopped the search may fail again here. The outcome still has the reason.
   }
   outcome_->best = breeding_.incumbent();
   return *outcome_;
@@ -73,7 +74,7 @@ void SearchLoop::serve(const JobPtr& job) {
 
 void SearchLoop::tick() {
   if (parts_.stop && phase_ != Phase::leaving)
-    stop(Outcome::Stop::interrupted, "interrupted; nothing that was recorded is lost");
+    stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
   if (phase_ != Phase::running) return;
   questions_.reopen();
@@ -89,7 +90,7 @@ void SearchLoop::returned(const JobPtr& job) {
     });
     job->device_troubles.clear();
   }
-  // It stays proposed, or asked, in the record, and a resumed search takes it up again.
+  // The record still has the individual as proposed, or the question as open; a resumed search continues it.
   if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
     if (work.result) troubles_ = 0;
@@ -131,8 +132,8 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
   lost(*job);
   if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
     return stop(Outcome::Stop::failed, trouble.text());
-  recorder_.trouble(job->id, trouble.text() + " (will try again)");
-  // Duels and confirmations come again by themselves.
+  recorder_.trouble(job->id, trouble.text() + " (it is retried)");
+  // Comparisons::start() sends lost duels and confirmations again.
   if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
 }
@@ -144,25 +145,25 @@ void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome
 
 void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
   if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
-  if (outcome.proposed != 0) evaluations_.enqueue(outcome.proposed);  // before all that needs no model
+  if (outcome.proposed != 0) evaluations_.enqueue(outcome.proposed);  // before new proposals
 }
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
-  // Without anybody to be measured beside it, the incumbent's pace does not matter.
+  // The pace is needed only if more individuals will be measured.
   if (running() && (evaluations_.has_pending() || budget_allows_another()))
     comparisons_.pace().start_if_due();
-  if (comparisons_.pace().awaited()) return;  // what is measured now would be compared with another day
-  // After trouble, an evaluation goes first.
+  if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
+  // After a failure, evaluations go before comparisons.
   if (troubles_ == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending())) comparisons_.start();
   if (!running()) return;
   profiles_.start();
   evaluations_.start_pending();
-  // Proposals cost milliseconds to tens of them (a surrogate is fitted), which a measurement beside them
-  // would feel.
+  // A proposal takes milliseconds to tens of milliseconds (some operators fit a surrogate), which would
+  // disturb a concurrent measurement.
   while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
          budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
-    if (!pipeline_.try_begin_loop_work()) return;  // asked again at the next result or tick
+    if (!pipeline_.try_begin_loop_work()) return;  // retried at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_loop_work(); });
     if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.results_received();
   }
@@ -195,8 +196,8 @@ bool SearchLoop::exhausted() const {
 void SearchLoop::watch_budgets() {
   const double limit = parts_.config.budget.wall_s;
   if (limit <= 0 || phase_ == Phase::leaving) return;
-  // What has begun may end, because a measured kernel that was not compared is work thrown away; but not for
-  // long. Without the first confirmation the whole search would be.
+  // Grace period: started jobs may finish, because a measured kernel that is not compared is wasted work. It
+  // is longer during the first confirmation, without which the whole search has no result.
   const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
   const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
@@ -229,12 +230,12 @@ void SearchLoop::finish_if_idle() {
     else
       return;
   }
-  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace ends
+  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace period ends
   if (outcome_) done_ = true;
 }
 
 void SearchLoop::stop(Outcome::Stop why, std::string reason) {
-  // The first reason is the reason; failing on the way out does not hide it.
+  // Only the first reason counts; a later failure does not replace it.
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
   if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
     phase_ = Phase::leaving;
@@ -249,7 +250,8 @@ void SearchLoop::cancel_all() {
 }
 
 void SearchLoop::show_progress() {
-  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {  // a kill does not give the budget back
+  if (recorder_.elapsed() - last_heartbeat_ > 5.0 &&
+      !outcome_) {  // record the elapsed time, so that a kill does not refund budget
     last_heartbeat_ = recorder_.elapsed();
     recorder_.step([this](Step& step) { questions_.write_state(step); });
   }

@@ -1,5 +1,5 @@
-// Who was late once and may be evaluated again. A busy machine is late with kernels that are well: what a
-// search begins from, and what won, is owed a second try; of those in between another comes soon.
+// Grants a second evaluation to seeds and to confirmations that time out, because on a busy machine correct
+// kernels may time out too. Other individuals get none, because the search soon has new ones.
 #pragma once
 
 #include <set>
@@ -11,9 +11,11 @@ namespace cultivar {
 
 class SecondTries {
  public:
-  explicit SecondTries(Recorder& recorder);  // outlives it; earlier sessions count
+  // The recorder outlives it. Second tries of earlier sessions count.
+  explicit SecondTries(Recorder& recorder);
 
-  // Past a deadline, for the first time: recorded, and to be done again.
+  // True if the evaluation exceeded a deadline for the first time. It is then recorded, and the caller must
+  // repeat it.
   bool grant(IndividualId, Examination, const Evaluation&);
   bool granted(IndividualId id, Examination of) const { return granted_.contains({id, of}); }
 
