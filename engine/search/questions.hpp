@@ -42,9 +42,8 @@ class Questions {
   Outcome called(const Job&, Call&);
 
   const Availability& availability() const { return availability_; }
-  std::int64_t results_received() const {
-    return results_received_;
-  }                               // answers and results of tools, failures too
+  // The number of answers of models and results of tools in this session, including failures.
+  std::int64_t results_received() const { return results_received_; }
   void write_state(Step&) const;  // models and questions, for `status`
   void show(Progress&) const;
 

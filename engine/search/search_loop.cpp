@@ -41,8 +41,7 @@ Outcome SearchLoop::run() {
       finish_if_idle();
     }
     if (due)
-      tick_at = Clock::now() +
-                kTick;  // counted from the end of the step, so that jobs get their turn on a slow disk too
+      tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
   const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
@@ -132,7 +131,7 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
   lost(*job);
   if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
     return stop(Outcome::Stop::failed, trouble.text());
-  recorder_.trouble(job->id, trouble.text() + " (it is retried)");
+  recorder_.trouble(job->id, trouble.text() + " (will be retried)");
   // Comparisons::start() sends lost duels and confirmations again.
   if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
@@ -250,8 +249,8 @@ void SearchLoop::cancel_all() {
 }
 
 void SearchLoop::show_progress() {
-  if (recorder_.elapsed() - last_heartbeat_ > 5.0 &&
-      !outcome_) {  // record the elapsed time, so that a kill does not refund budget
+  // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
+  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {
     last_heartbeat_ = recorder_.elapsed();
     recorder_.step([this](Step& step) { questions_.write_state(step); });
   }

@@ -100,8 +100,8 @@ class WorkerEvaluator : public Evaluator {
   int workers_per_device_;
   std::vector<std::string> left_out_;
   std::unique_ptr<CompileService> compiler_;  // made when the devices' architecture is known
-  std::vector<std::unique_ptr<DeviceService>>
-      workers_;  // the first worker of each device, then the second ones
+  // The first worker of each device, then the second worker of each, and so on.
+  std::vector<std::unique_ptr<DeviceService>> workers_;
 };
 
 }  // namespace
