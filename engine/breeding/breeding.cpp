@@ -45,8 +45,8 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
                                  !room.closed_operators.contains(arm.op->name()));
   };
   const std::vector<double> shares = bandit_.shares();
-  // Skips duplicates of earlier proposals. The number of tries is bounded, so an operator that draws at
-  // random may still have new variants when all tries gave duplicates.
+  // A proposal whose variant is known is not made again. The number of tries is a bound: an operator that
+  // draws at random may have new proposals left even if all tries drew known ones.
   constexpr int kTries = 12;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % islands_.count();
@@ -83,9 +83,9 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
 
 bool Breeding::deserves_a_duel(IndividualId id) const {
   if (incumbent_ == 0) return true;
-  // Fitness is one noisy measurement, possibly on a cooler card; only the gate decides. Requiring half the
-  // gate's gain avoids most duels that cannot be won; hand-written kernels get a duel unless they are clearly
-  // slower.
+  // Fitness is one noisy measurement, perhaps from another day on a cooler card; only the gate decides. A
+  // threshold of half its minimum gain saves device time on most individuals that cannot win. Submissions get
+  // a lower threshold because a person wrote them.
   const double least = submitted(id) ? 0.95 : 1.0 + 0.5 * config_.gate.min_gain;
   return archive_.fitness(id) > archive_.fitness(incumbent_) * least;
 }
@@ -135,7 +135,7 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
   const std::string model = asking != 0 ? open_.at(asking).model : std::string();
   trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
                      static_cast<float>(individual.descent.usd), static_cast<float>(device_s)});
-  if (asking != 0) {  // it was bred when it was asked for
+  if (asking != 0) {  // ask() has counted it in bred_
     open_.erase(asking);
     return;
   }
@@ -211,7 +211,8 @@ void Breeding::rebuild_operators() {
 
 namespace {
 
-// Records hold hashes of this text: these keys are always present, others only if a launch has them.
+// Records contain hashes of this text, so its format must not change: these keys always, others only if the
+// launch has them.
 std::string launch_identity(const LaunchNumbers& launch) {
   std::string text = fmt::format(":{}:{}:{}:{}:{}:{}:{}", launch.number("threads", 1),
                                  fmt::join(launch.three("grid"), ","), fmt::join(launch.three("block"), ","),

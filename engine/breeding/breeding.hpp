@@ -1,6 +1,6 @@
-// Every decision of a search that needs no measurement: which variant is proposed, on which island an
-// individual lives, which one challenges the incumbent. The same history gives the same decisions in a
-// search, a resumed search and a replay.
+// Every decision of a search that needs no measurement: what is proposed, on which island an individual
+// lives, which individual challenges the incumbent. The same history leads to the same decisions in a search,
+// in a resumed search and in a replay.
 #pragma once
 
 #include <functional>
@@ -23,11 +23,11 @@
 
 namespace cultivar {
 
-// A proposal that is no duplicate of an earlier one.
+// A proposal whose variant is new in this run.
 struct NewProposal {
   Proposal proposal;
-  ParsedVariant variant;  // an error is a proposal to record as rejected by lint
-  std::string stream;     // the name of the random stream it was drawn from
+  ParsedVariant variant;  // an error: record the proposal as rejected by lint
+  std::string stream;     // the random stream from which it was drawn
 };
 
 // A question to a language model that may become a proposal, or directions for others.
@@ -37,74 +37,77 @@ struct Asking {
 };
 using Offspring = std::variant<NewProposal, Asking>;
 
-// Whether language models may be asked now, and which: depends on the moment, so the record keeps it.
+// Which questions breed() may return. This depends on calls in flight and on failures, so each decision is
+// recorded with its limits.
 struct AskingLimits {
-  bool questions = false;                       // may another question go out?
-  std::set<std::string> closed = {};            // models that are not asked any more
-  std::set<std::string> closed_operators = {};  // operators that do not ask any more
+  bool questions = false;                       // may another question be asked?
+  std::set<std::string> closed = {};            // models that are no longer asked
+  std::set<std::string> closed_operators = {};  // operators that no longer ask
 
   friend bool operator==(const AskingLimits&, const AskingLimits&) = default;
 };
 
-// Not thread-safe. Holds no sources and no samples. It has more than 25 functions because each kind of
-// decision in the record has a function, which searches, resumed searches and replays call; half of them only
+// Not thread-safe. Stores no sources and no samples. It has more than 25 functions because each kind of
+// decision in the record has one, which a search, a resumed search and a replay all call; half of them only
 // return a member.
 class Breeding {
  public:
   // `sources` outlives it.
   Breeding(const Config&, Facts, ParsedSources& sources);
 
-  // --- Decisions. They change no state. ---
+  // --- Decisions: these functions do not change the history. ---
 
-  // The next proposal, or the next question. nullopt: no operator has a new variant while the current ones
-  // are in flight.
+  // The next proposal, or the next question to a model. nullopt: no operator has anything new while the
+  // current individuals are in flight.
   std::optional<Offspring> breed(const AskingLimits&);
-  // For each arm of the portfolio, the probability that it is used next.
+  // For each arm of the portfolio, the probability that it is tried next.
   std::vector<double> shares() const { return bandit_.shares(); }
   const std::vector<Portfolio::Arm>& arms() const { return portfolio_.arms(); }
-  // True if proposals may be made: every seed has a verdict and at least one individual was measured.
+  // True if proposals may be made: every seed has been judged and at least one individual was measured.
   bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
   bool seeds_judged() const { return seeds_in_flight_ == 0; }
-  // The next challenger, among the individuals that had no duel yet: first the fittest submission that is not
-  // clearly slower, then the fittest individual that looks better by half the gate's gain. The fittest seed
-  // becomes the first incumbent without a duel.
+  // The next challenger, among measured individuals that were not compared before. First, submissions whose
+  // fitness is at least 0.95 of the incumbent's; then individuals that appear faster by at least half of the
+  // gate's minimum gain; the fittest of each. Before the first incumbent, every measured individual
+  // qualifies. nullopt also until all seeds are judged.
   std::optional<IndividualId> challenger() const;
-  // An earlier individual with the same kernel.
+  // An earlier individual with the same source and values, or with the same machine code and plans.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
   std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;
 
   // --- History, in the order of the record. ---
 
-  // A question was asked; its number is next_asking(). It stays open until it gives an individual or
-  // directions, or is given up.
+  // A question was asked; its number is next_asking(). It stays open until admit(), direct() or give_up().
   void ask(const Brief&);
   void give_up(std::int64_t asking, double usd, double device_s = 0.0);
-  // A question was answered with directions for operators. It gives no individual; the gain counts for the
-  // operator that follows a direction.
+  // The question ended with directions for other operators and made no individual. The bandit credits the
+  // arms that follow the directions.
   void direct(std::int64_t asking, const Directions&);
-  // A proposal; its id is next_id(). `asking`: its question, and the device time that this used; 0: none.
+  // An individual was proposed; its id is next_id(). `asking`: the question that led to it, 0 if none.
+  // `device_s`: the device time in seconds that the question's tools used.
   void admit(const Individual&, std::int64_t asking = 0, double device_s = 0.0);
-  // A compiled kernel: later ones with equal machine code are its duplicates.
+  // This kernel is about to be measured: later individuals with equal machine code are its duplicates.
   void claim_machine_code(IndividualId, const std::string& hash);
   std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
                                double device_seconds = 0.0);
-  // The incumbent was measured again. Later individuals are measured at this pace, relative to the pace of
-  // the first incumbent, to which fitness in the archive is scaled.
+  // The incumbent was measured again: individuals judged from now on were measured at this pace, relative to
+  // the pace at which the first incumbent was measured. judge() divides fitness by it, so all fitness in the
+  // archive is at the pace of the first incumbent.
   void paced(double pace) { pace_ = pace; }
   double pace() const { return pace_; }
-  void compared(IndividualId challenger, bool better);  // by the gate
+  void compared(IndividualId challenger, bool better);  // the verdict of the gate
   void promote(IndividualId);
-  void expel(IndividualId);  // wrong at its confirmation
-  // Operators discard their state and learn from the archive, as when a search is resumed.
+  void expel(IndividualId);  // it failed its confirmation
+  // Makes new operators that learn again from the archive. A resumed search does this, so a replay must too.
   void rebuild_operators();
 
-  // The individual that won its duel and waits for confirmation; 0: none.
+  // The individual that won its duel and whose confirmation is pending; 0: none.
   IndividualId winner() const { return winner_; }
   IndividualId next_id() const { return archive_.size() + 1; }
   std::int64_t next_asking() const { return asked_ + 1; }
   const std::map<std::int64_t, Brief>& open_askings() const { return open_; }
   IndividualId incumbent() const { return incumbent_; }
-  IndividualId control() const { return control_; }  // the first incumbent, for ever
+  IndividualId control() const { return control_; }  // the first incumbent; never changes
   const Archive& archive() const { return archive_; }
   const Islands& islands() const { return islands_; }
   const Task& task() const { return sources_.task(); }
@@ -119,7 +122,7 @@ class Breeding {
 
   Config config_;
   ParsedSources& sources_;
-  std::function<std::string(const std::string&)> source_of_;  // for operators
+  std::function<std::string(const std::string&)> source_of_;  // given to operators
   std::vector<Workload> workloads_;
   Facts facts_;
   Archive archive_;
@@ -128,28 +131,28 @@ class Breeding {
   Portfolio portfolio_;
   Bandit bandit_;
   std::vector<Brief> briefs_;           // of all questions
-  std::map<std::int64_t, Brief> open_;  // questions that nothing has come of yet
+  std::map<std::int64_t, Brief> open_;  // open questions, by number
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;
-    float device_s = 0.0F;  // before it was proposed
+    float device_s = 0.0F;  // used by the tools of its question
   };
   std::vector<Trial> trials_;  // by individual
-  std::vector<std::int32_t>
-      lessons_;  // what operators learnt from, in order: individuals, or minus an asking
+  // What operators learned from, in order: the id of a judged individual, or minus the number of a question.
+  std::vector<std::int32_t> lessons_;
   struct Directed {
-    std::size_t after = 0;  // so many lessons
+    std::size_t after = 0;  // the number of lessons before it
     IndividualId subject = 0;
     Directions given;
   };
-  std::vector<Directed> directed_;  // lessons too, in order
-  std::set<IndividualId> waiting_;  // may challenge
+  std::vector<Directed> directed_;  // also learned from, in order
+  std::set<IndividualId> waiting_;  // possible challengers
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
   double pace_ = 1.0;
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
 };
 
-// Two compiled variants are the same kernel if their machine code and launch plans are equal.
+// A hash of the machine code and the launch plans. Equal hashes mean the same kernel.
 std::string kernel_hash(const std::vector<std::string>& machine_code, const Variant&, const Task&,
                         const std::vector<Workload>&, const Facts&);
 

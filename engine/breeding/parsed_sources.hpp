@@ -1,4 +1,4 @@
-// The sources of a search, each parsed once.
+// A cache of the parsed sources of a search.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,25 @@ namespace cultivar {
 
 using ParsedVariant = tl::expected<VariantPtr, ManifestError>;
 
-// Keeps a limited number of sources; the least recently used one is dropped, and read and parsed again when
+// Keeps at most `capacity` sources. The least recently used one is dropped; it is read and parsed again when
 // needed. Not thread-safe.
 class ParsedSources {
  public:
-  using SourceOf = std::function<std::string(const std::string& source_id)>;  // reads the record
+  using SourceOf =
+      std::function<std::string(const std::string& source_id)>;  // reads a source from the record
   // The task outlives it.
   ParsedSources(const Task&, SourceOf, std::size_t capacity = 128);
 
   const Task& task() const { return task_; }
-  // Like make_variant.
+  // Like make_variant(), with the cache.
   ParsedVariant variant(const std::string& source, const Configuration& = {});
-  // For a source in the record.
+  // The same, for a source in the record.
   ParsedVariant recorded(const std::string& source_id, const Configuration&);
   std::string text(const std::string& source_id);
-  void keep(VariantPtr);  // parsed elsewhere
+  void keep(VariantPtr);  // adds a variant that was parsed elsewhere
 
  private:
-  using Kept = std::list<VariantPtr>;  // the one that was asked for last is first
+  using Kept = std::list<VariantPtr>;  // most recently used first
   const Variant& used(Kept::iterator);
 
   const Task& task_;

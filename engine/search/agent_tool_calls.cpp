@@ -10,7 +10,8 @@ namespace cultivar {
 
 namespace {
 
-// Limits for searches: their queues are long, and every result becomes part of all later requests.
+// Calls may wait long because the search's jobs share the queues. Results are short because each one becomes
+// part of all later requests.
 constexpr ToolLimits kLimits{
     .call_seconds = 1800.0, .device_seconds = 0.0, .result_bytes = 24 * 1024, .drafts = 256};
 
@@ -46,7 +47,7 @@ std::optional<ToolOutcome> AgentToolCalls::run(const ToolDue& due, const std::st
   for (MadeDraft& draft : toolbox_.drafts())
     if (std::ranges::find(before, draft.id, &MadeDraft::id) == before.end())
       outcome.drafts.push_back(std::move(draft));
-  outcome.handed_over = bench_.take_submitted();
+  outcome.handed_over = bench_.take_handed_over();
   return outcome;
 }
 

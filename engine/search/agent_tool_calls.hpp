@@ -1,4 +1,4 @@
-// Runs the tool calls of one dialogue of the operator `agent` and returns their results as they are recorded.
+// Runs the tool calls of one dialogue of the operator `agent` and returns each result in its recorded form.
 #pragma once
 
 #include "engine/search/search_bench.hpp"
@@ -13,7 +13,7 @@ class AgentToolCalls {
   AgentToolCalls(SearchBench::Where, Pipeline&, const ToolBudget&);
   // nullopt: interrupted because the search is stopping; the call has no result and must be run again.
   std::optional<ToolOutcome> run(const ToolDue&, const std::stop_token&);
-  // For a resumed dialogue: the result of a call of an earlier session. Call before the first run().
+  // For a resumed dialogue: restores the result of a call of an earlier session. Call before the first run().
   void remember(const ToolOutcome&);
 
  private:

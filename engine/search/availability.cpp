@@ -14,7 +14,7 @@ void Availability::restrict(AskingLimits& room) const {
   for (const auto& [op, why] : operators_) room.closed_operators.insert(op);
 }
 
-std::string Availability::nobody_left() const {
+std::string Availability::why_no_model_left() const {
   std::string reasons;
   for (const Portfolio::Arm& arm : breeding_.arms()) {
     if (arm.model.empty()) continue;
@@ -32,31 +32,31 @@ void Availability::close(Closed& closed, const std::string& name, const std::str
   if (!closed.emplace(name, why).second) return;
   const bool model = &closed == &models_;
   recorder_.trouble(0, fmt::format("{} {} {} in this session: {}", model ? "model" : "operator", name,
-                                   model ? "is asked no more" : "asks no more", why));
+                                   model ? "is not asked again" : "asks no more questions", why));
 }
 
-void Availability::came_to_nothing(const std::string& model, const std::string& reason) {
-  // Without this limit, a model that cannot do it would be asked forever: such answers use no evaluation
-  // budget.
+void Availability::question_given_up(const std::string& model, const std::string& reason) {
+  // Questions that are given up do not count as evaluations, so without this limit a model that never
+  // succeeds would be asked, and paid for, without end.
   constexpr int kFruitless = 30;
   if (++fruitless_[model] >= kFruitless)
     close(models_, model,
-          fmt::format("{} questions in a row came to nothing; the last one: {}", kFruitless, reason));
+          fmt::format("{} questions in a row were given up; the last one: {}", kFruitless, reason));
 }
 
 void Availability::failed(const Brief& brief, const ChatError& error) {
-  constexpr int kPatience = 3;  // of calls that failed for good, each after its own attempts
+  constexpr int kPatience = 3;  // calls that failed, each after all its attempts
   const std::string &op = brief.op, &model = brief.model;
   const std::string words = fmt::format("{}: {}", name_of(error.kind), error.message);
-  // A cap of the run ends the search; a cap of a model or an operator closes only that one.
+  // An exhausted cap of the run ends the search; a cap of a model or an operator closes only that one.
   if (error.cap == CapScope::run) {
     cap_spent_ = error.message;
     return;
   }
   if (error.cap == CapScope::op) return close(operators_, op, words);
-  // A provider that is down may recover; until then, the service delays calls.
+  // Temporary failures do not count: the chat service limits the calls until the provider answers again.
   if (is_passing(error.kind) || error.kind == ChatError::Kind::gave_up) return;
-  // A recording may have no answers left for one operator but some for others.
+  // A recording may have no more answers for one operator but still some for others.
   const bool of_operator = error.kind == ChatError::Kind::no_recording &&
                            std::ranges::none_of(breeding_.arms(), [&brief](const Portfolio::Arm& arm) {
                              return arm.op->name() == brief.op && arm.model != brief.model;

@@ -1,5 +1,6 @@
-// Which models and operators may be used in this session. A model or operator is closed when its calls keep
-// failing, when its answers lead to no proposal, or when its budget is exhausted.
+// Which models a search may ask in this session, and which operators may ask. A model or an operator is
+// closed when its calls fail repeatedly, when its questions are given up repeatedly, or when its budget is
+// exhausted.
 #pragma once
 
 #include <map>
@@ -17,24 +18,29 @@ class Availability {
  public:
   Availability(Recorder&, const Breeding&);
 
-  void restrict(AskingLimits&) const;  // removes closed models and operators
+  void restrict(AskingLimits&) const;  // adds the closed models and operators
+  // A call of this model was answered.
   void answered(const std::string& model) { failed_calls_.erase(model); }
-  void made_use_of(const std::string& model) { fruitless_.erase(model); }  // of what it answered
-  void came_to_nothing(const std::string& model, const std::string& reason);
-  void failed(const Brief&, const ChatError&);  // after all attempts
+  // A question to this model led to a proposal or to directions.
+  void question_succeeded(const std::string& model) { fruitless_.erase(model); }
+  // Its dialogue ended without a proposal or directions.
+  void question_given_up(const std::string& model, const std::string& reason);
+  // A call of this question failed, after all its attempts.
+  void failed(const Brief&, const ChatError&);
 
   // Why the run's budget for models allows no more calls; nullopt if it allows some.
   const std::optional<std::string>& cap_spent() const { return cap_spent_; }
-  std::string nobody_left() const;  // why no model can be asked any more; empty if one can
+  // Why no arm can ask a model anymore; empty if one can.
+  std::string why_no_model_left() const;
 
  private:
-  using Closed = std::map<std::string, std::string>;  // by name: why
+  using Closed = std::map<std::string, std::string>;  // name -> reason
   void close(Closed&, const std::string& name, const std::string& why);
 
   Recorder& recorder_;
   const Breeding& breeding_;
-  std::map<std::string, int> failed_calls_;  // consecutive, by model; for recordings by model/operator
-  std::map<std::string, int> fruitless_;     // consecutive questions without a proposal, by model
+  std::map<std::string, int> failed_calls_;  // consecutive, by model; for recordings, by model/operator
+  std::map<std::string, int> fruitless_;     // consecutive questions that were given up, by model
   Closed models_, operators_;
   std::optional<std::string> cap_spent_;
 };

@@ -1,4 +1,4 @@
-// Copies the record of a search from time to time.
+// Makes periodic copies of the record while the search continues.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ class Checkpoints {
  public:
   Checkpoints(const CheckpointConfig&, const RunFolder&, Recorder&);
 
-  void take_if_due();  // in a separate thread
-  void take_last();    // waits until it is written
+  void take_if_due();  // returns at once; a separate thread makes the copy
+  void take_last();    // returns when the copy is complete
 
  private:
   const CheckpointConfig& config_;

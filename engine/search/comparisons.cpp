@@ -35,11 +35,11 @@ VariantPtr Comparisons::variant_of(IndividualId id) const {
 }
 
 void Comparisons::start() {
-  if (out_) return;
+  if (in_flight_) return;
   if (breeding_.winner() != 0) return confirm(breeding_.winner());
   const auto challenger = breeding_.challenger();
   if (!challenger) return;
-  // The first incumbent replaces nothing, so it needs no duel; its correctness must still be confirmed.
+  // The first incumbent replaces nothing, so it needs no duel, but it must still be confirmed.
   if (breeding_.incumbent())
     duel(*challenger);
   else
@@ -56,8 +56,8 @@ void Comparisons::confirm(IndividualId id) {
 void Comparisons::duel(IndividualId id) {
   Duel work;
   work.build.variants = {variant_of(id), variant_of(breeding_.incumbent()), variant_of(breeding_.control())};
-  // A candidate that cannot be confirmed needs no duel. But if compilers and timing share the cores,
-  // compiling everything that a confirmation checks costs more than the few duels that it saves.
+  // Compiling for everything that a confirmation checks finds, before the duel, challengers that could not be
+  // confirmed. Where compilers and measurements share the cores, this costs more than the few duels it saves.
   const bool costly = evaluator_.timing_needs_quiet();
   work.build.breadth = costly ? Breadth::searching : Breadth::everything;
   work.build.workloads = costly ? breeding_.workloads() : everything_;
@@ -66,31 +66,32 @@ void Comparisons::duel(IndividualId id) {
 
 void Comparisons::send(IndividualId id, Job::Work work) {
   recorder_.step([&](Step& step) { step.challenge(id); });
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
 void Comparisons::measure(const JobPtr& job) {
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) {
     decide(job->id, work.request, *work.result);
     return {};
   }
   auto& compiled = work.build.compiled;
-  // Compiles more than the search did: everything that a confirmation checks.
+  // It compiled for the search's workloads, but not for all that a confirmation checks: it fails the
+  // confirmation.
   if (work.build.breadth == Breadth::everything && !compiled[0])
     return {.promoted = confirmed(job->id, compiled[0].error())};
-  // A variant that compiled before and fails now: the fault is the machine's, not the candidate's.
+  // Each side compiled before, so a failure now is the machine's fault, not the candidate's.
   for (const auto& side : compiled)
     if (!side)
       return {.trouble = Error{ErrorKind::failed, "compile",
-                               fmt::format("individual {} was compiled before and cannot be any more: {}",
-                                           job->id, side.error().reason)}};
+                               fmt::format("individual {} compiled before and now does not: {}", job->id,
+                                           side.error().reason)}};
   GateRequest& request = work.request;
   request.challenger = std::move(*compiled[0]);
   request.incumbent = std::move(*compiled[1]);
@@ -105,7 +106,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
 }
 
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return {.promoted = confirmed(job->id, *work.result)};
   auto& compiled = work.build.compiled;
   if (!compiled[0]) return {.promoted = confirmed(job->id, compiled[0].error())};
@@ -148,15 +149,15 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
         fmt::format("{} {} #{}: {}", name_of(decision.verdict),
                     decision.verdict == Verdict::undecided ? "against" : "than", incumbent, decision.reason));
     if (report.worker_lost)
-      recorder_.tell(step, "worker", id, "the worker was lost in a duel and replaced by a fresh one");
+      recorder_.tell(step, "worker", id, "the worker was lost during the duel and replaced by a new one");
   });
 }
 
 IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& evaluation) {
-  if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // it comes again by itself
+  if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
   const Record& record = recorder_.record();
   const IndividualId before = breeding_.incumbent();
-  const double fitness = record.individual(id)->individual.fitness;  // as it was measured
+  const double fitness = record.individual(id)->individual.fitness;  // as measured, not scaled by the pace
   if (evaluation.measured()) {
     breeding_.promote(id);
     pace_.set_medians(*record.evaluation(id));

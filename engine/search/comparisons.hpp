@@ -1,5 +1,4 @@
-// Decides which individual replaces the incumbent, by duels and by the confirmation of their winners. Only
-// this class promotes.
+// Duels against the incumbent and confirmations of their winners. Only this class promotes individuals.
 #pragma once
 
 #include <optional>
@@ -13,21 +12,21 @@ namespace cultivar {
 // Not thread-safe. All references outlive it.
 class Comparisons {
  public:
-  // `contenders`: timed in every confirmation, like the configured libraries.
+  // `contenders` and the configuration's libraries are timed in every confirmation.
   Comparisons(const Config&, Evaluator&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&,
               std::vector<VariantPtr> contenders);
 
-  bool out() const { return out_; }
+  bool in_flight() const { return in_flight_; }
   bool due() const { return breeding_.winner() != 0 || breeding_.challenger().has_value(); }
-  void start();  // the next comparison, unless one is in flight
-  // A compiled job goes to the device; a measured one is decided.
+  void start();  // sends the next comparison that is due, unless one is in flight
   struct Outcome {
-    std::optional<Error> trouble = {};  // of the machine, not of a candidate: try again
+    std::optional<Error> trouble = {};  // of the machine, not the candidate: retry
     IndividualId promoted = 0;
   };
+  // Takes a returned job: sends a compiled one to the device, decides on the result of a measured one.
   Outcome returned(const JobPtr&, Duel&);
   Outcome returned(const JobPtr&, Confirm&);
-  void lost() { out_ = false; }  // returned without a result: it is due again
+  void lost() { in_flight_ = false; }  // the job returned without a result; the comparison is due again
 
   IncumbentPace& pace() { return pace_; }
 
@@ -38,8 +37,8 @@ class Comparisons {
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);
   void decide(IndividualId, const GateRequest&, const GateReport&);
-  IndividualId confirmed(IndividualId,
-                         const Evaluation&);  // the promoted one; 0: expelled, or to be tried again
+  // Returns the promoted individual; 0 if it was expelled or its confirmation is retried.
+  IndividualId confirmed(IndividualId, const Evaluation&);
 
   const Config& config_;
   Evaluator& evaluator_;
@@ -50,10 +49,10 @@ class Comparisons {
   SecondTries& second_tries_;
 
   const std::vector<VariantPtr> contenders_;
-  std::vector<Compiled> libraries_;   // contenders as libraries
+  std::vector<Compiled> libraries_;   // timed as contenders
   std::vector<Workload> everything_;  // the search's workloads and the holdout
   std::vector<Workload> holdout_;
-  bool out_ = false;  // a job is in the pipeline
+  bool in_flight_ = false;  // a job is in the pipeline
   AlphaLedger ledger_;
   IncumbentPace pace_;
 };

@@ -53,7 +53,7 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
   Evaluate work;
   work.build = {{*variant}, breeding_.workloads()};
-  ++out_;
+  ++in_flight_;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
@@ -76,7 +76,7 @@ std::optional<Evaluation> Evaluations::lint(const Variant& variant) const {
 }
 
 void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& incumbent) {
-  --out_;
+  --in_flight_;
   if (work.result) return judge(job->id, *work.result, work.kernel, 0);
   auto& compiled = work.build.compiled.front();
   if (!compiled) return judge(job->id, compiled.error(), "", 0);
@@ -94,14 +94,14 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
   work.request.incumbent_us = incumbent;
-  ++out_;
+  ++in_flight_;
   pipeline_.measure(job);
 }
 
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                         IndividualId duplicate_of) {
   const bool is_seed = breeding_.archive().origin(id) == Origin::seed;
-  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return add_pending(id);
+  if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return enqueue(id);
   Individual individual;
   individual.id = id;
   individual.machine_code = kernel;
@@ -134,7 +134,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
                      fmt::format("{}: {}", name_of(evaluation.stage), evaluation.reason));
     if (evaluation.worker_lost)
       recorder_.tell(step, "worker", id,
-                     "the worker was lost with this individual and replaced by a fresh one");
+                     "the worker was lost during the evaluation and replaced by a new one");
   });
 }
 
@@ -154,8 +154,10 @@ std::string Evaluations::why_no_seed() const {
     late = late || twice;
   });
   return fmt::format(
-      "no seed is usable, so there is nothing to breed from: {}. `cultivar show` tells more of each{}", words,
-      late ? "; what was late twice needs a quieter machine, or a longer evaluation.run_deadline" : "");
+      "no seed is usable, so no proposals can be made: {}. `cultivar show` gives the details of each{}",
+      words,
+      late ? "; a seed that timed out twice needs a quieter machine or a longer evaluation.run_deadline"
+           : "");
 }
 
 void Evaluations::show(Progress& p) const {
@@ -164,7 +166,7 @@ void Evaluations::show(Progress& p) const {
   p.rejected = rejected_;
   p.unit = unit_;
   p.best = breeding_.incumbent();
-  // The measured value, as in `status`, not scaled to another session's pace.
+  // As measured, like in `status`, and not scaled by the pace.
   if (p.best) p.best_fitness = recorder_.record().individual(p.best)->individual.fitness;
   if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
   const auto judged_here = static_cast<double>(p.evaluations - judged_before_);

@@ -1,4 +1,4 @@
-// The first evaluation of each individual: which ones are pending or in flight, and the verdicts.
+// The first evaluation of each individual: the queue of pending ones, those in flight, and their judgement.
 #pragma once
 
 #include <deque>
@@ -19,26 +19,27 @@ using Medians = std::map<std::string, double, std::less<>>;
 // Not thread-safe. All references outlive it.
 class Evaluations {
  public:
-  // Individuals that the record has as proposed but not judged are pending.
+  // Enqueues every individual that the record has as proposed but not judged.
   Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&);
 
-  // A recorded individual to evaluate when there is room: a seed, a submission, an answer, or one that was in
-  // flight when an earlier session was killed.
-  void add_pending(IndividualId id) { pending_.push_back(id); }
-  void add_pending_first(IndividualId id) { pending_.push_front(id); }
+  // The individual is in the record and its evaluation is pending: a seed, a submission, a model's proposal,
+  // or an individual whose evaluation was interrupted. enqueue_first() puts it before all others.
+  void enqueue(IndividualId id) { pending_.push_back(id); }
+  void enqueue_first(IndividualId id) { pending_.push_front(id); }
   bool has_pending() const { return !pending_.empty(); }
-  int out() const { return out_; }
-  bool has_room() const { return out_ < config_.evaluation.depth; }
+  int in_flight() const { return in_flight_; }
+  bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
-  void start_pending();  // as many as `evaluation.depth` allows
-  // Sends it to the compilers; rejects it at once if lint finds an error.
+  void start_pending();  // as many as has_room() allows
+  // Sends it to the compilers, or judges it at once if lint rejects it.
   void start(IndividualId, const ParsedVariant&);
-  // A compiled job goes to the device, a measured one is judged. `incumbent`: a candidate that is much slower
-  // than these times is not measured completely.
+  // Takes a returned job: sends a compiled individual to the device, judges a measured one. The measurement
+  // of an individual that is much slower than `incumbent` ends early.
   void returned(const JobPtr&, Evaluate&, const Medians& incumbent);
-  void lost() { --out_; }  // returned without a result; a resumed search evaluates it
+  // The job returned without a result. The record still has the individual as proposed.
+  void lost() { --in_flight_; }
 
-  std::string why_no_seed() const;  // why none of the seeds is usable
+  std::string why_no_seed() const;  // why no seed is usable
   void show(Progress&) const;
 
  private:
@@ -54,11 +55,11 @@ class Evaluations {
   SecondTries& second_tries_;
 
   std::deque<IndividualId> pending_;
-  int out_ = 0;  // jobs in flight
+  int in_flight_ = 0;  // jobs
   std::int64_t judged_before_, measured_;
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;
-  IndividualId first_seed_ = 0;  // among the measured ones
+  IndividualId first_seed_ = 0;  // the first measured one
   double first_seed_fitness_ = 0.0;
 };
 

@@ -18,7 +18,7 @@ IncumbentPace::IncumbentPace(const Config& config, Recorder& recorder, Breeding&
       sources_(sources),
       pipeline_(pipeline),
       unknown_(breeding.incumbent() != 0),
-      // A cold card warms up within minutes and then stays a few percent slower.
+      // An idle card warms up within minutes and is then some percent slower, so the first interval is short.
       gap_s_(std::min(60.0, config.evaluation.pace_every_s)),
       due_(recorder.record().summary().elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
   if (const IndividualId incumbent = breeding.incumbent())
@@ -33,31 +33,31 @@ void IncumbentPace::set_medians(const Evaluation& evaluation) {
 
 void IncumbentPace::start_if_due() {
   const IndividualId incumbent = breeding_.incumbent();
-  if (out_ || incumbent == 0 || recorder_.elapsed() < due_) return;
+  if (in_flight_ || incumbent == 0 || recorder_.elapsed() < due_) return;
   due_ = recorder_.elapsed() + gap_s_;
-  if (!doubted_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
+  if (!unconfirmed_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
   const Member member = breeding_.archive().member(incumbent);
   Pace work;
   work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), incumbent));
 }
 
 void IncumbentPace::returned(const JobPtr& job, Pace& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return measured({job->id, std::move(*work.result)});
   auto& compiled = work.build.compiled.front();
   if (!compiled) return measured({job->id, compiled.error()});
   work.request.variant = std::move(*compiled);
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 void IncumbentPace::give_up() {
   unknown_ = false;
-  doubted_.reset();
+  unconfirmed_.reset();
 }
 
 double IncumbentPace::pace_of(const Reading& reading) const {
@@ -69,16 +69,16 @@ double IncumbentPace::jump_of(const Reading& reading) const {
 }
 
 void IncumbentPace::measured(Reading again) {
-  const auto before = std::exchange(doubted_, std::nullopt);
+  const auto before = std::exchange(unconfirmed_, std::nullopt);
   if (!again.evaluation.measured()) {
     unknown_ = false;
-    return recorder_.trouble(again.id, fmt::format("the best could not be measured once more, {}: {}",
+    return recorder_.trouble(again.id, fmt::format("the incumbent could not be measured again, {}: {}",
                                                    name_of(again.evaluation.stage), again.evaluation.reason));
   }
-  // The pace is used for a while and may be disturbed, so a jump counts only as far as a second measurement
-  // agrees.
+  // A pace applies until the next measurement, and one measurement may have been disturbed: a change of more
+  // than 5 % counts only as far as a second measurement agrees. Of the two, the smaller change counts.
   if (!before && jump_of(again) > 0.05) {
-    doubted_ = std::move(again);
+    unconfirmed_ = std::move(again);
     due_ = recorder_.elapsed();
     return;
   }
@@ -95,9 +95,9 @@ void IncumbentPace::measured(Reading again) {
     recorder_.tell(
         step, "pace", counted.id,
         fmt::format(
-            "the best{} makes {:.4g} {} here and now, {:.4g} when it was found; new ones are compared "
-            "with what it makes now",
-            is_incumbent ? "" : " before", now.fitness, now.unit,
+            "the {} incumbent now reaches {:.4g} {}, {:.4g} when it was first measured; new variants are "
+            "compared at its current pace",
+            is_incumbent ? "current" : "previous", now.fitness, now.unit,
             recorder_.record().individual(counted.id)->individual.fitness));
   });
 }

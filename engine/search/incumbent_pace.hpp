@@ -1,6 +1,6 @@
-// The current speed of the incumbent. It changes with the card and its temperature, so the incumbent is
-// measured again when a search is resumed and from time to time; new measurements are compared with that
-// value.
+// Measures the current pace. The device's speed changes with its temperature, between days and between cards,
+// so the incumbent is measured again when a search is resumed and periodically afterward; fitness is then
+// scaled by the measured pace.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,14 @@ class IncumbentPace {
   IncumbentPace(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&);
 
   void start_if_due();
-  // True during the first measurement of a session: other measurements must wait for it.
-  bool awaited() const { return out_ && unknown_; }
-  // A compiled job goes to the device; a measured one sets the pace.
+  // The session's first pace measurement is in flight: other measurements must wait, as their pace is
+  // unknown.
+  bool awaited() const { return in_flight_ && unknown_; }
+  // Takes a returned job: sends a compiled one to the device, records the pace of a measured one.
   void returned(const JobPtr&, Pace&);
-  void lost() { out_ = false; }  // returned without a result
-  void give_up();                // no worker was available: continue with the last known pace
+  void lost() { in_flight_ = false; }  // the job returned without a result
+  // No worker was available: the search continues with the pace that it has.
+  void give_up();
 
   const Medians& medians_us() const { return medians_us_; }
   void set_medians(const Evaluation&);  // of the incumbent
@@ -31,7 +33,7 @@ class IncumbentPace {
     Evaluation evaluation;
   };
   double pace_of(const Reading&) const;
-  double jump_of(const Reading&) const;  // the logarithm of its ratio to the current pace
+  double jump_of(const Reading&) const;  // absolute log ratio to the current pace
   void measured(Reading);
 
   const Config& config_;
@@ -41,10 +43,10 @@ class IncumbentPace {
   Pipeline& pipeline_;
 
   Medians medians_us_;
-  bool out_ = false;                // a job is in flight
-  bool unknown_;                    // not measured since the search was resumed
-  double gap_s_, due_;              // due: in Recorder::elapsed()
-  std::optional<Reading> doubted_;  // must be measured again before it counts
+  bool in_flight_ = false;              // a job is in the pipeline
+  bool unknown_;                        // true from a resume until the first measurement or give_up()
+  double gap_s_, due_;                  // interval in seconds; next time in Recorder::elapsed()
+  std::optional<Reading> unconfirmed_;  // a large change that a second measurement must confirm
 };
 
 }  // namespace cultivar

@@ -1,4 +1,4 @@
-// The jobs of a search: kernels for compilers and devices, questions for models, calls of an agent's tools.
+// The jobs of a search: kernels for compilers and devices, requests to models, calls of an agent's tools.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@ namespace cultivar {
 
 class AgentToolCalls;
 
-// What is compiled for a job: the individual, then the variants that are measured beside it.
+// What is compiled for a job: first the individual itself, then the variants that it is measured with.
 struct Build {
   std::vector<VariantPtr> variants;
   std::vector<Workload> workloads;
   Breadth breadth = Breadth::searching;
-  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};  // by variant, after it has returned
+  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};  // by variant, after compilation
 };
 
-// Compiled, then measured with a request made from the compiled variants.
+// Work that is compiled and then measured. The request is filled in after compilation.
 template <class AskedFor, class Found>
 struct Measurement {
   Build build = {};
@@ -37,9 +37,10 @@ struct Measurement {
 struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
   static constexpr const char* doing = "evaluating";
   static constexpr bool urgent = false, droppable = true;
-  std::string kernel = {};  // hash of machine code and plans, once compiled
+  std::string kernel = {};  // hash of machine code and plans, set after compilation
 };
-// A challenger against the incumbent. It is still done after the time budget is exhausted.
+// A challenger against the incumbent. Not droppable: measured kernels are still compared when the wall budget
+// is exhausted.
 struct Duel : Measurement<GateRequest, GateReport> {
   static constexpr const char* doing = "duel";
   static constexpr bool urgent = true, droppable = false;
@@ -48,7 +49,7 @@ struct Confirm : Measurement<EvaluateRequest, Evaluation> {
   static constexpr const char* doing = "confirm";
   static constexpr bool urgent = true, droppable = false;
 };
-// Measures the incumbent again.
+// Another measurement of the incumbent.
 struct Pace : Measurement<EvaluateRequest, Evaluation> {
   static constexpr const char* doing = "evaluating";
   static constexpr bool urgent = true, droppable = true;
@@ -57,16 +58,16 @@ struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
   static constexpr const char* doing = "profile";
   static constexpr bool urgent = true, droppable = true;
 };
-// One turn of a question's dialogue.
+// One call to a model in a question's dialogue.
 struct Ask {
   std::int64_t question = 0;
   ChatOrder order;
   std::optional<ServedResult> answer = {};
 };
-// A tool call in an agent's dialogue. It may wait for probes, which are jobs as well.
+// One tool call in an agent's dialogue. It may wait for probes, which are jobs too.
 struct Call {
   std::int64_t question = 0;
-  std::shared_ptr<AgentToolCalls> desk;
+  std::shared_ptr<AgentToolCalls> tool_calls;
   ToolDue due;
   std::stop_token stop;
   std::optional<ToolOutcome> outcome = {};  // nullopt: interrupted
@@ -78,22 +79,22 @@ struct Job {
   Job(Work what, IndividualId whom) : work(std::move(what)), id(whom) {}
 
   Work work;
-  IndividualId id;  // 0: a question, a call, or a probe
+  IndividualId id;  // 0 for Ask, Call and probes
 
-  // Compiled or measured for a tool call whose thread waits for it. Either a worker begins it or the caller
-  // gives it up; `claimed` decides which.
+  // A probe is compiled or measured for a tool call, whose thread waits for it. Either a worker sets
+  // `claimed` and starts the probe, or the caller sets it and gives the probe up.
   bool probe = false;
   std::atomic<bool> claimed{false};
 
   // The result.
-  double seconds = 0.0;                      // on the device
-  std::optional<Error> trouble;              // no worker was available; not the candidate's fault
-  std::vector<std::string> device_troubles;  // messages of devices that it was tried on before
-  bool abandoned = false;                    // not begun, because the search is stopping
+  double seconds = 0.0;                      // of device time
+  std::optional<Error> trouble;              // no worker was available; independent of the candidate
+  std::vector<std::string> device_troubles;  // messages of devices on which earlier attempts failed
+  bool abandoned = false;  // not started, because the search is stopping or the caller gave up
 };
 using JobPtr = std::shared_ptr<Job>;
 
-// nullptr if nothing is compiled for it.
+// Returns nullptr if the job compiles nothing.
 inline Build* build_of(Job& job) {
   return std::visit(
       [](auto& work) -> Build* {
@@ -105,7 +106,7 @@ inline Build* build_of(Job& job) {
       job.work);
 }
 
-// One function of several lambdas, for std::visit.
+// Combines several lambdas into one overloaded function, for std::visit.
 template <class... Each>
 struct Overloaded : Each... {
   using Each::operator()...;

@@ -64,12 +64,12 @@ Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& con
     options.key_variables.push_back(model.api_key_env);
     if (!models.contains(model.name)) continue;
     options.models.push_back(model);
-    // A model that is used only as a fallback has no fallbacks itself.
+    // A model that is here only as a fallback may name fallbacks that were not made.
     std::erase_if(options.models.back().fallbacks,
                   [&](const std::string& name) { return !models.contains(name); });
-    made->answer_sources_[model.name] =
-        model.provider == "mailbox" ? fmt::format("{} (mailbox: {}/requests)", model.name, model.folder)
-                                    : fmt::format("{} ({})", model.name, model.provider);
+    made->whereabouts_[model.name] = model.provider == "mailbox"
+                                         ? fmt::format("{} (mailbox: {}/requests)", model.name, model.folder)
+                                         : fmt::format("{} ({})", model.name, model.provider);
   }
   options.caps.run = config.budget.models;
   for (const OperatorShare& share : config.operators) options.caps.by_operator[share.name] = share.budget;

@@ -1,4 +1,4 @@
-// The language models of a search and the calls in flight to them.
+// Connects a search with the chat service: the models it uses and their calls.
 #pragma once
 
 #include <functional>
@@ -18,38 +18,39 @@ namespace cultivar {
 
 struct Runtime;
 
-// Creates the models that the configured operators use, and their fallbacks, without calling them. Error:
-// what is missing, such as the environment variable of a key or a recording.
+// Makes the models that the configuration's operators ask, and their fallbacks, without a call to any. An
+// Error says what is missing: the environment variable of a key, or a recording.
 using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
 Expected<ChatModels> make_models(const Config&);
 
-// Thread-safe except ask(), which only the pipeline calls.
+// Thread-safe except for ask(), which only the pipeline calls.
 class ModelDialogues {
  public:
-  // The writer outlives it.
+  // The record writer outlives it.
   static Expected<std::unique_ptr<ModelDialogues>> open(const Config&, ChatModels, const RunFolder&,
                                                         const RecordWriter&, const Runtime&);
 
-  // Returns at once; `done` is called on the service's thread, exactly once.
+  // Returns at once. `done` is called exactly once, on the chat service's thread.
   void ask(ChatOrder, std::function<void(ServedResult)> done);
-  void cancel() { stop_.request_stop(); }  // all calls in flight; later calls are cancelled immediately
+  void cancel() { stop_.request_stop(); }  // cancels all calls in flight and all later ones
 
   ChatServiceState state() const { return service_->state(); }
-  std::vector<std::string> news();  // new lines for the log: a model is on hold, answers again, ...
-  // Where answers come from that people write, for the status line: "me (mailbox: /run/mail/requests)".
-  const std::string& answer_source(const std::string& model) const { return answer_sources_.at(model); }
+  // Log messages since the previous call, for example that a model is on hold or answers again.
+  std::vector<std::string> news();
+  // A model and where its answers come from, for the status line: "me (mailbox: /run/mail/requests)".
+  const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
 
  private:
   ModelDialogues() = default;
-  std::map<std::string, std::string> answer_sources_;
+  std::map<std::string, std::string> whereabouts_;
   std::mutex mutex_;
-  std::vector<std::string> news_;  // guarded
+  std::vector<std::string> news_;  // guarded by mutex_
   std::stop_source stop_;
   std::unique_ptr<ExchangeStore> log_;
-  std::unique_ptr<Chat> service_;  // last: it writes to the log until it is gone
+  std::unique_ptr<Chat> service_;  // last member: it writes to log_ until it is destroyed
 };
 
-// What `status --json` shows as `models`: for each its state, calls, tokens and dollars, by operator too.
+// The key `models` of `status --json`: state, calls, tokens and USD of each model, in total and by operator.
 nlohmann::json facts_of(const ChatServiceState&);
 
 }  // namespace cultivar

@@ -18,7 +18,8 @@ int devices_of(const Evaluator& evaluator) {
   return std::max(1, evaluator.device_workers());
 }
 
-// All workers of all pools may wait for a process at the same time, even on a machine with one core.
+// All workers may wait for their processes at the same time, so each needs a thread, whatever the number of
+// cores.
 std::size_t threads_for(int workers) {
   return std::max(global_control::active_value(global_control::max_allowed_parallelism),
                   static_cast<std::size_t>(workers) + 1);
@@ -96,7 +97,7 @@ Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
       devices_(devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); }),
       tools_(callers, false, [](Job& job, int) {
         Call& call = std::get<Call>(job.work);
-        call.outcome = call.desk->run(call.due, call.stop);
+        call.outcome = call.tool_calls->run(call.due, call.stop);
       }) {}
 
 Pipeline::~Pipeline() {
@@ -108,7 +109,7 @@ void Pipeline::compile(JobPtr job) {
   lease_.expect_compile();
   board_.put(*job, "waiting to be compiled");
   const bool urgent = is_urgent(*job);
-  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::measure(JobPtr job) {
@@ -116,7 +117,7 @@ void Pipeline::measure(JobPtr job) {
   lease_.expect_measure();
   board_.put(*job, "waiting for the device");
   const bool urgent = is_urgent(*job);
-  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { come_back(done); });
+  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::ask(JobPtr job) {
@@ -124,27 +125,27 @@ void Pipeline::ask(JobPtr job) {
   const ChatOrder& order = std::get<Ask>(job->work).order;
   dialogues_->ask(order, [this, job](ServedResult answer) {
     std::get<Ask>(job->work).answer = std::move(answer);
-    come_back(job);
+    add_returned(job);
   });
 }
 
 void Pipeline::call(JobPtr job) {
   ++in_flight_;
-  tools_.push(std::move(job), false, [this](const JobPtr& done) { come_back(done); });
+  tools_.push(std::move(job), false, [this](const JobPtr& done) { add_returned(done); });
 }
 
-void Pipeline::come_back(const JobPtr& job) {
-  // Notifies with the lock held: after the last job the pipeline may be destroyed.
+void Pipeline::add_returned(const JobPtr& job) {
+  // Notify while locked: once the last job is taken, the pipeline may be destroyed.
   const std::lock_guard lock(mutex_);
-  back_.push_back(job);
+  returned_jobs_.push_back(job);
   returned_.notify_one();
 }
 
 JobPtr Pipeline::next(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  if (!returned_.wait_until(lock, until, [&] { return !back_.empty(); })) return nullptr;
-  JobPtr job = std::move(back_.front());
-  back_.pop_front();
+  if (!returned_.wait_until(lock, until, [&] { return !returned_jobs_.empty(); })) return nullptr;
+  JobPtr job = std::move(returned_jobs_.front());
+  returned_jobs_.pop_front();
   --in_flight_;
   board_.remove(*job);
   return job;
@@ -164,8 +165,8 @@ bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
   return served(devices_, job, watch);
 }
 
-// Measured candidates must still be compared; the results of all other jobs are no longer needed. A probe
-// that a device handed over had already begun.
+// Comparisons of measured kernels are never dropped (see `droppable`). A probe with device troubles was
+// claimed on the device that failed, so it is not claimed again.
 bool Pipeline::dropped(Job& job) const {
   const bool withdrawn = job.probe && job.device_troubles.empty() && job.claimed.exchange(true);
   return withdrawn || (abandoning_ && is_droppable(job));
@@ -185,7 +186,7 @@ void Pipeline::compile_now(Job& job) {
 }
 
 void Pipeline::measure_now(Job& job, int device) {
-  if (!job.device_troubles.empty()) lease_.expect_measure();  // again, elsewhere
+  if (!job.device_troubles.empty()) lease_.expect_measure();  // retried on another device
   lease_.begin_measure();
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
   if (dropped(job)) {

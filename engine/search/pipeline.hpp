@@ -1,5 +1,5 @@
-// Passes jobs from the search's loop to compilers, devices and models, which work concurrently, and returns
-// finished jobs to the loop, one at a time.
+// Distributes jobs: the search loop sends them, compilers, devices and models work on them concurrently, and
+// the loop takes the finished ones back, one at a time.
 #pragma once
 
 #include <oneapi/tbb/global_control.h>
@@ -24,27 +24,28 @@ struct Watch;
 
 class Pipeline {
  public:
-  // The evaluator and the dialogues, which may be nullptr, outlive the pipeline. `callers`: the maximum
-  // number of concurrent tool calls.
+  // The evaluator and the dialogues (may be nullptr) outlive the pipeline. `callers`: the number of
+  // concurrent tool calls.
   Pipeline(Evaluator&, ModelDialogues*, int callers);
   ~Pipeline();  // waits for everything in flight
 
-  // --- Only for the loop's thread. ---
+  // --- Only for the thread of the search loop. ---
   void compile(JobPtr);
-  void measure(JobPtr);  // duels, confirmations and profiles before evaluations
-  void ask(JobPtr);      // any number at a time: no thread waits for the answer
+  void measure(JobPtr);  // duels, confirmations, pace and profiles go before evaluations
+  void ask(JobPtr);      // any number at a time; no thread waits for the answer
   void call(JobPtr);
-  JobPtr next(Clock::time_point until);  // a finished job; nullptr after `until`
+  JobPtr next(Clock::time_point until);  // waits for a returned job; nullptr if none returns in time
   int in_flight() const { return in_flight_; }
-  // Reserves the cores for the loop's own computations; false while something is timed. If true,
-  // end_thinking() must follow.
-  bool begin_thinking() { return lease_.try_begin(); }
-  void end_thinking() { lease_.end_compile(); }
-  void abandon_waiting();  // from now on, jobs that have not begun return at once, abandoned
+  // Takes the lease for the loop's own heavy work. Does not wait: false if something is or is about to be
+  // measured. If true, end_loop_work() must follow.
+  bool try_begin_loop_work() { return lease_.try_begin(); }
+  void end_loop_work() { lease_.end_compile(); }
+  // From now on, droppable jobs that no worker has started return at once, abandoned.
+  void abandon_waiting();
 
-  // --- Within a tool call. ---
-  // Queues the job with all others and waits for it. False: the deadline passed or the search is stopping,
-  // and the job has not begun. A job that has begun is waited for.
+  // --- For tool calls, from any thread. ---
+  // Queues the probe among all other jobs and waits for it. False: the watch ended or the search began to
+  // stop before a worker started it. A started probe is always waited for.
   bool compile_probe(const JobPtr&, const Watch&);
   bool measure_probe(const JobPtr&, const Watch&);
 
@@ -53,21 +54,21 @@ class Pipeline {
  private:
   void compile_now(Job&);
   void measure_now(Job&, int device);
-  bool dropped(Job&) const;  // its result is no longer needed
-  void come_back(const JobPtr&);
+  bool dropped(Job&) const;  // its result is no longer needed; claims a probe
+  void add_returned(const JobPtr&);
 
   Evaluator& evaluator_;
   ModelDialogues* dialogues_;
   QuietLease lease_;
   WorkInProgress board_;
   std::atomic<bool> abandoning_{false};
-  int in_flight_ = 0;  // the loop's jobs
+  int in_flight_ = 0;  // jobs that the loop has not taken back
   std::mutex mutex_;
   std::condition_variable returned_;
-  std::deque<JobPtr> back_;  // guarded
+  std::deque<JobPtr> returned_jobs_;  // guarded by mutex_
   oneapi::tbb::global_control threads_;
   WorkerPool compilers_, devices_;
-  WorkerPool tools_;  // its jobs use the other two
+  WorkerPool tools_;  // last member: its calls use the other pools
 };
 
 }  // namespace cultivar

@@ -18,41 +18,41 @@ void Profiles::promoted(IndividualId id) {
 }
 
 void Profiles::start() {
-  if (out_ || wanted_ == 0) return;
+  if (in_flight_ || wanted_ == 0) return;
   const IndividualId id = std::exchange(wanted_, 0);
-  if (none_) return;
+  if (disabled_) return;
   const Member member = breeding_.archive().member(id);
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (!variant) return;
   TakeProfile work;
-  // The other workloads differ from the one with the most arithmetic mainly in length.
+  // Only the most expensive workload is profiled: the others differ from it mostly in size.
   work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
-  out_ = true;
+  in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
 
 void Profiles::returned(const JobPtr& job, TakeProfile& work) {
-  out_ = false;
+  in_flight_ = false;
   if (work.result) return record(job->id, *work.result);
   auto& compiled = work.build.compiled.front();
-  if (!compiled) return;  // it was compiled before: what is wrong shows elsewhere
+  if (!compiled) return;  // it compiled before, so other jobs report the cause too
   work.request.variant = std::move(*compiled);
   work.request.workload = work.build.workloads.front();
   work.request.sampling = sampling_of(config_.evaluation);
-  out_ = true;
+  in_flight_ = true;
   pipeline_.measure(job);
 }
 
 void Profiles::failed(IndividualId id, const Error& trouble) {
-  out_ = false;
-  none_ = true;
+  in_flight_ = false;
+  disabled_ = true;
   recorder_.trouble(id, "no profile: " + trouble.message);
 }
 
 void Profiles::record(IndividualId id, const ProfilePartial& found) {
   if (found.rejection) return recorder_.trouble(id, "no profile: " + found.rejection->reason);
   const Report report = explain(found.profile);
-  // Later profiles would fail as well and cost as much.
+  // Without counters and samples, further profiles would cost as much and show no more.
   const bool fruitless = config_.target->instruments && !found.profile.missing.empty() &&
                          std::ranges::none_of(found.profile.kernels, [](const KernelProfile& k) {
                            return !k.counters.empty() || k.samples > 0;
@@ -64,9 +64,9 @@ void Profiles::record(IndividualId id, const ProfilePartial& found) {
         report.findings.empty() ? report.headline : report.headline + "; " + report.findings.front().words);
     if (fruitless)
       recorder_.tell(step, "trouble", id,
-                     "profiles hold less than they could: " + found.profile.missing.front());
+                     "profiles are incomplete, so no more are made: " + found.profile.missing.front());
   });
-  none_ = none_ || fruitless;
+  disabled_ = disabled_ || fruitless;
 }
 
 }  // namespace cultivar

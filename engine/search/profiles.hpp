@@ -1,5 +1,4 @@
-// Profiles of what was promoted, where the configuration asks for them. They explain; nothing is decided by
-// them.
+// Profiles of promoted individuals, if the configuration requests them. No decision depends on a profile.
 #pragma once
 
 #include "engine/breeding/breeding.hpp"
@@ -13,12 +12,13 @@ class Profiles {
  public:
   Profiles(const Config&, Recorder&, const Breeding&, ParsedSources&, Pipeline&);
 
-  void promoted(IndividualId);  // only the newest counts
-  void start();                 // the next one, unless one is out
-  // Compiled, and goes on to the device; or measured.
+  // Requests a profile of this individual, in place of an earlier request that has not started.
+  void promoted(IndividualId);
+  void start();  // sends the requested one, unless one is in flight
+  // Takes a returned job: sends a compiled one to the device, records a measured one.
   void returned(const JobPtr&, TakeProfile&);
-  void failed(IndividualId, const Error&);  // no worker could be had; the search does not need it
-  void lost() { out_ = false; }             // came back without a result
+  void failed(IndividualId, const Error&);  // no worker was available: no more profiles in this session
+  void lost() { in_flight_ = false; }       // the job returned without a result
 
  private:
   void record(IndividualId, const ProfilePartial&);
@@ -29,9 +29,9 @@ class Profiles {
   ParsedSources& sources_;
   Pipeline& pipeline_;
 
-  bool out_ = false;         // a job is in the pipeline
-  IndividualId wanted_ = 0;  // promoted, and not profiled yet
-  bool none_ = false;        // further ones would fail as well
+  bool in_flight_ = false;   // a job is in the pipeline
+  IndividualId wanted_ = 0;  // promoted but not yet profiled; 0: none
+  bool disabled_ = false;    // because further profiles would fail too
 };
 
 }  // namespace cultivar

@@ -84,10 +84,10 @@ std::vector<IndividualId> Proposals::submissions() {
     const ParsedVariant variant = sources_.variant(submission.source, submission.configuration);
     const auto stranger = std::ranges::find_if(
         submission.parents, [&](IndividualId id) { return id < 1 || id >= breeding_.next_id(); });
-    // `submit` checks both, so the file was not written by `submit`.
+    // submit_variant() checks both, so an invalid file was put here by hand.
     const std::string why = !variant ? variant.error().text()
                             : stranger != submission.parents.end()
-                                ? fmt::format("its parent #{} is not of this run", *stranger)
+                                ? fmt::format("its parent #{} is not in this run", *stranger)
                                 : "";
     if (!why.empty()) {
       const std::string words = put_aside(folder_, submission.file, why);
@@ -107,7 +107,8 @@ std::vector<IndividualId> Proposals::submissions() {
       recorder_.tell(step, "submitted", individual.id, said);
     });
     ids.push_back(individual.id);
-    // Recorded, then removed: after a kill in between it is read twice, and the second one is a duplicate.
+    // Recorded before it is removed: if the process is killed in between, it is submitted twice, and the
+    // second one is a duplicate.
     std::error_code ignored;
     fs::remove(submission.file, ignored);
   }

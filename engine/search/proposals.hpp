@@ -1,4 +1,4 @@
-// New individuals: seeds, proposals of operators, and submissions.
+// Creates a run's individuals: from seeds, from operators' proposals and from submissions.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,21 @@
 
 namespace cultivar {
 
-// The next individual, made from a proposal, as it is recorded.
+// The individual that records this proposal, with the next id.
 Individual introduced(const Breeding&, const Proposal&, const ParsedVariant&);
 
-// Admits each individual to the population and records it; the caller has it evaluated. Not thread-safe. All
-// references outlive it.
+// Each function admits the individuals to the population and records them; the caller has them evaluated.
+// Not thread-safe. All references outlive it.
 class Proposals {
  public:
   Proposals(const Config&, const RunFolder&, Recorder&, Breeding&, ParsedSources&);
 
-  // The seeds of the configuration; if the argument is empty, reads their files.
+  // The configuration's seeds, in its order. If empty, they are read from its files.
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
-  // `room`: the limits that applied when operators could ask language models.
+  // `room`: the limits that breed() was called with, to be recorded; nullopt if no operator asks a model.
   IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
-  // Takes the submissions from the run's inbox, at most twice a second; moves invalid files to `damaged`.
+  // Takes all submissions from the run's inbox and puts invalid files aside. Reads the inbox at most twice
+  // per second.
   std::vector<IndividualId> submissions();
 
  private:
@@ -34,7 +35,7 @@ class Proposals {
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;
-  double looked_ = -1.0;  // last look into the inbox, in Recorder::elapsed()
+  double looked_ = -1.0;  // last read of the inbox, in Recorder::elapsed()
 };
 
 }  // namespace cultivar

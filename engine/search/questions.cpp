@@ -25,13 +25,13 @@ struct Questions::Dialogue {
   std::string stream;
   std::vector<Turn> turns = {};
   std::vector<ExchangeId> exchanges = {};
-  std::string model = {};  // that answered last
+  std::string model = {};  // the one that answered last
   double usd = 0.0;
   std::int64_t tokens = 0;
   double device_s = 0.0;                                          // that its tools used
-  std::shared_ptr<AgentToolCalls> desk = {};                      // once a tool was called
-  std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // by turn, of an earlier session
-  std::string doing = {};                                         // a tool that is at work; empty: a model is
+  std::shared_ptr<AgentToolCalls> tool_calls = {};                // once a tool was called
+  std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // results of earlier sessions, by turn
+  std::string doing = {};  // the tool in flight; empty: a call to a model is in flight
 };
 
 Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
@@ -99,7 +99,8 @@ void Questions::reopen() {
     const std::int64_t number = asked.question.number;
     if (!breeding_.open_askings().contains(number)) continue;
     auto request = recorded_request(record, asked.question.request_hash);
-    if (!request) throw std::runtime_error(fmt::format("the record lacks what question {} asks", number));
+    if (!request)
+      throw std::runtime_error(fmt::format("the record lacks the request of question {}", number));
     auto dialogue = std::make_unique<Dialogue>(Dialogue{std::move(asked.question), std::move(asked.stream)});
     dialogue->recorded = recorded_results(record, number);
     dialogues_.emplace(number, std::move(dialogue));
@@ -131,11 +132,11 @@ void Questions::send(std::int64_t question, ChatRequest request) {
 
 Questions::Outcome Questions::answered(Ask& ask) {
   ServedResult& result = *ask.answer;
-  // Unused answers stay open in the record: a resumed search repeats the question and pays only for answers
-  // that never arrived.
+  // The question stays open in the record. A resumed search asks it again and pays only for answers that were
+  // never received.
   if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
-  ++replies_;
-  // The question stays open: an answer must not be lost because the disk is full.
+  ++results_received_;
+  // The question stays open and the search stops, so that a full disk loses no answers.
   if (!result && result.error().kind == ChatError::Kind::not_recorded)
     return {.fatal = result.error().message};
   if (!result) {
@@ -148,7 +149,7 @@ Questions::Outcome Questions::answered(Ask& ask) {
   dialogue.model = result->model;
   dialogue.usd += result->usd;
   dialogue.tokens += result->answer.usage.total();
-  // The text as recorded, which is valid UTF-8: a replay must read the same.
+  // Use the recorded form, in which bytes that are not UTF-8 are replaced: a replay must see the same text.
   const json recorded = to_record(result->answer);
   dialogue.turns.push_back(
       {std::move(ask.order.request), answer_from_record(json::parse(json_text(recorded)))});
@@ -173,26 +174,26 @@ IndividualId Questions::follow(std::int64_t number) {
     if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) {
       const std::string model = brief.model;
       give_up(number, given_up->reason);
-      availability_.came_to_nothing(model, given_up->reason);
+      availability_.question_given_up(model, given_up->reason);
       return 0;
     }
     ToolDue& due = std::get<ToolDue>(move);
-    // Run in an earlier session: take the result from the record.
+    // A tool call of an earlier session is not run again; its result is in the record.
     auto& earlier = dialogue.recorded[dialogue.turns.size() - 1];
     const auto found = std::ranges::find(earlier, due.index, &ToolOutcome::index);
     if (found == earlier.end()) {
       call_tool(number, std::move(due));
       return 0;
     }
-    desk_of(dialogue).remember(*found);
+    tool_calls_of(dialogue).remember(*found);
     dialogue.device_s += found->device_s;
     dialogue.turns.back().results.push_back(std::move(*found));
     earlier.erase(found);
   }
 }
 
-AgentToolCalls& Questions::desk_of(Dialogue& dialogue) {
-  if (dialogue.desk) return *dialogue.desk;
+AgentToolCalls& Questions::tool_calls_of(Dialogue& dialogue) {
+  if (dialogue.tool_calls) return *dialogue.tool_calls;
   const RunFacts facts = recorder_.record().facts();
   const json devices = facts.environment.value("devices", json::array());
   SearchBench::Where where{.run_folder = folder_.path(),
@@ -204,32 +205,33 @@ AgentToolCalls& Questions::desk_of(Dialogue& dialogue) {
                            .device = devices.empty() ? "" : devices.front().value("description", ""),
                            .sampling = sampling_of(config_.evaluation),
                            .parent = dialogue.question.brief.parents.front()};
-  dialogue.desk = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
-  return *dialogue.desk;
+  dialogue.tool_calls = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
+  return *dialogue.tool_calls;
 }
 
 void Questions::call_tool(std::int64_t question, ToolDue due) {
   Dialogue& dialogue = dialogue_of(question);
-  (void)desk_of(dialogue);
+  (void)tool_calls_of(dialogue);
   dialogue.doing = due.call.name;
   pipeline_.call(
-      std::make_shared<Job>(Call{question, dialogue.desk, std::move(due), tools_stop_.get_token()}, 0));
+      std::make_shared<Job>(Call{question, dialogue.tool_calls, std::move(due), tools_stop_.get_token()}, 0));
 }
 
 Questions::Outcome Questions::called(const Job& job, Call& call) {
-  if (job.trouble) throw std::runtime_error("a tool of an agent: " + job.trouble->message);
-  if (!call.outcome) return {};  // interrupted: a resumed search runs it again
-  ++replies_;
+  if (job.trouble) throw std::runtime_error("a tool of an agent failed: " + job.trouble->message);
+  if (!call.outcome) return {};  // interrupted; a resumed search runs it again
+  ++results_received_;
   Dialogue& dialogue = dialogue_of(call.question);
   dialogue.doing.clear();
-  // The text as recorded, which is valid UTF-8: a resumed search must read the same.
+  // Use the recorded form, in which bytes that are not UTF-8 are replaced: a resumed search must see the same
+  // text.
   ToolOutcome outcome = outcome_of_body(to_body(*call.outcome));
   const std::size_t turn = dialogue.turns.size() - 1;
   recorder_.step([&](Step& step) {
     step.tool_result(call.question, turn, outcome);
     recorder_.tell(step, "tool", dialogue.question.brief.parents.front(),
                    fmt::format("question {}, step {}: {}{}: {}", call.question, turn + 1, outcome.tool,
-                               outcome.failed ? " (could not be done)" : "", one_line_of(outcome.text, 120)));
+                               outcome.failed ? " (failed)" : "", one_line_of(outcome.text, 120)));
   });
   dialogue.device_s += outcome.device_s;
   dialogue.turns.back().results.push_back(std::move(outcome));
@@ -239,7 +241,7 @@ Questions::Outcome Questions::called(const Job& job, Call& call) {
 IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
-  availability_.made_use_of(dialogue.question.brief.model);
+  availability_.question_succeeded(dialogue.question.brief.model);
   if (proposal.variant) sources_.keep(proposal.variant);
   Individual child =
       introduced(breeding_, proposal, sources_.variant(proposal.source, proposal.configuration));
@@ -259,7 +261,7 @@ IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
 void Questions::take(std::int64_t question, const Directions& directions) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
-  availability_.made_use_of(dialogue.question.brief.model);
+  availability_.question_succeeded(dialogue.question.brief.model);
   breeding_.direct(question, directions);
   recorder_.step([&](Step& step) {
     step.direct(question, directions);
@@ -277,7 +279,7 @@ void Questions::give_up(std::int64_t question, const std::string& reason) {
   recorder_.step([&](Step& step) {
     step.give_up(question, dialogue.usd, dialogue.device_s, reason);
     recorder_.tell(step, "unanswered", dialogue.question.brief.parents.front(),
-                   fmt::format("question {} comes to nothing: {}", question, reason));
+                   fmt::format("question {} is given up: {}", question, reason));
   });
 }
 
@@ -290,8 +292,8 @@ void Questions::call_failed(std::int64_t question, const ChatError& error) {
 std::vector<std::string> Questions::waits_for() const {
   std::vector<std::string> waits;
   for (const auto& [number, dialogue] : dialogues_) {
-    if (!dialogue->doing.empty()) continue;  // its tools are at work
-    const std::string& where = models_->answer_source(dialogue->question.brief.model);
+    if (!dialogue->doing.empty()) continue;  // a tool call is in flight
+    const std::string& where = models_->whereabouts(dialogue->question.brief.model);
     if (std::ranges::find(waits, where) == waits.end()) waits.push_back(where);
   }
   return waits;
@@ -314,17 +316,18 @@ void Questions::write_state(Step& step) const {
                       {"model", breeding_.arms()[i].model},
                       {"share", now[i]}});
   step.set("models", facts_of(state).dump());
-  step.set("questions", json{{"open", breeding_.open_askings().size()},  // reopened or not
-                             {"nothing", given_up_},
-                             {"in_flight", state.in_flight},
-                             {"paused", state.paused},
-                             {"waits_for", waits_for()},
-                             {"agents", agents},
-                             {"reserved_usd", state.reserved_usd},
-                             {"usd", state.spent.usd},
-                             {"tokens", state.spent.usage.total()},
-                             {"shares", shares}}
-                            .dump());
+  step.set("questions",
+           json{{"open", breeding_.open_askings().size()},  // also those that are not reopened yet
+                {"nothing", given_up_},
+                {"in_flight", state.in_flight},
+                {"paused", state.paused},
+                {"waits_for", waits_for()},
+                {"agents", agents},
+                {"reserved_usd", state.reserved_usd},
+                {"usd", state.spent.usd},
+                {"tokens", state.spent.usage.total()},
+                {"shares", shares}}
+               .dump());
 }
 
 void Questions::show(Progress& progress) const {

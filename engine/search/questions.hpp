@@ -1,5 +1,5 @@
-// Questions to language models: the open dialogues, their calls in flight, and the proposals made from
-// answers.
+// Questions to language models: the open dialogues, their calls to models and tools, and the proposals or
+// directions that result.
 #pragma once
 
 #include <map>
@@ -19,43 +19,46 @@ namespace cultivar {
 // Not thread-safe. All references outlive it.
 class Questions {
  public:
-  // `correspondence`: nullptr if no operator uses a language model; then no question is asked.
+  // The dialogues are nullptr if no operator asks a language model; then nothing is asked.
   Questions(const Config&, const RunFolder&, const PromptKit&, ModelDialogues*, Recorder&, Breeding&,
             ParsedSources&, Pipeline&);
   ~Questions();
-  // The maximum number of concurrent tool calls.
+  // The number of concurrent tool calls.
   static int callers(const Config&, const ModelDialogues*);
 
-  std::optional<AskingLimits> room() const;  // nullopt: no model is available
+  std::optional<AskingLimits> room() const;  // nullopt: no model is ever asked
   void ask(const Asking&, const AskingLimits&);
-  void reopen();  // once: repeats the open questions of an earlier session exactly, or takes recorded answers
-  void tell_news();
-  void cancel();  // all calls in flight; later calls return at once
+  // Continues the open questions of earlier sessions: sends the recorded requests again; exchanges and tool
+  // results in the record are reused. Only the first call has an effect.
+  void reopen();
+  void tell_news();  // records the log messages of the chat service
+  void cancel();     // cancels all calls in flight; later ones return at once
 
   struct Outcome {
     IndividualId proposed = 0;              // to be evaluated; 0: none
-    std::optional<std::string> fatal = {};  // the search must stop: an answer could not be recorded
+    std::optional<std::string> fatal = {};  // why the search must stop: an answer could not be recorded
   };
   Outcome answered(Ask&);
   Outcome called(const Job&, Call&);
 
   const Availability& availability() const { return availability_; }
-  std::int64_t replies() const { return replies_; }  // answers and tool results received, failures included
-  void write_state(Step&) const;                     // models and questions as `status` shows them
+  // The number of answers of models and results of tools in this session, including failures.
+  std::int64_t results_received() const { return results_received_; }
+  void write_state(Step&) const;  // models and questions, for `status`
   void show(Progress&) const;
 
  private:
   struct Dialogue;
   Dialogue& dialogue_of(std::int64_t question);
   void send(std::int64_t question, ChatRequest);
-  IndividualId follow(std::int64_t question);  // does the dialogue's next move
+  IndividualId follow(std::int64_t question);  // does the next move of its dialogue
   void call_tool(std::int64_t question, ToolDue);
-  AgentToolCalls& desk_of(Dialogue&);
+  AgentToolCalls& tool_calls_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
   void give_up(std::int64_t question, const std::string& reason);
   void call_failed(std::int64_t question, const ChatError&);
-  std::vector<std::string> waits_for() const;  // the models whose answers are awaited
+  std::vector<std::string> waits_for() const;  // the models whose answers are pending
 
   const Config& config_;
   const RunFolder& folder_;
@@ -70,8 +73,8 @@ class Questions {
   std::map<std::int64_t, std::unique_ptr<Dialogue>> dialogues_;  // open ones, by question
   std::stop_source tools_stop_;
   bool reopened_ = false;
-  std::int64_t given_up_ = 0;  // questions that were given up, in all sessions
-  std::int64_t replies_ = 0;
+  std::int64_t given_up_ = 0;  // questions, in all sessions
+  std::int64_t results_received_ = 0;
 };
 
 }  // namespace cultivar

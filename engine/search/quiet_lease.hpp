@@ -1,4 +1,4 @@
-// Shares the cores between compilers, any number at a time, and measurements, one at a time and alone.
+// A lock on the cores: any number of compilers, or one measurement alone.
 #pragma once
 
 #include <condition_variable>
@@ -6,20 +6,20 @@
 
 namespace cultivar {
 
-// Both kinds of work run in batches: one kind continues while there is more of it, then the other kind
-// starts. Neither can starve, because the number of jobs in flight is bounded. Thread-safe.
+// Compilations and measurements alternate in batches: one kind runs as long as more of it is expected, then
+// the other. Neither starves, because the number of jobs in flight is bounded. Thread-safe.
 class QuietLease {
  public:
-  // `needed` false: nobody ever waits.
+  // If `needed` is false, nothing ever waits.
   explicit QuietLease(bool needed) : needed_(needed) {}
 
-  // Announces work of this kind. One begin and one end must follow each announcement.
+  // Announces work of this kind. Each call must be followed by one begin and one end.
   void expect_compile() { change(compiles_expected_, 1); }
   void expect_measure() { change(measures_expected_, 1); }
 
   void begin_compile() {
     std::unique_lock lock(mutex_);
-    // During a batch of measurements, wait until no more of them are announced.
+    // During a batch of measurements, wait until no more are expected.
     changed_.wait(
         lock, [&] { return !needed_ || (measuring_ == 0 && !(measure_turn_ && measures_expected_ > 0)); });
     measure_turn_ = false;
@@ -28,7 +28,7 @@ class QuietLease {
   }
   void end_compile() { change(compiling_, -1); }
 
-  // For the engine's own computations, which must not wait: false while a measurement runs or is announced.
+  // For the engine's own heavy work. Does not wait: returns false if something is or is about to be measured.
   // If true, end_compile() must follow.
   bool try_begin() {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Writes the events of a search to its record, then emits them.
+// Writes the events of a search to its record and then passes them to the callbacks.
 #pragma once
 
 #include <chrono>
@@ -12,29 +12,29 @@
 
 namespace cultivar {
 
-// Not thread-safe: used only by the loop's thread.
+// Not thread-safe: only for the thread of the search loop.
 class Recorder {
  public:
   Recorder(RecordWriter& writer, const SearchCallbacks& callbacks);  // both outlive it
 
   void start_clock() { began_ = Clock::now(); }
-  double elapsed() const { return before_ + session(); }  // in all sessions, in seconds
-  double session() const;                                 // in this session
+  double elapsed() const { return before_ + session(); }  // seconds, over all sessions
+  double session() const;                                 // seconds, in this session
 
   const Record& record() const { return writer_.record(); }
-  // One transaction. Throws std::runtime_error if it cannot be written.
+  // Records all that `write` writes, or nothing. Throws std::runtime_error if it cannot be recorded.
   void step(const std::function<void(Step&)>& write);
-  // Within a step: an event, which is emitted after the step is written.
+  // Within a step: adds an event, which is shown after the step is recorded.
   void tell(Step&, const std::string& kind, IndividualId, std::string text);
-  void trouble(IndividualId, const std::string& text);                              // as a separate step
+  void trouble(IndividualId, const std::string& text);  // an event, as a step of its own
   void show(const std::string& kind, IndividualId, const std::string& text) const;  // without recording it
 
  private:
   RecordWriter& writer_;
   const SearchCallbacks& callbacks_;
-  const double before_;  // elapsed in earlier sessions
+  const double before_;  // seconds of earlier sessions
   Clock::time_point began_ = Clock::now();
-  std::vector<Event> untold_;  // of the current step
+  std::vector<Event> untold_;  // events of the current step
 };
 
 }  // namespace cultivar

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-// Recomputes each decision immediately before reading the recorded one.
+// Makes each decision again and compares it with the recorded one.
 class Replayer : public Listener {
  public:
   Replayer(const Record& record, Breeding& breeding, ParsedSources& sources, const PromptKit& kit)
@@ -40,7 +40,8 @@ class Replayer : public Listener {
       differ(fmt::format("question {} is recorded out of order", recorded.number));
   }
 
-  // The recorded answers must lead to no proposal; the last call has no answer if it failed.
+  // The recorded answers must lead to no proposal and no directions. If the last call failed, the dialogue
+  // ends without an answer.
   void giving_up(std::int64_t number) override {
     const RecordedDialogue dialogue =
         recorded_dialogue(record_, sources_, breeding_.archive(), kit_, questions_.at(number));
@@ -84,7 +85,7 @@ class Replayer : public Listener {
     const auto own = record_.individual(id), twin = record_.individual(duplicate_of);
     const bool same_source = own && twin && own->individual.variant_id == twin->individual.variant_id;
     const bool same_code = own && twin && own->individual.machine_code == twin->individual.machine_code;
-    // A duplicate that was in flight when the process was killed may have been judged differently since.
+    // A twin that was in flight when the process was killed may have been judged differently after a resume.
     if (!same_source && !same_code && twin && twin->state != IndividualState::proposed)
       differ(
           fmt::format("individual {} is recorded as a duplicate of {}, but they differ", id, duplicate_of));
@@ -111,7 +112,7 @@ class Replayer : public Listener {
     constexpr std::size_t kEnough = 50;
     if (report.differences.size() < kEnough) report.differences.push_back(std::move(text));
   }
-  // The same answers must make the same variant.
+  // The recorded answers must lead to the recorded variant.
   void proposing_answer(const Individual& recorded, std::int64_t asking) {
     const AskedQuestion& question = questions_.at(asking);
     const RecordedDialogue dialogue =

@@ -57,7 +57,7 @@ std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Co
   return variants;
 }
 
-// Records the beginning of the session.
+// Records the start of the session.
 Expected<void> open_session(const SessionParts& parts, const std::string& what) {
   const Config& config = parts.config;
   const double elapsed = parts.writer.record().summary().elapsed_s;
@@ -83,7 +83,7 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what) 
   return opened;
 }
 
-// Seeds, the machine or a full disk can prevent a search from beginning; each has its own message.
+// Runs one session. Every failure becomes an Outcome with its message, except an InputError, which is thrown.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
                     const Runtime& runtime, const SearchCallbacks& callbacks, const std::atomic<bool>& stop,
@@ -112,7 +112,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
   }
 }
 
-// Removes the folder of a search that could not begin.
+// Removes a new run folder again if no record was created in it.
 class Beginning {
  public:
   Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
@@ -133,22 +133,23 @@ class Beginning {
 Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder, const Runtime& runtime,
                                const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
-  // Reports a missing key or an invalid source before anything is created.
+  // Check keys and sources before anything is written.
   auto models = make_models(config);
   if (!models) return tl::make_unexpected(models.error());
   LoadedSources loaded{loaded_from(config.seeds, config), loaded_from(config.contenders, config)};
   std::error_code ec;
   const auto holds_a_run = [&] {
-    return failure("create run",
-                   fmt::format("{} already holds a run: go on with `cultivar resume`, or choose another "
-                               "folder with --run-dir",
-                               folder.path().string()));
+    return failure(
+        "create run",
+        fmt::format("{} already holds a run: continue it with `cultivar resume`, or choose another "
+                    "folder with --run-dir",
+                    folder.path().string()));
   };
   if (fs::exists(folder.database(), ec)) return holds_a_run();
   const bool fresh = !fs::exists(folder.path(), ec) || fs::is_empty(folder.path(), ec);
   fs::create_directories(folder.path(), ec);
   if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
-  // Before anything is written: only one of two searches that begin in a folder gets the lock.
+  // Lock before anything is written: if two searches begin in one folder, only one continues.
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
   if (fs::exists(folder.database(), ec)) return holds_a_run();
@@ -181,7 +182,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
 
 namespace {
 
-// A budget that is already exhausted would end the search immediately, and would be stored.
+// A budget that is already exhausted would end the search at once and would remain in the record.
 void require_larger_budgets(const Config& config, const std::vector<std::string>& overrides,
                             const Summary& so_far) {
   const std::map<std::string, double> limits{
@@ -197,7 +198,7 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
         continue;
       const double used = use->second.used;
       throw InputError(
-          fmt::format("--set {}: {} {} spent already; name more", text,
+          fmt::format("--set {}: {} {} already spent; set a larger budget", text,
                       kind == "wall" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
                       kind == "evaluations" || kind == "tokens" ? "are" : "is"));
     }
@@ -211,7 +212,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
   for (const std::string& text : overrides)
     if (!text.starts_with("budget.") && !text.starts_with("checkpoint."))
       throw InputError("--set " + text +
-                       ": a resumed search may change its budget and its checkpoints and nothing else; "
+                       ": a resumed search can change only its budget and its checkpoints; "
                        "begin a new run for other settings");
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   std::string damage;
@@ -272,11 +273,12 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
     throw InputError(fits.error().text());
   if (const auto twin = record->with_variant(variant->id))
     return failure("submit",
-                   fmt::format("#{} of this run is this very kernel, with these values of its tunables: "
+                   fmt::format("#{} of this run is the same kernel with the same values of its tunables: "
                                "`cultivar show {} {}`",
                                *twin, shell_word(run_folder.string()), *twin));
   if (const auto waiting = waiting_like(folder, source, variant->configuration))
-    return failure("submit", fmt::format("this very kernel waits already, as {}", waiting->string()));
+    return failure("submit",
+                   fmt::format("the same kernel is already in the inbox, as {}", waiting->string()));
   return put_submission(folder, {{}, source, note, variant->configuration, parents});
 }
 

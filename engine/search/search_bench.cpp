@@ -12,7 +12,7 @@ namespace cultivar {
 
 namespace {
 
-// Opens the record for each call, because the search writes to it.
+// Opened again for each call, because the search writes to the record.
 Record recorded(const std::filesystem::path& folder) {
   auto record = Record::open(folder);
   if (!record) throw std::runtime_error(record.error().message);
@@ -116,13 +116,13 @@ Expected<std::string> SearchBench::submit(const Variant& variant, const std::str
                                "Make a change first.",
                                *known));
   const std::lock_guard lock(mutex_);
-  submitted_ = SubmittedKernel{variant.source, variant.configuration, note};
+  handed_over_ = SubmittedKernel{variant.source, variant.configuration, note};
   return "Submitted: the search now evaluates it like any other kernel.";
 }
 
-std::optional<SubmittedKernel> SearchBench::take_submitted() {
+std::optional<SubmittedKernel> SearchBench::take_handed_over() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(submitted_, std::nullopt);
+  return std::exchange(handed_over_, std::nullopt);
 }
 
 bool SearchBench::interrupted() const {

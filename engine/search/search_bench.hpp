@@ -1,5 +1,5 @@
-// The bench of an agent within a search: compiles and measures through the search's pipeline, shared with all
-// other jobs, and reads the run's record. The search collects the submitted kernel.
+// The bench of an agent inside a search. It compiles and measures through the search's pipeline, shared with
+// all other jobs, and reads the run's record. The search takes the kernel that the agent submits.
 #pragma once
 
 #include <filesystem>
@@ -22,9 +22,9 @@ class SearchBench : public Bench {
     const Facts& facts;
     const PromptKit& kit;
     Target target = usual_target();
-    std::string device;  // description
+    std::string device;  // its description
     Sampling sampling;
-    IndividualId parent = 0;  // the kernel that tools call `parent`
+    IndividualId parent = 0;  // tools accept the name `parent` for it
   };
   SearchBench(Where, Pipeline&);
 
@@ -53,8 +53,8 @@ class SearchBench : public Bench {
   bool takes_submissions() const override { return true; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
-  std::optional<SubmittedKernel> take_submitted();
-  bool interrupted() const;  // some work was skipped because the search is stopping
+  std::optional<SubmittedKernel> take_handed_over();  // the last submitted kernel, at most once
+  bool interrupted() const;                           // work was not started because the search is stopping
 
  private:
   Expected<void> measured(const JobPtr&, const Watch&);
@@ -64,7 +64,7 @@ class SearchBench : public Bench {
   mutable std::mutex mutex_;
   double device_s_ = 0.0;  // guarded by mutex_, like all members below
   bool interrupted_ = false;
-  std::optional<SubmittedKernel> submitted_;
+  std::optional<SubmittedKernel> handed_over_;
 };
 
 }  // namespace cultivar

@@ -1,4 +1,4 @@
-// The events and the progress that a search emits while it runs.
+// The events and the progress that a search reports while it runs.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace cultivar {
 
-// One line of the log. Kinds: session, asked, answered, unanswered, measured, rejected, duel,
-// promoted, refused, pace, submitted, checkpoint, worker, model, trouble, stop.
+// One line of the log. Kinds: session, warning, submitted, asked, answered, directed, unanswered, tool,
+// measured, rejected, duel, promoted, refused, profiled, pace, checkpoint, worker, model, trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
   std::string kind, text;
@@ -26,25 +26,25 @@ struct InFlight {
   std::string op, doing;  // waiting, compiling, evaluating, duel, confirm
 };
 
-// The state of the questions to language models.
+// The state of questions to language models.
 struct QuestionsOut {
-  int open = 0;           // questions without a result so far
+  int open = 0;           // open questions
   int calls = 0;          // in flight at a provider
   std::int64_t sent = 0;  // in all sessions
   double usd = 0.0;       // spent
   std::int64_t tokens = 0;
-  std::string waits_for;  // "me (mailbox: /path/requests)": the models whose answers are awaited
-  std::string paused;     // why no call is made; empty if not paused
+  std::string waits_for;  // models whose answers are pending, for example "me (mailbox: /path/requests)"
+  std::string paused;     // why no calls are sent; empty: not paused
 };
 
-// A snapshot, emitted ten times a second.
+// A snapshot of the search, a few times per second.
 struct Progress {
-  double elapsed_s = 0.0;  // all sessions
+  double elapsed_s = 0.0;  // over all sessions
   std::int64_t evaluations = 0, measured = 0;
   std::map<Stage, std::int64_t> rejected;
   std::vector<InFlight> in_flight;
-  int jobs = 0;                           // all jobs in flight: those of in_flight, questions, and tool calls
-  std::optional<QuestionsOut> questions;  // if language models are used
+  int jobs = 0;                           // in the pipeline: in_flight, calls to models, and calls of tools
+  std::optional<QuestionsOut> questions;  // nullopt: no operator asks a model
   IndividualId best = 0;
   double best_fitness = 0.0;
   std::string unit;
@@ -53,10 +53,10 @@ struct Progress {
   double wall_limit_s = 0.0;          // 0: none
   std::int64_t evaluation_limit = 0;  // 0: none
   double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
-  std::string device_stage;           // the current step of the device worker, as text
+  std::string device_stage;           // what the device worker is doing, as text
 };
 
-// Called from the thread that searches; must not block and must not throw.
+// Called on the thread of the search loop. Must not block and must not throw.
 struct SearchCallbacks {
   std::function<void(const Event&)> event;
   std::function<void(const Progress&)> progress;

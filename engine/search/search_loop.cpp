@@ -28,7 +28,7 @@ SearchLoop::SearchLoop(SessionParts parts)
 Outcome SearchLoop::run() {
   constexpr auto kTick = std::chrono::milliseconds(100);
   if (breeding_.archive().size() == 0)
-    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.add_pending(id);
+    for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
@@ -36,12 +36,12 @@ Outcome SearchLoop::run() {
     if (!due && !job) continue;
     try {
       serve(job);
-    } catch (const std::exception& e) {  // a bug, or a record that became unreadable: stop, and say so
+    } catch (const std::exception& e) {  // a bug or an unreadable record
       if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
       finish_if_idle();
     }
     if (due)
-      tick_at = Clock::now() + kTick;  // after the step: a slow disk must not make ticks crowd out jobs
+      tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
   const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
@@ -55,7 +55,7 @@ Outcome SearchLoop::run() {
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
   } catch (const std::exception&) {
-    // The disk error that stopped the search may recur here; the outcome has the reason.
+    // The disk that stopped the search may fail again here. The outcome still has the reason.
   }
   outcome_->best = breeding_.incumbent();
   return *outcome_;
@@ -73,12 +73,12 @@ void SearchLoop::serve(const JobPtr& job) {
 
 void SearchLoop::tick() {
   if (parts_.stop && phase_ != Phase::leaving)
-    stop(Outcome::Stop::interrupted, "interrupted; nothing that was recorded is lost");
+    stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
   if (phase_ != Phase::running) return;
   questions_.reopen();
   questions_.tell_news();
-  for (const IndividualId id : proposals_.submissions()) evaluations_.add_pending_first(id);
+  for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
   checkpoints_.take_if_due();
 }
 
@@ -89,14 +89,14 @@ void SearchLoop::returned(const JobPtr& job) {
     });
     job->device_troubles.clear();
   }
-  // The individual or question stays open in the record, and a resumed search continues with it.
+  // The record still has the individual as proposed, or the question as open; a resumed search continues it.
   if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
     if (work.result) troubles_ = 0;
     return !job->trouble;
   };
-  std::visit(Overloaded{[&](Ask& ask) { replied(questions_.answered(ask)); },
-                        [&](Call& call) { replied(questions_.called(*job, call)); },
+  std::visit(Overloaded{[&](Ask& ask) { handle_outcome(questions_.answered(ask)); },
+                        [&](Call& call) { handle_outcome(questions_.called(*job, call)); },
                         [&](TakeProfile& work) {
                           if (of_kernels(work))
                             profiles_.returned(job, work);
@@ -104,15 +104,15 @@ void SearchLoop::returned(const JobPtr& job) {
                             profiles_.failed(job->id, *job->trouble);
                         },
                         [&](Evaluate& work) {
-                          if (!of_kernels(work)) return machine_failed(job, *job->trouble);
+                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           evaluations_.returned(job, work, comparisons_.pace().medians_us());
                         },
                         [&](Pace& work) {
-                          if (!of_kernels(work)) return machine_failed(job, *job->trouble);
+                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           comparisons_.pace().returned(job, work);
                         },
                         [&](auto& comparison) {
-                          if (!of_kernels(comparison)) return machine_failed(job, *job->trouble);
+                          if (!of_kernels(comparison)) return handle_failure(job, *job->trouble);
                           compared(job, comparisons_.returned(job, comparison));
                         }},
              job->work);
@@ -126,44 +126,45 @@ void SearchLoop::lost(Job& job) {
              job.work);
 }
 
-void SearchLoop::machine_failed(const JobPtr& job, const Error& trouble) {
+void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
   constexpr int kPatience = 3;
   lost(*job);
   if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
     return stop(Outcome::Stop::failed, trouble.text());
-  recorder_.trouble(job->id, trouble.text() + " (will try again)");
-  // Duels and confirmations become due again automatically.
-  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.add_pending(job->id);
+  recorder_.trouble(job->id, trouble.text() + " (will be retried)");
+  // Comparisons::start() sends lost duels and confirmations again.
+  if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
 }
 
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
-  if (outcome.trouble) return machine_failed(job, *outcome.trouble);
+  if (outcome.trouble) return handle_failure(job, *outcome.trouble);
   if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
 }
 
-void SearchLoop::replied(const Questions::Outcome& outcome) {
+void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
   if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
-  if (outcome.proposed != 0) evaluations_.add_pending(outcome.proposed);  // before all that needs no model
+  if (outcome.proposed != 0) evaluations_.enqueue(outcome.proposed);  // before new proposals
 }
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
-  // The pace is needed only if candidates will be measured.
+  // The pace is needed only if more individuals will be measured.
   if (running() && (evaluations_.has_pending() || budget_allows_another()))
     comparisons_.pace().start_if_due();
-  if (comparisons_.pace().awaited()) return;  // what is measured now would be compared with another day
-  // After a failure of the machine, an evaluation goes first.
-  if (troubles_ == 0 || (evaluations_.out() == 0 && !evaluations_.has_pending())) comparisons_.start();
+  if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
+  // After a failure, evaluations go before comparisons.
+  if (troubles_ == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending())) comparisons_.start();
   if (!running()) return;
   profiles_.start();
   evaluations_.start_pending();
-  // A proposal takes up to tens of milliseconds (fitting a surrogate), which would disturb a measurement.
+  // A proposal takes milliseconds to tens of milliseconds (some operators fit a surrogate), which would
+  // disturb a concurrent measurement.
   while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
          budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
-    if (!pipeline_.begin_thinking()) return;  // asked again at the next result or tick
-    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_thinking(); });
-    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.replies();
+    if (!pipeline_.try_begin_loop_work()) return;  // retried at the next result or tick
+    const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_loop_work(); });
+    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.results_received();
   }
 }
 
@@ -188,15 +189,15 @@ bool SearchLoop::budget_allows_another() const {
 }
 
 bool SearchLoop::exhausted() const {
-  return exhausted_at_ == breeding_.judged() + questions_.replies();
+  return exhausted_at_ == breeding_.judged() + questions_.results_received();
 }
 
 void SearchLoop::watch_budgets() {
   const double limit = parts_.config.budget.wall_s;
   if (limit <= 0 || phase_ == Phase::leaving) return;
-  // Comparisons in flight may end, for a limited time, because otherwise the measurement of the candidate
-  // would be wasted. Without the first confirmation, the whole search would be wasted, so it gets more time.
-  const bool first = comparisons_.out() && breeding_.incumbent() == 0;
+  // Grace period: started jobs may finish, because a measured kernel that is not compared is wasted work. It
+  // is longer during the first confirmation, without which the whole search has no result.
+  const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
   const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
     phase_ = Phase::closing;
@@ -220,7 +221,7 @@ void SearchLoop::finish_if_idle() {
            fmt::format("the budget of {} evaluations is spent", parts_.config.budget.evaluations));
     else if (const auto& why = questions_.availability().cap_spent())
       stop(Outcome::Stop::models, "the budget for language models is spent: " + *why);
-    else if (const std::string nobody = questions_.availability().nobody_left();
+    else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);
     else if (exhausted())
@@ -228,12 +229,12 @@ void SearchLoop::finish_if_idle() {
     else
       return;
   }
-  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace ends
+  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace period ends
   if (outcome_) done_ = true;
 }
 
 void SearchLoop::stop(Outcome::Stop why, std::string reason) {
-  // Keeps the first reason: a later failure does not hide it.
+  // Only the first reason counts; a later failure does not replace it.
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
   if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
     phase_ = Phase::leaving;
@@ -248,7 +249,8 @@ void SearchLoop::cancel_all() {
 }
 
 void SearchLoop::show_progress() {
-  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {  // a kill does not give the budget back
+  // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
+  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {
     last_heartbeat_ = recorder_.elapsed();
     recorder_.step([this](Step& step) { questions_.write_state(step); });
   }

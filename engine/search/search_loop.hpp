@@ -1,4 +1,5 @@
-// The search: its clock, its budgets, and the steps, one after the other, on the thread that calls run().
+// The search loop: the clock, the budgets, and one step after another. Everything here runs on the thread
+// that calls run().
 #pragma once
 
 #include <atomic>
@@ -18,44 +19,44 @@
 
 namespace cultivar {
 
-// What one session of a search uses. All references outlive the loop.
+// What a session of a search needs. All references outlive the loop.
 struct SessionParts {
   const Config& config;
   const RunFolder& folder;
   RecordWriter& writer;
-  Breeding& breeding;  // as rebuilt from the record
+  Breeding& breeding;  // rebuilt from the record
   ParsedSources& sources;
   Evaluator& evaluator;
-  ModelDialogues* dialogues;  // nullptr if no operator uses a language model
+  ModelDialogues* dialogues;  // nullptr if no operator asks a language model
   const PromptKit& kit;
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
-  LoadedSources loaded;  // the seeds, for a record without individuals
+  LoadedSources loaded;  // its seeds are used only if the record has no individuals
 };
 
 class SearchLoop {
  public:
   explicit SearchLoop(SessionParts);
-  // Returns when the search has stopped.
+  // Returns when the search has stopped. Call once.
   Outcome run();
 
  private:
-  // closing: the wall-clock budget is exhausted, and comparisons in flight may end; leaving: interrupted, and
-  // results are ignored.
+  // closing: the wall budget is exhausted and started jobs may finish. leaving: the search was interrupted,
+  // failed or exceeded its grace period, and the results of returning jobs are ignored.
   enum class Phase { running, closing, leaving };
 
-  void serve(const JobPtr&);  // nullptr: a tick
+  void serve(const JobPtr&);  // nullptr: a tick, the periodic work
   void tick();
   void returned(const JobPtr&);
-  void lost(Job&);  // returned without a usable result
-  void machine_failed(const JobPtr&, const Error&);
+  void lost(Job&);  // the job returned without a usable result
+  void handle_failure(const JobPtr&, const Error&);
   void compared(const JobPtr&, const Comparisons::Outcome&);
-  void replied(const Questions::Outcome&);
+  void handle_outcome(const Questions::Outcome&);
   void advance();
   bool breed_one();
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
-  bool exhausted() const;  // breeding had no new variant, and nothing has changed since
+  bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void finish_if_idle();
   void stop(Outcome::Stop, std::string reason);
@@ -77,8 +78,8 @@ class SearchLoop {
   Phase phase_ = Phase::running;
   std::optional<Outcome> outcome_;
   bool done_ = false;
-  int troubles_ = 0;                          // consecutive
-  std::optional<std::int64_t> exhausted_at_;  // judgements and replies at that time
+  int troubles_ = 0;                          // consecutive jobs for which no worker was available
+  std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;
 };
 

@@ -10,10 +10,10 @@ bool SecondTries::grant(IndividualId id, Examination of, const Evaluation& evalu
   if (!evaluation.late || !granted_.emplace(id, of).second) return false;
   recorder_.step([&](Step& step) {
     step.put_off(id, of, evaluation);
-    recorder_.tell(
-        step, "trouble", id,
-        fmt::format("{}: {}; it is {} once more, in case the machine was busy", name_of(evaluation.stage),
-                    evaluation.reason, of == Examination::search ? "evaluated" : "confirmed"));
+    recorder_.tell(step, "trouble", id,
+                   fmt::format("{}: {}; it is {} again, because the machine may have been busy",
+                               name_of(evaluation.stage), evaluation.reason,
+                               of == Examination::search ? "evaluated" : "confirmed"));
   });
   return true;
 }

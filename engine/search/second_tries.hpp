@@ -1,5 +1,5 @@
-// Which individuals exceeded a deadline once and are evaluated again. On a busy machine, good kernels can be
-// late: seeds and winners of duels get a second try, other candidates do not.
+// Grants a second evaluation to seeds and to confirmations that time out, because on a busy machine correct
+// kernels may time out too. Other individuals get none, because the search soon has new ones.
 #pragma once
 
 #include <set>
@@ -11,9 +11,11 @@ namespace cultivar {
 
 class SecondTries {
  public:
-  explicit SecondTries(Recorder& recorder);  // outlives this; earlier sessions count
+  // The recorder outlives it. Second tries of earlier sessions count.
+  explicit SecondTries(Recorder& recorder);
 
-  // True for the first time past a deadline: recorded, and to be evaluated again.
+  // True if the evaluation exceeded a deadline for the first time. It is then recorded, and the caller must
+  // repeat it.
   bool grant(IndividualId, Examination, const Evaluation&);
   bool granted(IndividualId id, Examination of) const { return granted_.contains({id, of}); }
 

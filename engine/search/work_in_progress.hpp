@@ -1,4 +1,4 @@
-// What the devices and compilers are working on, for the progress line.
+// The individuals in the pipeline and what is done with each, for the progress line.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +29,11 @@ class WorkInProgress {
     const std::lock_guard lock(mutex_);
     entries_.erase(&job);
   }
-  void note(std::string text) {  // of the device
+  void note(std::string text) {  // what the device is doing
     const std::lock_guard lock(mutex_);
     note_ = std::move(text);
   }
-  std::vector<Entry> entries() const {  // by individual
+  std::vector<Entry> entries() const {  // sorted by individual
     const std::lock_guard lock(mutex_);
     std::vector<Entry> all;
     for (const auto& [job, entry] : entries_) all.push_back(entry);

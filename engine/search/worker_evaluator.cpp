@@ -44,7 +44,7 @@ class WorkerEvaluator : public Evaluator {
         return failure(
             "devices",
             fmt::format("device {} is '{}' and device {} is '{}': their times cannot be "
-                        "compared. Name equal cards in evaluation.devices",
+                        "compared. List only identical devices in evaluation.devices",
                         numbers.front(), infos.front().description, numbers_[i], info->description));
       infos.push_back(std::move(*info));
       well.push_back(std::move(workers_[i]));
@@ -96,11 +96,12 @@ class WorkerEvaluator : public Evaluator {
 
   ServiceOptions options_;
   std::filesystem::path programs_;
-  std::vector<int> numbers_;  // as the configuration has them
+  std::vector<int> numbers_;  // device numbers in the configuration
   int workers_per_device_;
   std::vector<std::string> left_out_;
-  std::unique_ptr<CompileService> compiler_;             // once the devices have said what to compile for
-  std::vector<std::unique_ptr<DeviceService>> workers_;  // the first of each device, then the second ones
+  std::unique_ptr<CompileService> compiler_;  // made when the devices' architecture is known
+  // The first worker of each device, then the second worker of each, and so on.
+  std::vector<std::unique_ptr<DeviceService>> workers_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace cultivar {
 
 namespace {
 
-// After this many consecutive failures to start its worker, a device is not used again.
+// A device that fails this many times in a row is not used again.
 constexpr int kDevicePatience = 2;
 
 }  // namespace
@@ -72,7 +72,8 @@ void WorkerPool::serve(int worker) {
   if (--busy_ == 0) idle_.notify_all();
 }
 
-// True if another worker has the job now.
+// Gives a job that failed on one device to the other devices. False if it did not fail, was interrupted, or
+// no other device is usable; the job is then finished.
 bool WorkerPool::handed_over(Waiting& job, int worker) {
   const std::optional<Error>& trouble = job.first->trouble;
   if (!of_devices_ || !trouble || trouble->kind == ErrorKind::interrupted) return false;
@@ -82,7 +83,7 @@ bool WorkerPool::handed_over(Waiting& job, int worker) {
   if (leaves) --usable_;
   job.first->device_troubles.push_back(
       fmt::format("device worker {} of the search: {}{}", worker, trouble->text(),
-                  leaves ? " (it is out of use from now on; the others go on)" : ""));
+                  leaves ? " (it is not used again; the other devices continue)" : ""));
   job.first->trouble.reset();
   waiting_.push_front(std::move(job));
   begin_tasks();

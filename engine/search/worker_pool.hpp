@@ -1,4 +1,4 @@
-// A queue of jobs for a fixed number of workers: compilers, devices, or agents' tools.
+// A queue of jobs for a few workers: compilers, devices, or the tools of agents.
 #pragma once
 
 #include <oneapi/tbb/task_arena.h>
@@ -14,22 +14,22 @@
 
 namespace cultivar {
 
-// Each busy worker is a TBB task. The arena has one thread for each worker, because workers wait for other
-// processes. A device worker that is not available hands its job to another one, and is not used again if
-// that happens twice. Thread-safe.
+// Each busy worker is a TBB task. The arena has one thread for each worker because workers wait for other
+// processes. With devices, a job whose worker fails is given to another worker; a worker that fails twice in
+// a row is not used again unless it is the last one. Thread-safe.
 class WorkerPool {
  public:
   using Work = std::function<void(Job&, int worker)>;  // may throw
-  using Done = std::function<void(const JobPtr&)>;     // called in the worker's task
+  using Done = std::function<void(const JobPtr&)>;     // called by the worker's task
 
   WorkerPool(int workers, bool of_devices, Work);
-  ~WorkerPool();  // waits for all jobs
+  ~WorkerPool();  // waits for all pushed jobs
 
   void push(JobPtr, bool urgent, Done);
 
  private:
   using Waiting = std::pair<JobPtr, Done>;
-  void begin_tasks();  // a task for each free worker while jobs wait; call with the mutex locked
+  void begin_tasks();  // starts free workers for waiting jobs; call with mutex_ locked
   void serve(int worker);
   bool handed_over(Waiting&, int worker);
 
@@ -38,8 +38,8 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<Waiting> waiting_;
-  std::deque<int> free_;       // workers
-  std::vector<int> troubles_;  // consecutive, by worker; used only by the worker's task
+  std::deque<int> free_;       // idle workers
+  std::vector<int> troubles_;  // consecutive failures, by worker; only its task accesses it
   int busy_ = 0, usable_;
   oneapi::tbb::task_arena arena_;
 };

@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_too_large_for_a_question_is_not_asked_about) {
   begin(config, unhurried());
   BOOST_TEST(server.seen().empty());
   BOOST_TEST(events("unanswered", "a run with asking.prompt_tokens: ") >= 1);
-  BOOST_TEST(events("trouble", "model m is asked no more in this session") == 1);
+  BOOST_TEST(events("trouble", "model m is not asked again in this session") == 1);
   require_replay_agrees();
 }
 
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_refuses_the_key_is_left_alone_and_the_others_g
       [](const SeenRequest&) { return status_reply(401, R"({"error": {"message": "bad key"}})"); });
   const Outcome outcome = begin(with_model(server.url(), "{tune: 1, mutate: 1}", {"budget.evaluations=20"}));
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
-  BOOST_TEST(events("trouble", "model m is asked no more in this session: auth") == 1);
+  BOOST_TEST(events("trouble", "model m is not asked again in this session: auth") == 1);
   BOOST_TEST(server.seen().size() <= 8U);
   require_replay_agrees();
   ScriptedRun alone;
@@ -436,8 +436,8 @@ BOOST_AUTO_TEST_CASE(the_budget_of_one_operator_leaves_its_models_to_the_others)
                        {"budget.evaluations=24", "asking={in_flight: 2}", "portfolio.learn=false"}),
             unhurried());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
-  BOOST_TEST(events("trouble", "operator mutate asks no more in this session: over_budget") == 1);
-  BOOST_TEST(events("trouble", "is asked no more") == 0);
+  BOOST_TEST(events("trouble", "operator mutate asks no more questions in this session: over_budget") == 1);
+  BOOST_TEST(events("trouble", "is not asked again") == 0);
   const auto mutate = record().summary().models.at("m").at("operators").at("mutate");
   BOOST_TEST(mutate.at("usd").get<double>() <= 0.19);
   BOOST_TEST(mutate.at("calls").get<int>() >= 2);
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(a_model_of_which_nothing_can_be_used_is_not_paid_without_en
                  {"budget.evaluations=30", "asking={in_flight: 2, resamples: 0}", "portfolio.learn=false"}),
       unhurried());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
-  BOOST_TEST(events("trouble", "model m is asked no more in this session: 30 questions in a row") == 1);
+  BOOST_TEST(events("trouble", "model m is not asked again in this session: 30 questions in a row") == 1);
   BOOST_TEST(server.seen().size() >= 30U);
   BOOST_TEST(server.seen().size() <= 31U);  // one more may have been pending
   BOOST_TEST(by_operator()["tune"] == 28);
@@ -469,7 +469,7 @@ BOOST_AUTO_TEST_CASE(the_budget_of_one_model_leaves_the_others_and_the_knobs_at_
                       "\", model: x, prices: {input: 0, output: 0}}");
   const Outcome outcome = begin(overrides, unhurried());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
-  BOOST_TEST(events("trouble", "model m is asked no more in this session: over_budget") == 1);
+  BOOST_TEST(events("trouble", "model m is not asked again in this session: over_budget") == 1);
   std::map<std::string, int> by_model;
   record().each_individual([&](const IndividualRow& row) { ++by_model[row.individual.descent.model]; });
   BOOST_TEST(by_model["m"] >= 1);

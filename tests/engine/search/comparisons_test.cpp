@@ -15,7 +15,7 @@ struct Parts : SearchParts {
       : SearchParts(simulation, overrides),
         evaluations(config, recorder, breeding, sources, pipeline, second_tries),
         comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, {}) {
-    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
+    for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     evaluations.start_pending();
     work();
   }
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_side_of_a_duel_that_compiles_no_more_is_trouble_of_the_ma
   const Comparisons::Outcome outcome = parts.comparisons.returned(job, duel);
   BOOST_REQUIRE(outcome.trouble);
   BOOST_TEST(outcome.trouble->message.find("the disk is full") != std::string::npos);
-  BOOST_TEST(!parts.comparisons.out());
+  BOOST_TEST(!parts.comparisons.in_flight());
   BOOST_TEST(parts.comparisons.due());
 }
 

@@ -22,7 +22,7 @@ struct Parts : SearchParts {
     } while (evaluations.has_pending());
   }
   void take_seeds() {
-    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
+    for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     work();
   }
   // As an operator proposes it.
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
   Parts parts;
   parts.take_seeds();
   BOOST_TEST(parts.breeding.judged() == 2);
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.events("measured").size() == 2U);
   Progress progress;
   parts.evaluations.show(progress);
@@ -57,9 +57,9 @@ BOOST_AUTO_TEST_CASE(what_is_owed_is_measured_and_judged) {
 
 BOOST_AUTO_TEST_CASE(no_more_are_out_than_there_is_room_for) {
   Parts parts({}, {"evaluation.depth=1"});
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.add_pending(id);
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.enqueue(id);
   parts.evaluations.start_pending();
-  BOOST_TEST(parts.evaluations.out() == 1);
+  BOOST_TEST(parts.evaluations.in_flight() == 1);
   BOOST_TEST(parts.evaluations.has_pending());
   BOOST_TEST(!parts.evaluations.has_room());
   parts.work();
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(lint_refuses_before_anything_is_compiled) {
   parts.take_seeds();
   // BLOCK * UNROLL is beyond the constraint.
   const IndividualId id = parts.breed({{"BLOCK", std::int64_t{256}}, {"UNROLL", std::int64_t{16}}});
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.writer.record().individual(id)->stage == "lint");
   const IndividualId wrong = parts.breed({{"BLOCK", std::int64_t{7}}});  // no value of this tunable
   BOOST_TEST(parts.writer.record().individual(wrong)->stage == "lint");
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(the_pipeline_gives_back_at_once_what_nobody_waits_for) {
   Simulation simulation;
   simulation.evaluate_s = 0.05;
   Parts parts(simulation);
-  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.add_pending(id);
+  for (const IndividualId id : parts.proposals.seeds({})) parts.evaluations.enqueue(id);
   parts.pipeline.abandon_waiting();
   parts.evaluations.start_pending();
   int abandoned = 0;
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(the_pipeline_gives_back_at_once_what_nobody_waits_for) {
     parts.evaluations.lost();
   });
   BOOST_TEST(abandoned == 2);
-  BOOST_TEST(parts.evaluations.out() == 0);
+  BOOST_TEST(parts.evaluations.in_flight() == 0);
   BOOST_TEST(parts.breeding.judged() == 0);
 }
 

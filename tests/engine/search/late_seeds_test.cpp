@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(seeds_that_time_out_once_are_retried_and_become_parents) {
   BOOST_TEST(times.at("softmax_fast") == 2);
   for (const IndividualId seed : {1, 2})
     BOOST_TEST((record().individual(seed)->state == IndividualState::measured));
-  BOOST_TEST(told("smoke: timed out on tiny; it is evaluated once more") == 2);
+  BOOST_TEST(told("smoke: timed out on tiny; it is evaluated again") == 2);
   BOOST_TEST(record().summary().evaluations == 12);
   require_replay_agrees();
 }
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_confirmation_that_times_out_once_is_retried) {
   BOOST_TEST(confirmed->measured());
   const int plain = late[{"softmax_plain", Stage::confirm}], fast = late[{"softmax_fast", Stage::confirm}];
   BOOST_TEST((first == 1 ? plain : fast) == 0);
-  BOOST_TEST(told("it is confirmed once more") == 2 - plain - fast);
+  BOOST_TEST(told("it is confirmed again") == 2 - plain - fast);
   require_replay_agrees();
 }
 
@@ -119,14 +119,14 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_remembers_what_timed_out) {
   std::atomic<bool> stop{false};
   SearchCallbacks callbacks;
   callbacks.event = [&](const Event& event) {
-    if (event.text.find("once more") != std::string::npos) stop = true;
+    if (event.text.find("it is evaluated again") != std::string::npos) stop = true;
   };
   BOOST_TEST((search("1000", stop, callbacks).stop == Outcome::Stop::interrupted));
   const auto second = resume_search(run, {"budget.evaluations=12"}, simulated_runtime(machine()), {}, kNever);
   BOOST_REQUIRE(second);
   BOOST_TEST((second->stop == Outcome::Stop::evaluations), second->reason);
   BOOST_TEST((record().individual(1)->state == IndividualState::rejected));
-  BOOST_TEST(told("it is evaluated once more") == 1);
+  BOOST_TEST(told("it is evaluated again") == 1);
   require_replay_agrees();
 }
 

@@ -19,7 +19,7 @@ struct Parts : SearchParts {
         prompts(prompt_kit(config.asking)),
         questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
     Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries);
-    for (const IndividualId id : proposals.seeds({})) evaluations.add_pending(id);
+    for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     evaluations.start_pending();
     drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });
   }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(an_answer_becomes_an_individual_that_is_owed_an_evaluation)
   const Questions::Outcome outcome = parts.work();
   BOOST_TEST(outcome.proposed == 3);
   BOOST_TEST(!outcome.fatal);
-  BOOST_TEST(parts.questions.replies() == 1);
+  BOOST_TEST(parts.questions.results_received() == 1);
   BOOST_TEST(parts.breeding.open_askings().empty());
   const auto row = parts.writer.record().individual(3);
   BOOST_TEST(row->individual.descent.op == "mutate");
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(what_is_cancelled_stays_open_and_is_no_news) {
   parts.questions.cancel();
   const Questions::Outcome outcome = parts.work();
   BOOST_TEST(outcome.proposed == 0);
-  BOOST_TEST(parts.questions.replies() == 0);
+  BOOST_TEST(parts.questions.results_received() == 0);
   BOOST_TEST(parts.breeding.open_askings().size() == 1U);
 }
 
@@ -110,11 +110,11 @@ BOOST_AUTO_TEST_CASE(an_open_question_of_an_earlier_session_is_asked_again_to_th
 BOOST_AUTO_TEST_CASE(a_key_that_is_refused_closes_its_model) {
   ChatServer server([](const SeenRequest&) { return status_reply(401, R"({"error": {"message": "no"}})"); });
   Parts parts(server.url());
-  BOOST_TEST(parts.questions.availability().nobody_left().empty());
+  BOOST_TEST(parts.questions.availability().why_no_model_left().empty());
   parts.ask();
   BOOST_TEST(parts.work().proposed == 0);
   BOOST_TEST(parts.questions.room()->closed.contains("m"));
-  BOOST_TEST(!parts.questions.availability().nobody_left().empty());
+  BOOST_TEST(!parts.questions.availability().why_no_model_left().empty());
   BOOST_TEST(parts.events("unanswered").size() == 1U);
   BOOST_TEST(parts.events("trouble").size() == 1U);
 }
@@ -124,11 +124,11 @@ BOOST_AUTO_TEST_CASE(a_model_of_which_nothing_can_be_used_is_closed_after_thirty
   Parts parts(server.url());
   Availability availability(parts.recorder, parts.breeding);
   AskingLimits room;
-  for (int i = 0; i < 29; ++i) availability.came_to_nothing("m", "no kernel");
+  for (int i = 0; i < 29; ++i) availability.question_given_up("m", "no kernel");
   availability.restrict(room);
   BOOST_TEST(room.closed.empty());
-  availability.made_use_of("m");
-  for (int i = 0; i < 30; ++i) availability.came_to_nothing("m", "no kernel");
+  availability.question_succeeded("m");
+  for (int i = 0; i < 30; ++i) availability.question_given_up("m", "no kernel");
   availability.restrict(room);
   BOOST_TEST(room.closed.contains("m"));
 }

@@ -62,14 +62,14 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   BOOST_CHECK_THROW(submit_variant(run, "no manifest", {}, ""), InputError);
   const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
   BOOST_REQUIRE(!again);
-  BOOST_TEST(again.error().message == "this very kernel waits already, as " + file->string());
+  BOOST_TEST(again.error().message == "the same kernel is already in the inbox, as " + file->string());
   BOOST_TEST(record().summary().submissions_waiting == 1);
   go_on("24");
   BOOST_TEST(!std::filesystem::exists(*file));
   BOOST_TEST(record().summary().submissions_waiting == 0);
   const auto known = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, thrice");
   BOOST_REQUIRE(!known);
-  BOOST_TEST(known.error().message.find("of this run is this very kernel") != std::string::npos);
+  BOOST_TEST(known.error().message.find("of this run is the same kernel") != std::string::npos);
   bool found = false;
   record().each_individual([&](const IndividualRow& row) {
     if (row.individual.descent.origin != Origin::submission) return;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_n
     BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_runtime({}), {}, kNever), InputError,
                           [&](const InputError& e) {
                             return contains(e.what(), "--set " + std::string(spent)) &&
-                                   contains(e.what(), "spent already");
+                                   contains(e.what(), "already spent");
                           });
   BOOST_TEST(record().summary().evaluations == judged);
   BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 20.0);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(where_all_is_slower_better_ones_are_still_found) {
   Simulation hot;
   hot.pace = 0.5;
   const std::string said = go_on("90", hot, "pace");
-  BOOST_TEST(said.find("new ones are compared with what it makes now") != std::string::npos, said);
+  BOOST_TEST(said.find("new variants are compared at its current pace") != std::string::npos, said);
   BOOST_TEST(best().id > 20);
   BOOST_TEST(best().fitness > 0.5 * before.fitness);
   require_replay_agrees();
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_file_in_the_inbox_that_is_no_submission_is_put_aside_and_
   }
   const std::string said = go_on("24", {}, "trouble");
   BOOST_TEST(said.find("mine.json is not a valid submission") != std::string::npos, said);
-  BOOST_TEST(said.find("its parent #99999 is not of this run") != std::string::npos, said);
+  BOOST_TEST(said.find("its parent #99999 is not in this run") != std::string::npos, said);
   BOOST_TEST(said.find("`parents` must be a list of individuals' numbers") != std::string::npos, said);
   BOOST_TEST(std::filesystem::exists(folder.damaged() / "stranger.json"));
   BOOST_TEST(std::filesystem::exists(folder.damaged() / "words.json"));

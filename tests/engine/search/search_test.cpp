@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_stays_wedged_is_skipped_and_the_others_contin
   BOOST_TEST(tried.load() == 2);
   int told = 0;
   for (const auto& event : record.events(10'000))
-    told += event.kind == "trouble" && event.text.find("out of use from now on") != std::string::npos;
+    told += event.kind == "trouble" && event.text.find("it is not used again") != std::string::npos;
   BOOST_TEST(told == 1);
 }
 
