@@ -26,6 +26,7 @@ class Evaluations {
   void owe(IndividualId id) { owed_.push_back(id); }
   void owe_first(IndividualId id) { owed_.push_front(id); }
   bool owes() const { return !owed_.empty(); }
+  std::size_t owed() const { return owed_.size(); }
   int out() const { return out_; }
   bool has_room() const { return out_ < config_.evaluation.depth; }
 

@@ -9,6 +9,7 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/search/recorder.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/submissions.hpp"
 
 namespace cultivar {
 
@@ -25,16 +26,17 @@ class Proposals {
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
   // `room`: there was that much of it, when language models are asked.
   IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
-  // What waits in the run's inbox; what is no submission is put aside. Looks twice a second at most.
+  // What waits in the run's inbox; what is no submission is put aside. A few at a time, and
+  // twice a second at most.
   std::vector<IndividualId> submissions();
 
  private:
   const Config& config_;
-  const RunFolder& folder_;
+  Inbox inbox_;
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;
-  double looked_ = -1.0;  // into the inbox, in Recorder::elapsed()
+  double next_look_ = 0.0;  // into the inbox, in Recorder::elapsed()
 };
 
 }  // namespace cultivar

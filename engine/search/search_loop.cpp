@@ -78,7 +78,9 @@ void SearchLoop::tick() {
   if (phase_ != Phase::running) return;
   questions_.reopen();
   questions_.tell_news();
-  for (const IndividualId id : proposals_.submissions()) evaluations_.owe_first(id);
+  constexpr std::size_t kMostOwed = 64;  // others wait as files
+  if (evaluations_.owed() < kMostOwed)
+    for (const IndividualId id : proposals_.submissions()) evaluations_.owe_first(id);
   checkpoints_.take_if_due();
 }
 
