@@ -11,7 +11,8 @@ namespace cultivar {
 
 namespace {
 
-constexpr std::size_t kMostKnown = 1 << 20;
+constexpr std::size_t kMostKnown = 1 << 20;       // of one question
+constexpr std::size_t kMostKnownOfAll = 1 << 24;  // a manifest may ask hundreds
 
 // The given names and all names that their values depend on through `let`.
 std::set<std::string> closure(const std::vector<std::string>& start, const Manifest& manifest,
@@ -66,7 +67,10 @@ void Feasibility::add_question(const Variant& variant, const std::vector<Express
       question.depends.push_back(t);
       combinations = std::min(combinations * tunables_[t].values.size(), kMostKnown + 1);
     }
-  if (combinations <= kMostKnown) question.known.assign(combinations, 0);
+  if (combinations <= std::min(kMostKnown, kMostKnownOfAll - known_)) {
+    question.known.assign(combinations, 0);
+    known_ += combinations;
+  }
   questions_.push_back(std::move(question));
 }
 

@@ -42,6 +42,7 @@ class Feasibility {
   Task task_;
   Facts facts_;
   mutable std::vector<Question> questions_;
+  std::size_t known_ = 0;  // bytes of all caches
 };
 
 }  // namespace cultivar

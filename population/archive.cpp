@@ -25,7 +25,8 @@ Archive::Row& Archive::row_of(IndividualId id) {
 void Archive::add(const Individual& individual) {
   if (individual.id != size() + 1)
     throw std::logic_error("individuals must be added in the order of their ids");
-  if (individual.descent.parents.size() > 255 || individual.configuration.size() > 255)
+  static_assert(most_parents <= 255 && most_tunables <= 255);  // as counted in a row
+  if (individual.descent.parents.size() > most_parents || individual.configuration.size() > most_tunables)
     throw std::logic_error("an individual has at most 255 parents and 255 tunables");
   Row row;
   row.source = interned(individual.source_id, sources_, source_index_);

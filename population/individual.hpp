@@ -17,8 +17,10 @@ using IndividualId = std::int64_t;  // 1, 2, 3, ...; 0 = none
 // Where an individual comes from.
 enum class Origin : std::uint8_t { seed, submission, operator_ };
 
+inline constexpr std::size_t most_parents = 255;
+
 struct Descent {
-  std::vector<IndividualId> parents;  // empty for seeds
+  std::vector<IndividualId> parents;  // empty for seeds; at most most_parents
   Origin origin = Origin::operator_;
   std::string op;     // the operator's name; empty for others
   std::string model;  // empty without a language model

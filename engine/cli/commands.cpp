@@ -11,6 +11,7 @@
 #include "engine/store/trouble.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -94,7 +95,7 @@ int cultivar_main(const Arguments& arguments) {
     const auto complain = [&](std::string_view words) {
       if (words.starts_with(name + ": "))
         words.remove_prefix(name.size() + 2);  // the command's name is printed below
-      notify("cultivar {}: {}\n", name, words);
+      notify("cultivar {}: {}\n", name, utf8_text(words));
     };
     try {
       return after_all_is_written(command.run(rest));
@@ -105,7 +106,7 @@ int cultivar_main(const Arguments& arguments) {
       notify(
           "cultivar {}: the record holds something that this program cannot read ({}): it is damaged, or was "
           "written by another version of Cultivar. The run's folder `checkpoints` holds older copies\n",
-          name, said_shortly(error));
+          name, utf8_text(said_shortly(error)));
       return 1;
     } catch (const InputError& error) {
       complain(error.what());

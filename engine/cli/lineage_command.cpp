@@ -4,6 +4,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -30,32 +31,51 @@ struct Tree {
   }
 };
 
-void print(const Tree& tree, IndividualId id, IndividualId parent, const std::string& indent, bool last,
-           const std::set<IndividualId>& promoted, const Output& output) {
+std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, const std::string& branch,
+                    const std::set<IndividualId>& promoted) {
   const IndividualRow& row = tree.rows.at(id);
-  const bool root = parent == 0;
   const std::string value =
       row.state == IndividualState::measured
           ? fmt::format("{:.4g}{}", row.individual.fitness, row.expelled ? " (failed confirmation)" : "")
       : row.state == IndividualState::proposed ? "in flight"
                                                : "rejected at " + row.stage;
-  std::string change;
-  if (root) {
-    change = row.individual.descent.note;
-  } else {
-    change = change_of(tree.rows.at(parent).individual, row.individual);
+  const std::string change =
+      parent == 0 ? row.individual.descent.note : change_of(tree.rows.at(parent).individual, row.individual);
+  return fmt::format("{}#{} {}{}  {}{}", branch, id, value, promoted.contains(id) ? " *" : "",
+                     origin_name(row.individual.descent),
+                     change.empty() ? "" : ": " + plain_line(change, 400));
+}
+
+// Not recursive: a chain may be as long as the run.
+void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& promoted,
+           const Output& output) {
+  constexpr std::size_t widest = 240;  // indented no further
+  struct Due {
+    IndividualId id, parent;
+    std::string indent;
+    bool last;
+  };
+  std::vector<Due> due{{root, 0, "", true}};
+  while (!due.empty()) {
+    const Due now = std::move(due.back());
+    due.pop_back();
+    const bool top = now.parent == 0;
+    output.line(line_of(tree, now.id, now.parent,
+                        now.indent + (top        ? ""
+                                      : now.last ? "`- "
+                                                 : "|- "),
+                        promoted));
+    const auto found = tree.children.find(now.id);
+    if (found == tree.children.end()) continue;
+    const std::string indent = now.indent + (top || now.indent.size() >= widest ? ""
+                                             : now.last                         ? "   "
+                                                                                : "|  ");
+    bool last = true;
+    for (auto child = found->second.rbegin(); child != found->second.rend(); ++child) {
+      due.push_back({*child, now.id, indent, last});
+      last = false;
+    }
   }
-  output.line(fmt::format("{}{}#{} {}{}  {}{}", indent,
-                          root   ? ""
-                          : last ? "`- "
-                                 : "|- ",
-                          id, value, promoted.contains(id) ? " *" : "", origin_name(row.individual.descent),
-                          change.empty() ? "" : ": " + change));
-  const auto found = tree.children.find(id);
-  if (found == tree.children.end()) return;
-  std::size_t left = found->second.size();
-  for (const IndividualId child : found->second)
-    print(tree, child, id, indent + (root ? "" : last ? "   " : "|  "), --left == 0, promoted, output);
 }
 
 }  // namespace
@@ -110,7 +130,7 @@ int lineage_command(const Arguments& arguments) {
                                 name_of(confirmation->stage), confirmation->reason));
     });
   }
-  for (const IndividualId root : tree.roots) print(tree, root, 0, "", true, promoted, output);
+  for (const IndividualId root : tree.roots) print(tree, root, promoted, output);
   if (!tree.rows.empty())
     output.line(fmt::format("\nnumbers in {}; * was the best of the run at some time",
                             record.facts().unit_of_fitness));

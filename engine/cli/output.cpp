@@ -34,7 +34,7 @@ void Output::facts(const nlohmann::json& value) const {
 }
 
 void Output::line(const std::string& words) const {
-  write(text(), plain_text(words) + "\n");
+  write(text(), utf8_text(words) + "\n");
 }
 
 std::string Table::text(const std::string& indent) const {

@@ -87,7 +87,7 @@ void ProgressLine::clear() {
 void ProgressLine::show(const Progress& progress) {
   if (!terminal_ && now() < next_s_) return;
   next_s_ = now() + 10.0;
-  std::string text = plain_text(words_of(progress));
+  std::string text = utf8_text(words_of(progress));
   if (!terminal_) {
     notify("{}\n", text);
     return;
@@ -105,7 +105,7 @@ void ProgressLine::show(const Event& event) {
   notify(
       "{:>9}  {:<10} {}{}\n", duration(event.elapsed_s), event.kind,
       event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
-      plain_text(event.text));
+      utf8_text(event.text));
 }
 
 }  // namespace cultivar

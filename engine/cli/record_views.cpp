@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/cli/trouble.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -34,7 +35,7 @@ std::string descent_of(const Individual& individual) {
   for (std::size_t i = 0; i < d.parents.size(); ++i)
     text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
   if (!d.parents.empty() && d.origin != Origin::submission) text += fmt::format(" on island {}", d.island);
-  if (!d.note.empty()) text += ": " + d.note;
+  if (!d.note.empty()) text += ": " + plain_line(d.note, 400);
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/store/exchanges.hpp"
@@ -31,29 +32,27 @@ void require_ours(const fs::path& page) {
 
 std::string in_short(const RunReport& run_report, const RunFacts& facts) {
   const Summary& s = run_report.summary;
-  std::string text = fmt::format("`{}` on {}, {}{}.\n\n", in_a_cell(s.task), s.target, s.state,
-                                 s.stop_reason.empty() ? "" : " (" + in_a_cell(s.stop_reason) + ")");
-  text += "| | |\n|---|---|\n";
-  text += fmt::format("| best | {} |\n", s.best ? in_a_cell(text_of(*s.best)) : "none yet");
-  if (s.outstanding) text += fmt::format("| next | {} |\n", text_of(*s.outstanding));
-  text += fmt::format("| evaluated | {} |\n", judged_text(s));
-  text += fmt::format("| gate | duels: {}, promotions: {} |\n", s.duels, s.promotions);
-  text += fmt::format("| search time | {} in {} session{} |\n", duration(s.elapsed_s), run_report.sessions,
-                      run_report.sessions == 1 ? "" : "s");
-  text += fmt::format("| checks and measurements | {}, summed over all workers |\n",
-                      duration(run_report.device_s));
-  for (const std::string& device : s.devices) text += fmt::format("| device | {} |\n", in_a_cell(device));
-  text += fmt::format("| workloads | {} |\n", in_a_cell(fmt::format("{}", fmt::join(facts.workloads, ", "))));
-  return text;
+  MarkdownTable table({"", ""});
+  table.row({"best", s.best ? text_of(*s.best) : "none yet"});
+  if (s.outstanding) table.row({"next", text_of(*s.outstanding)});
+  table.row({"evaluated", judged_text(s)});
+  table.row({"gate", fmt::format("duels: {}, promotions: {}", s.duels, s.promotions)});
+  table.row({"search time", fmt::format("{} in {} session{}", duration(s.elapsed_s), run_report.sessions,
+                                        run_report.sessions == 1 ? "" : "s")});
+  table.row(
+      {"checks and measurements", fmt::format("{}, summed over all workers", duration(run_report.device_s))});
+  for (const std::string& device : s.devices) table.row({"device", device});
+  table.row({"workloads", fmt::format("{}", fmt::join(facts.workloads, ", "))});
+  return fmt::format("`{}` on {}, {}{}.\n\n", in_code(s.task), in_a_cell(s.target), in_a_cell(s.state),
+                     s.stop_reason.empty() ? "" : " (" + in_a_cell(s.stop_reason) + ")") +
+         table.text();
 }
 
 // Each best kernel with the previous best, which need not be its parent.
 std::string steps_text(const RunReport& run_report, const Record& record, const std::string& unit) {
   if (run_report.steps.empty()) return "No kernel has been promoted yet.\n";
-  std::string text = fmt::format(
-      "| kernel | after | evaluated | {} | gain over the previous best in their duel | operator | parents | "
-      "change |\n|---|---|---|---|---|---|---|---|\n",
-      unit);
+  MarkdownTable table({"kernel", "after", "evaluated", unit, "gain over the previous best in their duel",
+                       "operator", "parents", "change"});
   for (const BestStep& step : run_report.steps) {
     const auto row = record.individual(step.id);
     if (!row) continue;
@@ -61,43 +60,40 @@ std::string steps_text(const RunReport& run_report, const Record& record, const 
     const auto gain = record.gain_by_duel(step.id);
     const auto parent =
         i.descent.parents.empty() ? std::nullopt : record.individual(i.descent.parents.front());
-    text += fmt::format(
-        "| #{} | {} | {} | {:.4g} | {} | {} | {} | {} |\n", step.id, duration(step.elapsed_s),
-        step.evaluations, step.fitness, gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
-        in_a_cell(origin_name(i.descent) + (i.descent.model.empty() ? "" : " with " + i.descent.model)),
-        i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
-        in_a_cell(plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)));
+    table.row({fmt::format("#{}", step.id), duration(step.elapsed_s), fmt::format("{}", step.evaluations),
+               fmt::format("{:.4g}", step.fitness), gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
+               origin_name(i.descent) + (i.descent.model.empty() ? "" : " with " + i.descent.model),
+               i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
+               plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)});
   }
-  return text;
+  return table.text();
 }
 
 std::string yields_text(const RunReport& run_report, const std::string& unit) {
-  std::string text = fmt::format(
-      "| operator | model | proposed | measured | rejected | duels | promoted | best {} | "
-      "worker time | calls | tokens | USD |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      unit);
+  MarkdownTable table({"operator", "model", "proposed", "measured", "rejected", "duels", "promoted",
+                       "best " + unit, "worker time", "calls", "tokens", "USD"});
+  const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
   for (const auto& [who, y] : run_report.yields)
-    text +=
-        fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", in_a_cell(who.first),
-                    in_a_cell(who.second), y.proposed, y.measured, y.rejected, y.challengers, y.promoted,
-                    y.best > 0.0 ? fmt::format("{:.4g}", y.best) : "", duration(y.device_s),
-                    y.calls ? fmt::format("{}", y.calls) : "", y.calls ? fmt::format("{}", y.tokens) : "",
-                    y.usd > 0.0 ? fmt::format("{:.2f}", y.usd) : "");
-  return text;
+    table.row({who.first, who.second, number(y.proposed), number(y.measured), number(y.rejected),
+               number(y.challengers), number(y.promoted), y.best > 0.0 ? fmt::format("{:.4g}", y.best) : "",
+               duration(y.device_s), y.calls ? number(y.calls) : "", y.calls ? number(y.tokens) : "",
+               y.usd > 0.0 ? fmt::format("{:.2f}", y.usd) : ""});
+  return table.text();
 }
 
 std::string reasons_text(const RunReport::Reasons& reasons) {
   constexpr std::size_t most = 12;
-  std::string text = "| count | stage and reason |\n|---|---|\n";
+  MarkdownTable table({"count", "stage and reason"});
   std::int64_t others = 0;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (i < most)
-      text += fmt::format("| {} | {} |\n", reasons[i].second, in_a_cell(plain_line(reasons[i].first, 300)));
+      table.row({fmt::format("{}", reasons[i].second), plain_line(reasons[i].first, 300)});
     else
       others += reasons[i].second;
   }
-  if (others > 0) text += fmt::format("| {} | {} other reasons |\n", others, reasons.size() - most);
-  return text;
+  if (others > 0)
+    table.row({fmt::format("{}", others), fmt::format("{} other reasons", reasons.size() - most)});
+  return table.text();
 }
 
 std::string page(const RunReport& run_report, const Record& record, const RunFacts& facts) {

@@ -1,4 +1,5 @@
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "engine/store/exchanges.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 #include "operators/llm/plain_prompt.hpp"
 
@@ -177,7 +179,8 @@ int show_command(const Arguments& arguments) {
     return 0;
   }
   if (only_source && !as_json) {
-    std::fputs(source.c_str(), stdout);
+    // A program reads it as it is; a terminal would obey its control characters.
+    std::fputs((::isatty(STDOUT_FILENO) == 1 ? utf8_text(source) : source).c_str(), stdout);
     return 0;
   }
   const IndividualRow row = record.individual(id).value();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/cli/output.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
@@ -37,7 +38,7 @@ void StepLine::show(std::string text) {
 void StepLine::draw() {
   last_ = Clock::now();
   const double taken = in_seconds(last_ - began_);
-  const std::string what = text_.substr(0, kWidth);
+  const std::string what = plain_line(text_, kWidth);
   const std::string line = taken < 1.0 ? what : fmt::format("{} ({})", what, duration(taken));
   notify("{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
   std::fflush(stderr);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "embedded/launcher.hpp"
+#include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
@@ -18,6 +19,9 @@
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -41,9 +45,12 @@ bool holds_bundle(const fs::path& folder) {
 
 // The files that an earlier export wrote into this folder.
 std::set<std::string> files_of_bundle(const fs::path& folder) {
-  const auto facts = nlohmann::json::parse(read_file(folder / "bundle.json").value_or(""), nullptr, false);
-  if (!facts.is_object() || !facts.contains("files")) return {};
-  return facts["files"].get<std::set<std::string>>();
+  const auto facts = foreign_json(read_file(folder / "bundle.json", 1 << 20).value_or(""));
+  std::set<std::string> files;
+  if (facts.is_object() && facts.contains("files") && facts["files"].is_array())
+    for (const auto& name : facts["files"])
+      if (name.is_string()) files.insert(name.get<std::string>());
+  return files;
 }
 
 // Moves files that do not belong to the earlier export (notes, a build) into the new one.
@@ -212,27 +219,27 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   std::map<std::string, std::string, std::less<>> values{
       {"task", task.name},
       {"class", pascal_case(task.name)},
-      {"summary", task.summary},
+      {"summary", cpp_comment(task.summary)},
       {"variant", variant->manifest.name},
       {"id", short_identity(*variant)},
       {"dtype", std::string(name_of(input.workloads.front().dtype))},
-      {"unit", evaluation->unit},
+      {"unit", in_quotes(evaluation->unit)},
       // Factor from work (operations or bytes) per microsecond to that unit.
       {"rate", evaluation->unit == "TFLOPS" ? "1e-6" : "1e-3"},
-      {"run", facts.name},
-      {"workloads", config.workloads},
+      {"run", in_code(facts.name)},
+      {"workloads", in_code(config.workloads)},
       {"header_files", ""},
       {"header_paths", ""},
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
-      {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, evaluation->unit)},
+      {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, in_a_cell(evaluation->unit))},
       {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
       {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},
-      {"version_text", nlohmann::json(fmt::format("{} {}, #{} of {}", variant->manifest.name,
-                                                  short_identity(*variant), id, facts.name))
-                           .dump()}};
+      {"version_text",
+       fmt::format("\"{}\"", in_quotes(fmt::format("{} {}, #{} of {}", variant->manifest.name,
+                                                   short_identity(*variant), id, facts.name)))}};
   values.insert(parts->values.begin(), parts->values.end());
   values.merge(pytorch_values(input, served));
 
@@ -246,7 +253,9 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
     values["header_paths"] += fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}", header.name);
   }
   files["CMakeLists.txt"] = render(parts->cmake, values);
-  files["README.md"] = render(launcher::README_md, values);
+  auto page = values;
+  page["summary"] = in_a_cell(task.summary);
+  files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
   files["verify/bench.hpp"] = render(parts->bench, values);
@@ -271,29 +280,29 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
                   fmt::format("Measured by Cultivar on {}. The output of every timed run was checked on "
                               "secret random rows, and every shape once on all rows. Contenders were "
                               "timed interleaved with the kernel.",
-                              device_of(facts)),
+                              in_a_cell(device_of(facts))),
                   workload_table(*evaluation),
                   confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
                             : "\nMeasured during the search.");
-  files["environment.json"] = facts.environment.dump(2) + "\n";
+  files["environment.json"] = json_text(facts.environment, 2) + "\n";
   files["lineage.md"] = "# Lineage\n\n" + lineage_text(lineage, evaluation->unit);
-  files["lineage.json"] = lineage_json(lineage).dump(2) + "\n";
+  files["lineage.json"] = json_text(lineage_json(lineage), 2) + "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [name, text] : files) names.push_back(name);
-  files["bundle.json"] = nlohmann::json{{"format", 1},
-                                        {"run", facts.name},
-                                        {"individual", id},
-                                        {"variant", variant->manifest.name},
-                                        {"id", variant->id},
-                                        {"task", task.name},
-                                        {"target", name_of(config.target)},
-                                        {"architectures", parts->architectures},
-                                        {"configuration", configuration},
-                                        {"fitness", evaluation->fitness},
-                                        {"unit", evaluation->unit},
-                                        {"specialisations", contents.specialisations},
-                                        {"files", names}}
-                             .dump(2) +
+  files["bundle.json"] = json_text(nlohmann::json{{"format", 1},
+                                                  {"run", facts.name},
+                                                  {"individual", id},
+                                                  {"variant", variant->manifest.name},
+                                                  {"id", variant->id},
+                                                  {"task", task.name},
+                                                  {"target", name_of(config.target)},
+                                                  {"architectures", parts->architectures},
+                                                  {"configuration", configuration},
+                                                  {"fitness", evaluation->fitness},
+                                                  {"unit", evaluation->unit},
+                                                  {"specialisations", contents.specialisations},
+                                                  {"files", names}},
+                                   2) +
                          "\n";
   return contents;
 }

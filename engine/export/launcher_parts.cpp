@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "engine/export/cpp_expression.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -72,8 +73,9 @@ namespace {
 
 // A field with its default: the task's default if it is a number; std::optional if it depends on other
 // values, which name_bindings then computes; `otherwise` if the task has no default.
-std::string member(std::string_view type, const std::string& name, const std::string& about,
+std::string member(std::string_view type, const std::string& name, const std::string& words,
                    const std::optional<Expression>& fallback, std::string_view otherwise) {
+  const std::string about = cpp_comment(words);
   if (!fallback) return fmt::format("  {} {} = {};  // {}\n", type, name, otherwise, about);
   const auto number = fallback->evaluate({});
   if (!number)

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "evaluators/system/plain_text.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -43,7 +45,8 @@ std::vector<Number> numbers_of(const Task& task) {
 }
 
 // Text for a docstring.
-std::string prose(std::string text) {
+std::string prose(const std::string& words) {
+  std::string text = cpp_comment(words);
   std::replace(text.begin(), text.end(), '\\', '/');
   std::replace(text.begin(), text.end(), '"', '\'');
   return text;

@@ -5,9 +5,9 @@
 
 #include <set>
 
+#include "engine/export/markdown.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
-#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -16,14 +16,10 @@ std::string workload_table(const Evaluation& evaluation) {
   for (const auto& workload : evaluation.workloads)
     for (const auto& [name, ratio] : workload.ratios) contenders.insert(name);
 
-  std::string text =
-      fmt::format("| workload | median us | 95 % interval | quartiles | samples | {} |", evaluation.unit);
-  std::string rule = "|---|---|---|---|---|---|";
-  for (const auto& name : contenders) {
-    text += fmt::format(" speedup over {} |", name);
-    rule += "---|";
-  }
-  text += "\n" + rule + "\n";
+  std::vector<std::string> heads{"workload",  "median us", "95 % interval",
+                                 "quartiles", "samples",   evaluation.unit};
+  for (const auto& name : contenders) heads.push_back("speedup over " + name);
+  MarkdownTable table(heads);
   for (const auto& workload : evaluation.workloads) {
     std::vector<double> times;
     for (const auto& sample : workload.samples) times.push_back(sample.seconds * 1e6);
@@ -32,16 +28,19 @@ std::string workload_table(const Evaluation& evaluation) {
       const auto bounds = bootstrap_interval(times, median, 0.95, 1);
       interval = fmt::format("{:.1f} - {:.1f}", bounds.lower, bounds.upper);
     }
-    text += fmt::format("| {} | {:.1f} | {} | {:.1f} - {:.1f} | {} | {:.2f} |", workload.workload,
-                        workload.median_us, interval, workload.q1_us, workload.q3_us, times.size(),
-                        workload.value);
+    std::vector<std::string> cells{workload.workload,
+                                   fmt::format("{:.1f}", workload.median_us),
+                                   interval,
+                                   fmt::format("{:.1f} - {:.1f}", workload.q1_us, workload.q3_us),
+                                   fmt::format("{}", times.size()),
+                                   fmt::format("{:.2f}", workload.value)};
     for (const auto& name : contenders) {
       const auto it = workload.ratios.find(name);
-      text += it == workload.ratios.end() ? " - |" : fmt::format(" {:.3f} |", it->second);
+      cells.push_back(it == workload.ratios.end() ? "-" : fmt::format("{:.3f}", it->second));
     }
-    text += "\n";
+    table.row(cells);
   }
-  return text;
+  return table.text();
 }
 
 namespace {
@@ -53,27 +52,9 @@ std::string step_text(const Individual& individual) {
 }
 }  // namespace
 
-std::string in_a_cell(std::string_view text) {
-  std::string cell;
-  for (const char c : plain_text(text))
-    if (c == '&')
-      cell += "&amp;";
-    else if (c == '<')
-      cell += "&lt;";
-    else if (c == '>')
-      cell += "&gt;";
-    else if (c == '\n' || c == '\t')
-      cell += ' ';
-    else
-      cell.append(std::string_view("|\\`[]!").find(c) != std::string_view::npos ? "\\" : "") += c;
-  return cell;
-}
-
 std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
-  std::string text = fmt::format(
-      "| id | operator | parents | {} | gain over the previous row | configuration | note "
-      "|\n|---|---|---|---|---|---|---|\n",
-      unit);
+  MarkdownTable table(
+      {"id", "operator", "parents", unit, "gain over the previous row", "configuration", "note"});
   double previous = 0.0;
   bool paced = false;
   for (const IndividualRow& row : lineage) {
@@ -82,16 +63,16 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
     paced |= row.pace != 1.0;
     const auto gain =
         previous > 0 && fitness > 0 ? fmt::format("{:+.1f} %", 100.0 * (fitness / previous - 1.0)) : "-";
-    text += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} |\n", individual.id, origin_name(individual.descent),
-        individual.descent.parents.empty() ? "-"
-                                           : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
-        individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage, gain,
-        in_a_cell(step_text(individual)), in_a_cell(individual.descent.note));
+    table.row({fmt::format("{}", individual.id), origin_name(individual.descent),
+               individual.descent.parents.empty()
+                   ? "-"
+                   : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
+               individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage,
+               gain, step_text(individual), individual.descent.note});
     if (fitness > 0) previous = fitness;
   }
-  if (paced) text += "\nThe device's speed changed during the search; the gains are corrected for that.\n";
-  return text;
+  if (!paced) return table.text();
+  return table.text() + "\nThe device's speed changed during the search; the gains are corrected for that.\n";
 }
 
 nlohmann::json lineage_json(const std::vector<IndividualRow>& lineage) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "engine/store/record.hpp"
 
@@ -13,8 +12,6 @@ namespace cultivar {
 std::string workload_table(const Evaluation&);
 // Markdown: every step from the seed to the exported kernel, with its gain.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);
-// Escapes untrusted text for a Markdown table: it cannot create columns, HTML or links.
-std::string in_a_cell(std::string_view text);
 nlohmann::json lineage_json(const std::vector<IndividualRow>&);
 
 }  // namespace cultivar

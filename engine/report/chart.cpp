@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "evaluators/system/plain_text.hpp"
 #include "operators/registry.hpp"
 #include "population/individual.hpp"
 
@@ -60,15 +61,14 @@ TimeUnit unit_of_time(double longest_s) {
 
 Axis fitness_axis(const RunReport& run_report) {
   double low = INFINITY, high = 0.0;
-  for (const JudgedKernel& kernel : run_report.judged)
-    if (kernel.fitness > 0.0) {
-      low = std::min(low, kernel.fitness);
-      high = std::max(high, kernel.fitness);
-    }
-  for (const auto& [name, fitness] : run_report.contenders) {
+  const auto include = [&](double fitness) {
+    constexpr double least = 1e-100, most = 1e100;  // beyond, an axis has no round values
+    if (fitness < least || fitness > most) return;
     low = std::min(low, fitness);
     high = std::max(high, fitness);
-  }
+  };
+  for (const JudgedKernel& kernel : run_report.judged) include(kernel.fitness);
+  for (const auto& [name, fitness] : run_report.contenders) include(fitness);
   if (high == 0.0) return {0.0, 1.0, height - bottom, top, false};
   // Long searches evaluate many slow kernels: the line of the best takes the upper two thirds of the chart.
   const bool logarithmic = high > 8.0 * low;
@@ -79,19 +79,8 @@ Axis fitness_axis(const RunReport& run_report) {
                      : Axis{std::max(low - margin, 0.0), high + 2.0 * margin, height - bottom, top, false};
 }
 
-std::string safe(std::string_view text) {
-  std::string result;
-  for (const char c : text)
-    result += c == '<'   ? "&lt;"
-              : c == '>' ? "&gt;"
-              : c == '&' ? "&amp;"
-              : c == '"' ? "&quot;"
-                         : std::string(1, c);
-  return result;
-}
-
 std::string text_at(double x, double y, const char* kind, const std::string& words) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, kind, safe(words));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, kind, xml_text(words));
 }
 
 std::string grid(const RunReport& run_report, const Axis& time, const Axis& fitness, const TimeUnit& unit,
@@ -142,7 +131,7 @@ std::string dots(const RunReport& run_report, const Axis& time, const Axis& fitn
       svg += fmt::format("<path class=\"rejected\" d=\"M{:.1f} {:.1f}v6\"/>\n", x, y);
       continue;
     }
-    const std::string title = fmt::format("<title>#{} {}, {:.4g}{}</title>", kernel.id, safe(kernel.op),
+    const std::string title = fmt::format("<title>#{} {}, {:.4g}{}</title>", kernel.id, xml_text(kernel.op),
                                           kernel.fitness, kernel.refused ? ", failed confirmation" : "");
     svg += kernel.fitness < fitness.low
                ? fmt::format("<path fill=\"{}\" d=\"M{:.1f} {:.1f}h6l-3 5z\">{}</path>\n", colour, x - 3,
@@ -229,8 +218,10 @@ std::vector<double> round_values(double low, double high, int most) {
       break;
     }
   std::vector<double> values;
-  for (double n = std::ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; ++n)
-    values.push_back(n * step + 0.0);  // no "-0"
+  // Counted, because numbers of very different sizes add up to the larger one.
+  const double first = std::ceil(low / step - 1e-9);
+  for (int n = 0; n <= most && (first + n) * step <= high + 1e-9 * step; ++n)
+    values.push_back((first + n) * step + 0.0);  // no "-0"
   return values;
 }
 
@@ -254,7 +245,7 @@ std::string running_best_chart(const RunReport& run_report, const std::string& u
              "@media (prefers-color-scheme:dark){{text{{fill:#e6edf3}} .line{{stroke:#e6edf3}} "
              "svg{{background:#0d1117}}}}\n"
              "</style>\n",
-             width, height, safe(run_report.summary.run)) +
+             width, height, xml_text(run_report.summary.run)) +
          grid(run_report, time, fitness, unit_of_time(longest), unit) + dots(run_report, time, fitness) +
          contender_lines(run_report, time, fitness) + best_line(run_report, time, fitness) +
          legend(run_report, fitness) + "</svg>\n";

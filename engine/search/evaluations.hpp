@@ -27,6 +27,7 @@ class Evaluations {
   void enqueue(IndividualId id) { pending_.push_back(id); }
   void enqueue_first(IndividualId id) { pending_.push_front(id); }
   bool has_pending() const { return !pending_.empty(); }
+  std::size_t pending() const { return pending_.size(); }
   int in_flight() const { return in_flight_; }
   bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 

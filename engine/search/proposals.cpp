@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "engine/store/askings.hpp"
-#include "engine/store/submissions.hpp"
 #include "evaluators/system/hash.hpp"
 
 namespace cultivar {
@@ -42,7 +41,7 @@ Individual introduced(const Breeding& breeding, const Proposal& proposal, const 
 
 Proposals::Proposals(const Config& config, const RunFolder& folder, Recorder& recorder, Breeding& breeding,
                      ParsedSources& sources)
-    : config_(config), folder_(folder), recorder_(recorder), breeding_(breeding), sources_(sources) {}
+    : config_(config), inbox_(folder), recorder_(recorder), breeding_(breeding), sources_(sources) {}
 
 std::vector<IndividualId> Proposals::seeds(std::vector<VariantPtr> variants) {
   if (variants.empty())
@@ -76,11 +75,13 @@ IndividualId Proposals::bred(const NewProposal& bred, const std::optional<Asking
 
 std::vector<IndividualId> Proposals::submissions() {
   std::vector<IndividualId> ids;
-  if (recorder_.elapsed() - looked_ < 0.5) return ids;
-  looked_ = recorder_.elapsed();
-  const Inbox inbox = waiting_submissions(folder_);
-  for (const std::string& trouble : inbox.troubles) recorder_.trouble(0, trouble);
-  for (const Submission& submission : inbox.submissions) {
+  const double began = recorder_.elapsed();
+  if (began < next_look_) return ids;
+  const Inbox::Found found = inbox_.look();
+  // A folder with very many files takes long to list.
+  next_look_ = std::max(began + 0.5, recorder_.elapsed() + 10.0 * (recorder_.elapsed() - began));
+  std::vector<std::string> troubles = found.troubles;
+  for (const Submission& submission : found.submissions) {
     const ParsedVariant variant = sources_.variant(submission.source, submission.configuration);
     const auto stranger = std::ranges::find_if(
         submission.parents, [&](IndividualId id) { return id < 1 || id >= breeding_.next_id(); });
@@ -90,8 +91,8 @@ std::vector<IndividualId> Proposals::submissions() {
                                 ? fmt::format("its parent #{} is not in this run", *stranger)
                                 : "";
     if (!why.empty()) {
-      const std::string words = put_aside(folder_, submission.file, why);
-      if (!words.empty()) recorder_.trouble(0, words);
+      std::string words = inbox_.put_aside(submission.file, why);
+      if (!words.empty()) troubles.push_back(std::move(words));
       continue;
     }
     Individual individual = individual_of(breeding_.next_id(), **variant);
@@ -109,9 +110,12 @@ std::vector<IndividualId> Proposals::submissions() {
     ids.push_back(individual.id);
     // Recorded before it is removed: if the process is killed in between, it is submitted twice, and the
     // second one is a duplicate.
-    std::error_code ignored;
-    fs::remove(submission.file, ignored);
+    inbox_.remove(submission);
   }
+  if (!troubles.empty())
+    recorder_.step([&](Step& step) {
+      for (const std::string& trouble : troubles) recorder_.tell(step, "trouble", 0, trouble);
+    });
   return ids;
 }
 

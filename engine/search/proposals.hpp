@@ -9,6 +9,7 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/search/recorder.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/submissions.hpp"
 
 namespace cultivar {
 
@@ -25,17 +26,17 @@ class Proposals {
   std::vector<IndividualId> seeds(std::vector<VariantPtr>);
   // `room`: the limits that breed() was called with, to be recorded; nullopt if no operator asks a model.
   IndividualId bred(const NewProposal&, const std::optional<AskingLimits>& room);
-  // Takes all submissions from the run's inbox and puts invalid files aside. Reads the inbox at most twice
-  // per second.
+  // Takes submissions from the run's inbox, a few at a time, and puts invalid files aside. Reads the inbox at
+  // most twice per second.
   std::vector<IndividualId> submissions();
 
  private:
   const Config& config_;
-  const RunFolder& folder_;
+  Inbox inbox_;
   Recorder& recorder_;
   Breeding& breeding_;
   ParsedSources& sources_;
-  double looked_ = -1.0;  // last read of the inbox, in Recorder::elapsed()
+  double next_look_ = 0.0;  // next read of the inbox, in Recorder::elapsed()
 };
 
 }  // namespace cultivar

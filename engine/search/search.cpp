@@ -261,6 +261,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
 Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string& source,
                                   const Configuration& configuration, const std::string& note,
                                   const std::vector<IndividualId>& parents) {
+  const Submission submission{{}, source, note, configuration, parents};
+  if (const std::string wrong = submission_trouble(submission); !wrong.empty()) throw InputError(wrong);
   const auto record = Record::open(run_folder);
   if (!record) return tl::make_unexpected(record.error());
   const RunFolder folder(run_folder);

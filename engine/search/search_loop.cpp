@@ -78,7 +78,9 @@ void SearchLoop::tick() {
   if (phase_ != Phase::running) return;
   questions_.reopen();
   questions_.tell_news();
-  for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
+  constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
+  if (evaluations_.pending() < kMostPending)
+    for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
   checkpoints_.take_if_due();
 }
 

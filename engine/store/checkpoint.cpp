@@ -37,7 +37,11 @@ SQLite::Database open_unchanging(const fs::path& file) {
 }
 
 std::string check(SQLite::Database& db, bool thorough) {
-  if (schema_version(db) == 0) return "it does not hold a run";
+  const int version = schema_version(db);
+  if (version == 0) return "it does not hold a run";
+  if (version > kSchemaVersion) return {};  // refused when it is opened
+  if (const std::string foreign = foreign_object(db); !foreign.empty())
+    return fmt::format("it holds the {}, which no run has", foreign);
   static constexpr const char* kNeeded[] = {"meta", "tallies", "sources", "individuals", "decisions"};
   std::vector<std::string> questions;
   if (thorough)
@@ -58,9 +62,21 @@ std::string check(SQLite::Database& db, bool thorough) {
   return {};
 }
 
+// nullopt: it cannot be read, or is not to be read.
+std::optional<std::int64_t> individuals_in(const fs::path& file) {
+  try {
+    SQLite::Database db(file.string(), SQLite::OPEN_READONLY);
+    if (!foreign_object(db).empty()) return std::nullopt;
+    return db.execAndGet("SELECT coalesce(max(id), 0) FROM individuals").getInt64();
+  } catch (const SQLite::Exception&) {
+    return std::nullopt;
+  }
+}
+
 // Copies everything that the damaged database holds beyond the checkpoint, all or nothing.
 bool salvage(const fs::path& database, const fs::path& damaged) {
   try {
+    if (!individuals_in(damaged)) return false;  // nothing is read from what another program wrote
     SQLite::Database db(database.string(), SQLite::OPEN_READWRITE);
     {
       SQLite::Statement attach(db, "ATTACH ? AS damaged");
@@ -92,22 +108,13 @@ bool salvage(const fs::path& database, const fs::path& damaged) {
   }
 }
 
-std::optional<std::int64_t> individuals_in(const fs::path& file) {
-  try {
-    SQLite::Database db(file.string(), SQLite::OPEN_READONLY);
-    return db.execAndGet("SELECT coalesce(max(id), 0) FROM individuals").getInt64();
-  } catch (const SQLite::Exception&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::vector<fs::path> checkpoints_newest_first(const RunFolder& folder) {
   std::vector<fs::path> files;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder.checkpoints(), none))
-    if (entry.path().extension() == ".db") files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(folder.checkpoints(), none))  // opening a pipe never ends
+    if (entry.path().extension() == ".db" && entry.is_regular_file(none)) files.push_back(entry.path());
   std::ranges::sort(files, std::greater());  // the names start with the number of decisions, in ten digits
   return files;
 }
@@ -115,6 +122,7 @@ std::vector<fs::path> checkpoints_newest_first(const RunFolder& folder) {
 std::string damage_of(const fs::path& database, bool thorough) {
   std::error_code none;
   if (!fs::exists(database, none)) return "it is missing";
+  if (!fs::is_regular_file(database, none)) return "it is not a regular file";
   try {
     SQLite::Database db(database.string(), SQLite::OPEN_READONLY);
     db.setBusyTimeout(5000);
@@ -195,7 +203,10 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
   for (const char* suffix : {"", "-wal", "-shm"}) {
     const fs::path from = folder.database().string() + suffix;
     if (!fs::exists(from)) continue;
-    fs::copy_file(from, aside / from.filename(), ec);
+    if (fs::is_regular_file(from))
+      fs::copy_file(from, aside / from.filename(), ec);
+    else
+      fs::rename(from, aside / from.filename(), ec);
     if (ec) return failure("open run", (aside / from.filename()).string() + ": " + ec.message());
   }
   for (const char* suffix : {"-wal", "-shm"}) fs::remove(folder.database().string() + suffix, ec);

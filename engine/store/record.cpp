@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "engine/store/exchanges.hpp"
+#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/run_lock.hpp"
@@ -44,6 +45,7 @@ IndividualRow row_of(SQLite::Statement& q) {
            d.island, d.note, row.proposed_at, row.state, row.expelled, row.stage, row.reason, i.machine_code,
            i.duplicate_of, i.fitness, i.workload_values, row.judged_at);
   set_origin(d, origin);
+  require_plausible(row);
   i.measured = row.state == IndividualState::measured && !row.expelled;
   return row;
 }
@@ -112,7 +114,7 @@ Record::~Record() = default;
 Expected<Record> Record::open(const std::filesystem::path& run_folder) {
   const RunFolder folder(run_folder);
   std::error_code ec;
-  if (!std::filesystem::exists(folder.database(), ec))
+  if (!std::filesystem::is_regular_file(folder.database(), ec))
     return failure("open run", fmt::format("{} is not a run: it holds no run.db", run_folder.string()));
   try {
     auto [db, version] = open_to_read(folder.database());
@@ -123,6 +125,10 @@ Expected<Record> Record::open(const std::filesystem::path& run_folder) {
     if (version > kSchemaVersion)  // an older one only lacks tables that are checked for before use
       return failure("open run", fmt::format("{} has format {}, but this program reads format {}",
                                              folder.database().string(), version, kSchemaVersion));
+    if (const std::string foreign = foreign_object(*db); !foreign.empty())
+      return failure("open run", fmt::format("{} holds the {}, which no run has: another program changed it. "
+                                             "`cultivar resume {}` restores the newest good checkpoint",
+                                             folder.database().string(), foreign, run_folder.string()));
     return Record(std::move(db), run_folder);
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "open run", folder.database()));
@@ -142,10 +148,11 @@ RunFacts Record::facts() const {
   facts.target = meta(*database_, "target");
   facts.unit_of_fitness = meta(*database_, "unit");
   facts.task_folder = std::filesystem::absolute(RunFolder(folder_).tasks() / facts.task_name).string();
-  facts.task_files = json::parse(meta(*database_, "task_files"));
-  facts.environment = json::parse(meta(*database_, "environment"));
-  facts.workloads = json::parse(meta(*database_, "workloads")).get<std::vector<std::string>>();
-  facts.created_at = std::stod(meta(*database_, "created_at"));
+  facts.task_files = json_in(meta(*database_, "task_files"));
+  require_inside(facts);
+  facts.environment = json_in(meta(*database_, "environment"));
+  facts.workloads = json_in(meta(*database_, "workloads")).get<std::vector<std::string>>();
+  facts.created_at = number_in(meta(*database_, "created_at"), "created_at");
   return facts;
 }
 
@@ -157,7 +164,7 @@ Summary Record::summary() const {
   s.target = meta(db, "target");
   s.state = meta(db, "state");
   s.stop_reason = meta(db, "stop_reason");
-  s.elapsed_s = std::stod(meta(db, "elapsed_s"));
+  s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
   if (s.state == "running" && !RunLock::holder(RunFolder(folder_))) {
     s.state = "stopped";
     s.stop_reason = "its process was killed; resume it with `cultivar resume`";
@@ -177,7 +184,7 @@ Summary Record::summary() const {
   s.in_flight = proposed - s.evaluations;
   s.submissions_waiting = static_cast<std::int64_t>(RunFolder(folder_).submitted().size());
 
-  const json budget = json::parse(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
+  const json budget = json_in(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
   const auto limit = [&](const char* key) {
     return budget.contains(key) && budget[key].is_number() && budget[key] > 0
                ? std::optional(budget[key].get<double>())
@@ -185,9 +192,9 @@ Summary Record::summary() const {
   };
   s.budget["wall"] = {s.elapsed_s, limit("wall")};
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
-  s.models = json::parse(meta(db, "models").empty() ? "{}" : meta(db, "models"));
+  s.models = json_in(meta(db, "models").empty() ? "{}" : meta(db, "models"));
   s.tools = tool_use(*this);
-  s.questions = json::parse(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
+  s.questions = json_in(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
   if (s.state != "running") {  // no call is pending; unanswered questions are asked again on resume
     const auto [all, unended] = spending_of(*this);
     // Killed before a step recorded its first questions.
@@ -208,7 +215,7 @@ Summary Record::summary() const {
     s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
     s.budget["tokens"] = {s.questions.value("tokens", 0.0), limit("tokens")};
   }
-  const json environment = json::parse(meta(db, "environment"));
+  const json environment = json_in(meta(db, "environment"));
   for (const json& device : environment.value("devices", json::array()))
     s.devices.push_back(device.value("description", ""));
 
@@ -236,7 +243,8 @@ Summary Record::summary() const {
     s.best = std::move(b);
   }
   if (const auto id = outstanding())
-    s.outstanding = Outstanding{*id, individual(*id)->individual.fitness, meta(db, "unit")};
+    s.outstanding =
+        Outstanding{*id, individual(existing(*id, count()))->individual.fitness, meta(db, "unit")};
   return s;
 }
 
@@ -316,7 +324,7 @@ std::optional<Profile> Record::profile(IndividualId id, const std::string& workl
 std::optional<IndividualId> Record::best() const {
   const std::string id = meta(*database_, "best");
   if (id.empty()) return std::nullopt;
-  return std::stoll(id);
+  return existing(static_cast<IndividualId>(number_in(id, "best")), count());
 }
 
 // Derived from the newest comparison: "challenge" starts a duel or a confirmation, possibly again after an
@@ -458,6 +466,7 @@ void Record::each_decision(const std::function<void(const DecisionRow&)>& visit)
                    d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by()));
              d.kind = *decision;
              read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
+             require_plausible(d);
              visit(d);
            });
 }

@@ -5,10 +5,21 @@
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/VariadicBind.h>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
+#include "evaluators/system/foreign_json.hpp"
+
 namespace cultivar {
+
+// JSON that the record holds. Copying JSON is recursive, so text that is nested too deeply is rejected.
+inline nlohmann::json json_in(const std::string& text) {
+  constexpr int most_levels = 256;
+  if (nests_too_deep(text, most_levels))
+    throw std::runtime_error("the record is inconsistent: it holds JSON that is nested too deeply");
+  return nlohmann::json::parse(text);
+}
 
 // A column as a T: a number, a flag, an enum kept as its number, a text, or JSON of a T.
 template <class T>
@@ -23,7 +34,7 @@ T column(SQLite::Statement& row, int index) {
   else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
     return static_cast<T>(value.getInt64());
   else
-    return nlohmann::json::parse(value.getString()).template get<T>();
+    return json_in(value.getString()).template get<T>();
 }
 
 // The row's columns from `first` on into these.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,19 +23,25 @@ class RunFolder {
     return folder_ / "task";
   }  // task/NAME: the task as it was at the start
   std::filesystem::path submissions() const { return folder_ / "submissions"; }  // the inbox of `submit`
-  std::vector<std::filesystem::path> submitted() const;                  // waiting files, oldest first
+  // The waiting files, oldest first: their names start with the time. At most `most`.
+  std::vector<std::filesystem::path> submitted(std::size_t most = std::size_t(-1)) const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery
 
  private:
   std::filesystem::path folder_;
 };
 
-inline std::vector<std::filesystem::path> RunFolder::submitted() const {
-  std::vector<std::filesystem::path> files;  // their names start with the time
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(submissions(), none))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  std::ranges::sort(files);
+inline std::vector<std::filesystem::path> RunFolder::submitted(std::size_t most) const {
+  std::vector<std::string> names;
+  std::error_code failed;
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator at(submissions(), failed); !failed && at != end;
+       at.increment(failed))
+    if (at->path().extension() == ".json") names.push_back(at->path().filename().string());
+  const auto kept = names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size()));
+  std::partial_sort(names.begin(), kept, names.end());
+  std::vector<std::filesystem::path> files;
+  for (auto name = names.begin(); name != kept; ++name) files.push_back(submissions() / *name);
   return files;
 }
 

@@ -6,8 +6,9 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
+
+#include "evaluators/system/files.hpp"
 
 namespace cultivar {
 
@@ -21,10 +22,8 @@ struct flock whole_file(short type) {
 }
 
 std::string written_pid(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string pid;
-  in >> pid;
-  return pid;
+  const std::string text = read_file(file, 64).value_or("");
+  return text.substr(0, text.find_first_not_of("0123456789"));
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ Expected<RunLock> RunLock::take(const RunFolder& folder) {
 }
 
 std::optional<int> RunLock::holder(const RunFolder& folder) {
-  const int descriptor = open(folder.lock().c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(folder.lock().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return std::nullopt;
   struct flock probe = whole_file(F_RDLCK);
   const bool held = fcntl(descriptor, F_OFD_GETLK, &probe) == 0 && probe.l_type != F_UNLCK;

@@ -3,6 +3,10 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
+#include <set>
+#include <tuple>
+
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -113,6 +117,37 @@ void upgrade_schema(SQLite::Database& db) {
 
 int schema_version(SQLite::Database& db) {
   return db.execAndGet("PRAGMA user_version").getInt();
+}
+
+namespace {
+
+using Objects = std::set<std::tuple<std::string, std::string, std::string>>;  // type, name, statement
+
+Objects objects_of(SQLite::Database& db) {
+  Objects objects;
+  SQLite::Statement all(db, "SELECT type, name, coalesce(sql, '') FROM main.sqlite_master");
+  while (all.executeStep())
+    objects.emplace(all.getColumn(0).getString(), all.getColumn(1).getString(), all.getColumn(2).getString());
+  return objects;
+}
+
+Objects objects_of_a_run() {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  create_schema(db);
+  return objects_of(db);
+}
+
+}  // namespace
+
+std::string foreign_object(SQLite::Database& db) {
+  static const Objects known = objects_of_a_run();
+  db.exec("PRAGMA trusted_schema = OFF");
+  for (const auto& object : objects_of(db)) {
+    const auto& [type, name, sql] = object;
+    const bool own = type == "table" && name.starts_with("sqlite_");  // SQLite's own, as of ANALYZE
+    if (!own && !known.contains(object)) return plain_line(type + " " + name, 100);
+  }
+  return {};
 }
 
 std::string tally_of_rejections(Stage stage) {

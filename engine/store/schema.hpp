@@ -21,6 +21,11 @@ void upgrade_schema(SQLite::Database&);
 // A database's version; 0: it is empty or not a run.
 int schema_version(SQLite::Database&);
 
+// What the database holds besides the tables and indexes of a run, for example "the view meta"; empty if
+// nothing. Views, triggers, virtual tables and generated columns run statements of whoever wrote the file,
+// without an end. From here on the database calls no function for them that could do harm.
+std::string foreign_object(SQLite::Database&);
+
 // The key in `tallies` of how many were rejected at a stage.
 std::string tally_of_rejections(Stage);
 

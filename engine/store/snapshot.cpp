@@ -1,5 +1,7 @@
 #include "engine/store/snapshot.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "engine/config/asking_settings.hpp"
@@ -24,12 +26,20 @@ std::string free_name(const json& files, const std::string& folder, const fs::pa
 
 Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded, const RunFolder& folder,
                                json& files) {
-  constexpr std::uintmax_t kLargest = 1 << 20;  // a task is text; larger data files are not copied
+  constexpr std::size_t kLargest = 1 << 20;  // a task is text; larger data files are not copied
+  constexpr std::size_t kMostFiles = 256;
   files = json::object();
   std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(config.task_folder, ec))
-    if (entry.is_regular_file() && entry.file_size() <= kLargest)
-      files[entry.path().filename().string()] = read_file(entry.path()).value_or("");
+  for (const auto& entry : fs::directory_iterator(config.task_folder, ec)) {
+    std::error_code gone;
+    if (!entry.is_regular_file(gone)) continue;
+    const auto text = read_file(entry.path(), kLargest);
+    if (!text) continue;
+    files[entry.path().filename().string()] = *text;
+    if (files.size() > kMostFiles)
+      return failure("read task", fmt::format("{} holds more than {} files: keep only the task's own there",
+                                              config.task_folder.string(), kMostFiles));
+  }
   if (ec) return failure("read task", config.task_folder.string() + ": " + ec.message());
 
   Config relative = config;

@@ -10,6 +10,7 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 
 namespace cultivar {
@@ -30,41 +31,76 @@ std::vector<IndividualId> parents_of(const json& body) {
 }
 
 Submission read_submission(const fs::path& file) {
-  const std::string text = read_file(file).value_or("");
-  const json body = foreign_json(text);
-  if (body.is_discarded()) throw InputError("not valid JSON: " + where_json_breaks(text));
-  return {file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
-          body.at("configuration").get<Configuration>(), parents_of(body)};
+  const auto text = read_unlinked_file(file, most_submission_bytes);
+  if (!text) throw InputError(text.error().message);
+  const json body = foreign_json(*text);
+  if (body.is_discarded()) throw InputError("not valid JSON: " + where_json_breaks(*text));
+  Submission read{file, body.at("source").get<std::string>(), body.at("note").get<std::string>(),
+                  body.at("configuration").get<Configuration>(), parents_of(body)};
+  if (const std::string trouble = submission_trouble(read); !trouble.empty()) throw InputError(trouble);
+  return read;
 }
 
 }  // namespace
 
-std::string put_aside(const RunFolder& folder, const fs::path& file, const std::string& why) {
-  std::error_code none;
-  const fs::path aside = folder.damaged() / file.filename();
-  fs::create_directories(folder.damaged(), none);
-  fs::rename(file, aside, none);
-  if (none) return "";  // reported once it can be moved, not twice a second
-  return fmt::format("{} is not a valid submission ({}); it was moved to {}. Use `cultivar submit`",
-                     file.filename().string(), why, aside.string());
+std::string submission_trouble(const Submission& submission) {
+  if (submission.parents.size() > most_parents)
+    return fmt::format("it names {} parents, but at most {} are allowed", submission.parents.size(),
+                       most_parents);
+  if (submission.note.size() > most_note_bytes)
+    return fmt::format("its note has {} bytes, but at most {} are allowed", submission.note.size(),
+                       most_note_bytes);
+  return {};
 }
 
-Inbox waiting_submissions(const RunFolder& folder) {
-  Inbox inbox;
-  for (const fs::path& file : folder.submitted()) {
+std::string Inbox::put_aside(const fs::path& file, const std::string& why) {
+  constexpr std::size_t most_words = 400;
+  const std::string name = file.filename().string();
+  std::error_code none;
+  fs::create_directories(folder_.damaged(), none);
+  fs::path aside = folder_.damaged() / name;
+  // What was put aside earlier is kept.
+  if (fs::exists(fs::symlink_status(aside, none)))
+    aside = folder_.damaged() / fmt::format("{:020.0f}-{}", 1e6 * unix_now(), name.substr(0, 200));
+  fs::rename(file, aside, none);
+  if (none) {
+    stuck_.insert(name);
+    return "";
+  }
+  return fmt::format("{} is not a valid submission ({}); it was moved to {}. Use `cultivar submit`",
+                     plain_line(name, 100), plain_line(why, most_words),
+                     plain_line(aside.string(), most_words));
+}
+
+Inbox::Found Inbox::look() {
+  constexpr std::size_t most_files = 16;
+  Found found;
+  std::size_t read = 0;
+  for (const fs::path& file : folder_.submitted(most_files + stuck_.size())) {
+    if (stuck_.contains(file.filename().string())) continue;
+    if (++read > most_files) break;
     try {
-      inbox.submissions.push_back(read_submission(file));
+      found.submissions.push_back(read_submission(file));
     } catch (const std::exception& e) {
-      std::string words = put_aside(folder, file, said_shortly(e));
-      if (!words.empty()) inbox.troubles.push_back(std::move(words));
+      std::string words = put_aside(file, said_shortly(e));
+      if (!words.empty()) found.troubles.push_back(std::move(words));
     }
   }
-  return inbox;
+  return found;
+}
+
+void Inbox::remove(const Submission& submission) {
+  std::error_code failed;
+  fs::remove(submission.file, failed);
+  if (failed) stuck_.insert(submission.file.filename().string());
 }
 
 std::optional<fs::path> waiting_like(const RunFolder& folder, const std::string& source,
                                      const Configuration& configuration) {
-  for (const fs::path& file : folder.submitted()) {
+  constexpr std::size_t most_compared = 256;
+  std::vector<fs::path> files = folder.submitted();
+  if (files.size() > most_compared) files.erase(files.begin(), files.end() - most_compared);
+  for (const fs::path& file : files) {
     try {
       const Submission waiting = read_submission(file);
       if (waiting.source == source && waiting.configuration == configuration) return file;
@@ -83,7 +119,11 @@ Expected<fs::path> put_submission(const RunFolder& folder, const Submission& sub
                      {"note", submission.note},
                      {"configuration", submission.configuration},
                      {"parents", submission.parents}};
-  auto written = write_atomically(file, json_text(body));
+  const std::string text = json_text(body);
+  if (text.size() > most_submission_bytes)
+    return failure("submit", fmt::format("the submission has {} bytes, but at most {} are read", text.size(),
+                                         most_submission_bytes));
+  auto written = write_atomically(file, text);
   if (!written)
     return failure("submit", written.error().message + "; submitting needs write access to the run's folder");
   return file;

@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <optional>
 
 namespace cultivar {
 
@@ -36,15 +37,49 @@ bool write_all(int descriptor, std::string_view bytes) {
   return true;
 }
 
+// Reads to the end, because files of the kernel (/proc, /sys) do not tell their size. nullopt: more than
+// `most` bytes, or the disk fails.
+std::optional<std::string> read_to_end(int descriptor, std::size_t most) {
+  constexpr std::size_t piece = 1 << 16;
+  std::string bytes;
+  for (;;) {
+    const std::size_t had = bytes.size();
+    bytes.resize(had + piece);
+    const ssize_t n = ::read(descriptor, bytes.data() + had, piece);
+    bytes.resize(had + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 || bytes.size() > most) return std::nullopt;
+    if (n == 0) return bytes;
+  }
+}
+
+Expected<std::string> read_regular(const fs::path& path, std::size_t most, int flags) {
+  const auto wrong = [&](const std::string& what) {
+    return failure("read file", fmt::format("{}: {}", path.string(), what));
+  };
+  // Non-blocking: opening a named pipe would wait for a writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+  if (descriptor < 0)
+    return wrong(errno == ELOOP ? "cannot be read: it is a symbolic link" : "cannot be read");
+  struct stat facts {};
+  const bool regular = ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
+  const bool fits = regular && static_cast<std::size_t>(facts.st_size) <= most;
+  std::optional<std::string> bytes = fits ? read_to_end(descriptor, most) : std::nullopt;
+  ::close(descriptor);
+  if (!regular) return wrong("cannot be read: it is not a regular file");
+  if (!fits) return wrong(fmt::format("has {} bytes, but at most {} are read", facts.st_size, most));
+  if (!bytes) return wrong(fmt::format("cannot be read, or grew beyond {} bytes", most));
+  return std::move(*bytes);
+}
+
 }  // namespace
 
-Expected<std::string> read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  try {
-    if (in) return std::string(std::istreambuf_iterator<char>(in), {});
-  } catch (const std::ios_base::failure&) {  // a folder, or a disk that fails
-  }
-  return failure("read file", path.string() + ": cannot be read");
+Expected<std::string> read_file(const fs::path& path, std::size_t most) {
+  return read_regular(path, most, 0);
+}
+
+Expected<std::string> read_unlinked_file(const fs::path& path, std::size_t most) {
+  return read_regular(path, most, O_NOFOLLOW);
 }
 
 Expected<void> put_in_place(const fs::path& temporary, const fs::path& file) {

@@ -9,7 +9,14 @@
 
 namespace cultivar {
 
-Expected<std::string> read_file(const std::filesystem::path&);
+inline constexpr std::size_t most_file_bytes = std::size_t{1} << 30;
+
+// A whole regular file of at most `most` bytes; `most` also bounds a file that grows while it is read.
+// Anything else (a folder, a pipe, a socket, a device) is an error, and is never waited for.
+Expected<std::string> read_file(const std::filesystem::path&, std::size_t most = most_file_bytes);
+// For a folder to which others write: a symbolic link is an error too, because it could name any file of the
+// machine.
+Expected<std::string> read_unlinked_file(const std::filesystem::path&, std::size_t most);
 
 // Writes a temporary file beside `file` (creating the folder if missing), syncs, renames, and syncs the
 // folder: at any instant `file` is complete, old or new. Safe for concurrent use by threads and processes.

@@ -40,6 +40,8 @@ std::string where_json_breaks(std::string_view text, int most) {
   } catch (const nlohmann::json::parse_error& e) {
     at = e.byte == 0 ? 0 : e.byte - 1;  // counted from 1; the position of the last byte read
     control = std::string_view(e.what()).find("control character") != std::string_view::npos;
+  } catch (const nlohmann::json::out_of_range&) {
+    return "a number is too large";
   }
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the text is empty";
   if (at >= text.size())

@@ -48,6 +48,64 @@ std::string plain_text(std::string_view text) {
   return plain;
 }
 
+std::string utf8_text(std::string_view text) {
+  const std::string plain = plain_text(text);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(plain[i]); };
+  std::string utf8;
+  utf8.reserve(plain.size());
+  for (std::size_t i = 0; i < plain.size();) {
+    const std::size_t length = byte(i) < 0x80                     ? 1
+                               : byte(i) < 0xC2 || byte(i) > 0xF4 ? 0
+                               : byte(i) < 0xE0                   ? 2
+                               : byte(i) < 0xF0                   ? 3
+                                                                  : 4;
+    bool whole = length > 0 && i + length <= plain.size();
+    for (std::size_t k = 1; whole && k < length; ++k) whole = (byte(i + k) & 0xC0) == 0x80;
+    // Not in Unicode: too long a form, a surrogate, beyond U+10FFFF, U+FFFE and U+FFFF.
+    if (whole && length > 2) {
+      const unsigned lead = static_cast<unsigned>(byte(i)) << 8 | byte(i + 1);
+      whole = !(lead < 0xE0A0 || (lead >= 0xEDA0 && lead < 0xEE80) || (lead >= 0xF080 && lead < 0xF090) ||
+                lead > 0xF48F || (lead == 0xEFBF && byte(i + 2) >= 0xBE));
+    }
+    if (whole)
+      utf8.append(plain, i, length);
+    else
+      utf8 += fmt::format("\\x{:02x}", byte(i));
+    i += whole ? length : 1;
+  }
+  return utf8;
+}
+
+std::string xml_text(std::string_view text) {
+  std::string xml;
+  for (const char c : utf8_text(text))
+    xml += c == '<'    ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '&'  ? "&amp;"
+           : c == '"'  ? "&quot;"
+           : c == '\'' ? "&#39;"
+                       : std::string(1, c);
+  return xml;
+}
+
+std::string cpp_comment(std::string_view text) {
+  std::string comment;
+  for (const char c : utf8_text(text)) comment += c == '\n' || c == '\t' ? ' ' : c;
+  // A line that ends with a backslash, or its trigraph, continues in the next one.
+  const std::size_t last = comment.find_last_not_of(' ');
+  if (last != std::string::npos && (comment[last] == '\\' || comment[last] == '/')) comment += '.';
+  return comment;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string quoted;
+  for (const char c : cpp_comment(text)) {
+    if (c == '"' || c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted;
+}
+
 std::size_t character_start(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
   return std::min(at, text.size());

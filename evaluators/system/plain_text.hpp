@@ -10,6 +10,14 @@ namespace cultivar {
 // the writing direction or are invisible (\u202e), so that the reader sees what the text contains. Line ends
 // and tabs stay.
 std::string plain_text(std::string_view);
+// The same, and also spells out bytes that are not UTF-8: for terminals, and for files that must be UTF-8.
+std::string utf8_text(std::string_view);
+// As XML's text or attribute.
+std::string xml_text(std::string_view);
+// One line for behind // in C++: it ends with this line, also for a compiler.
+std::string cpp_comment(std::string_view);
+// For between the quotes of a C++ or Python string.
+std::string in_quotes(std::string_view);
 // Where the UTF-8 character begins that holds the byte `at`: a text cut there stays UTF-8. At most its size.
 std::size_t character_start(std::string_view text, std::size_t at);
 // One line of at most this many bytes; omitted text is marked. Never splits a UTF-8 character.

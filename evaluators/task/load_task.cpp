@@ -13,6 +13,8 @@
 namespace cultivar {
 namespace {
 
+constexpr std::size_t most_workloads = 1000;  // of a set
+
 Expression expression_of(const YamlNode& node) {
   Expected<Expression> expression = Expression::parse(node.string());
   if (!expression) node.fail(expression.error().message);
@@ -63,7 +65,7 @@ class Reader {
   Task read() {
     YamlMap map = root_.map();
     task_.name = map.require("name").identifier();
-    task_.summary = map.require("summary").string();
+    task_.summary = map.require("summary").prose();
     read_dimensions(map.require("dimensions"));
     if (const auto node = map.optional("parameters")) read_parameters(*node);
     for (const YamlNode& node : map.require("dtypes").items()) {
@@ -121,7 +123,7 @@ class Reader {
     for (const auto& [key, value] : node.map().entries()) {
       Dimension dimension{name_at(key, value), "", std::nullopt};
       YamlMap map = value.map();
-      dimension.about = map.require("about").string();
+      dimension.about = map.require("about").prose();
       if (const auto fallback = map.optional("default")) dimension.fallback = known(*fallback);
       map.finish();
       claim(value, key);
@@ -136,7 +138,7 @@ class Reader {
       Parameter parameter;
       parameter.name = name_at(key, value);
       YamlMap map = value.map();
-      parameter.about = map.require("about").string();
+      parameter.about = map.require("about").prose();
       const YamlNode type = map.require("type");
       parameter.flag = type.string() == "flag";
       parameter.type = parameter.flag ? Dtype::i32 : dtype_of(type);
@@ -228,7 +230,7 @@ class Reader {
     for (const auto& [key, value] : node.map().entries()) {
       Control control{name_at(key, value), "", std::nullopt};
       YamlMap map = value.map();
-      control.about = map.require("about").string();
+      control.about = map.require("about").prose();
       if (const auto when = map.optional("when")) control.when = known(*when);
       map.finish();
       task_.controls.push_back(std::move(control));
@@ -242,7 +244,7 @@ class Reader {
     for (const auto& [key, value] : node.map().entries()) {
       StressCase stress{name_at(key, value), "", {}};
       YamlMap map = value.map();
-      stress.about = map.require("about").string();
+      stress.about = map.require("about").prose();
       for (const std::string& input : inputs)
         if (const auto fill = map.optional(input))
           stress.fills[input] = fill_of(*fill, *task_.tensor(input), false);
@@ -270,7 +272,7 @@ class Reader {
     for (const auto& [key, value] : node.map().entries()) {
       WorkloadSet set{name_at(key, value), "", {}};
       YamlMap map = value.map();
-      set.about = map.require("about").string();
+      set.about = map.require("about").prose();
       const YamlNode type_node = map.require("dtype");
       std::vector<YamlNode> types =
           type_node.is_sequence() ? type_node.items() : std::vector<YamlNode>{type_node};
@@ -280,6 +282,8 @@ class Reader {
         if (!std::count(task_.dtypes.begin(), task_.dtypes.end(), dtype))
           type.fail(fmt::format("the task's dtypes do not include {} (add it to dtypes)", name_of(dtype)));
         for (Workload& w : read_workloads(task_, list, dtype, true)) {
+          if (set.workloads.size() == most_workloads)
+            list.fail(fmt::format("has more than {} workloads (use several sets)", most_workloads));
           for (const Workload& other : set.workloads)
             if (other.name == w.name)
               type.fail(fmt::format("the workload {} is listed twice (remove one)", w.name));

@@ -14,6 +14,7 @@ namespace cultivar {
 namespace {
 
 using Names = std::vector<std::string>;
+using Behind = std::map<std::string, std::string, std::less<>>;  // let -> device fact
 
 bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -141,30 +142,30 @@ class Checker {
     for (const Dimension& d : task_.dimensions) known.push_back(d.name);
     for (const Parameter& p : task_.parameters) known.push_back(p.name);
     for (const auto& [name, expression] : manifest_.let) known.push_back(name);
+    const Behind behind = device_facts_behind_lets();
     for (std::size_t i = 0; i < manifest_.specialize.size(); ++i) {
       const std::string &name = manifest_.specialize[i], path = fmt::format("specialize[{}]", i);
       if (!contains(known, name))
         fail(path, fmt::format("'{}' is not a dimension, a parameter, a let or dtype{}", name,
                                did_you_mean(name, known)));
-      if (const std::string fact = device_fact_behind(name); !fact.empty())
+      if (const auto fact = behind.find(name); fact != behind.end())
         fail(path, fmt::format(
                        "the let '{}' depends on the device fact '{}'; a macro must not depend on the device",
-                       name, fact));
+                       name, fact->second));
     }
   }
 
-  // The device fact on which a let depends, directly or through other lets; empty if none, or if the name is
-  // not a let.
-  std::string device_fact_behind(const std::string& let) const {
-    for (const auto& [name, expression] : manifest_.let) {
-      if (name != let) continue;
-      for (const std::string& used : expression.names()) {
-        for (const auto& [fact, about] : manifest_.target->facts)
-          if (used == fact) return fact;
-        if (const std::string deeper = device_fact_behind(used); !deeper.empty()) return deeper;
-      }
-    }
-    return {};
+  // Each let that depends on a device fact, directly or through lets above it, with that fact.
+  Behind device_facts_behind_lets() const {
+    Behind behind;
+    for (const auto& [fact, about] : manifest_.target->facts) behind.emplace(fact, fact);
+    for (const auto& [name, expression] : manifest_.let)
+      for (const std::string& used : expression.names())
+        if (const auto found = behind.find(used); found != behind.end()) {
+          behind.emplace(name, found->second);
+          break;
+        }
+    return behind;
   }
 
   void check_tensor_map(const TensorMapSpec& map) {

@@ -11,8 +11,10 @@ void adl_serializer<cultivar::TunableValue>::to_json(json& j, const cultivar::Tu
 void adl_serializer<cultivar::TunableValue>::from_json(const json& j, cultivar::TunableValue& value) {
   if (j.is_string())
     value = j.get<std::string>();
-  else
+  else if (j.is_number_integer())  // a fraction would be cut off, and one beyond 2^63 is undefined
     value = j.get<std::int64_t>();
+  else
+    throw json::type_error::create(302, "a tunable's value must be a whole number or a name", &j);
 }
 
 }  // namespace nlohmann

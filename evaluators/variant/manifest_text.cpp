@@ -78,6 +78,9 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
   if (end == std::string_view::npos || yaml == std::string_view::npos)
     return wrong(line_at(source, begin),
                  fmt::format("the manifest comment is not closed (end it with '{}')", manifest_closing));
+  if (end - begin > most_manifest_bytes)
+    return wrong(line_at(source, begin),
+                 fmt::format("the manifest is longer than the limit of {} bytes", most_manifest_bytes));
   if (yaml > end)
     return wrong(line_at(source, begin), "the manifest must start on the line after the opening marker");
   const std::string_view rest =

@@ -10,6 +10,16 @@
 namespace cultivar {
 namespace {
 
+constexpr std::size_t most_entries = 256, most_launches = 64, most_arguments = 64;
+
+// The items of a list; counted before they are compared with each other.
+std::vector<YamlNode> items_of(const YamlNode& node, std::size_t most) {
+  std::vector<YamlNode> items = node.items();
+  if (items.size() > most)
+    node.fail(fmt::format("has {} entries, but at most {} are allowed", items.size(), most));
+  return items;
+}
+
 Expression expression_of(const YamlNode& node) {
   Expected<Expression> expression = Expression::parse(node.string());
   if (!expression) node.fail(expression.error().message);
@@ -17,12 +27,13 @@ Expression expression_of(const YamlNode& node) {
 }
 
 std::vector<Expression> expressions_of(const YamlNode& node, std::size_t least, std::size_t most) {
-  std::vector<Expression> result;
-  for (const YamlNode& item : node.items()) result.push_back(expression_of(item));
-  if (result.size() < least || result.size() > most) {
-    if (least == most) node.fail(fmt::format("must have {} entries, not {}", least, result.size()));
-    node.fail(fmt::format("must have {} to {} entries, not {}", least, most, result.size()));
+  const std::vector<YamlNode> items = node.items();
+  if (items.size() < least || items.size() > most) {
+    if (least == most) node.fail(fmt::format("must have {} entries, not {}", least, items.size()));
+    node.fail(fmt::format("must have {} to {} entries, not {}", least, most, items.size()));
   }
+  std::vector<Expression> result;
+  for (const YamlNode& item : items) result.push_back(expression_of(item));
   return result;
 }
 
@@ -48,7 +59,7 @@ Tunable tunable_of(const std::string& name, const YamlNode& node) {
   tunable.name = name;
   YamlMap map = node.map();
   const YamlNode values = map.require("values");
-  for (const YamlNode& item : values.items()) {
+  for (const YamlNode& item : items_of(values, most_tunable_values)) {
     TunableValue value = tunable_value(item);
     if (!tunable.values.empty() && value.index() != tunable.values.front().index())
       item.fail("numbers and names cannot be mixed (use one kind)");
@@ -57,7 +68,8 @@ Tunable tunable_of(const std::string& name, const YamlNode& node) {
     tunable.values.push_back(std::move(value));
   }
   if (tunable.values.empty()) values.fail("must list at least one value");
-  if (tunable.values.size() > 4096) values.fail("lists more than 4096 values");
+  if (tunable.categorical() && tunable.values.size() > most_tunable_names)
+    values.fail(fmt::format("lists more than {} names (use numbers)", most_tunable_names));
   const YamlNode fallback = map.require("default");
   tunable.fallback = tunable_value(fallback);
   if (std::find(tunable.values.begin(), tunable.values.end(), tunable.fallback) == tunable.values.end())
@@ -137,9 +149,8 @@ KernelLaunch launch_of(const YamlNode& node, Target target) {
   KernelLaunch launch;
   YamlMap map = node.map();
   launch.kernel = map.require("kernel").identifier();
-  const YamlNode args = map.require("args");
-  for (const YamlNode& item : args.items()) launch.args.push_back(argument_of(item));
-  if (launch.args.size() > 64) args.fail("has more than 64 entries");
+  for (const YamlNode& item : items_of(map.require("args"), most_arguments))
+    launch.args.push_back(argument_of(item));
   for (const LaunchKey& key : target->launch_keys) {
     const auto value = map.optional(key.name);
     if (!value && key.required)
@@ -163,20 +174,21 @@ Manifest manifest_of(const YamlNode& root) {
   manifest.name = map.require("name").identifier();
   manifest.task = map.require("task").identifier();
   manifest.target = target_of(map.require("target"));
-  if (const auto v = map.optional("about")) manifest.about = v->string();
+  if (const auto v = map.optional("about")) manifest.about = v->prose();
   if (const auto v = map.optional("requires")) manifest.requires_ = expression_of(*v);
-  const auto each = [&](std::string_view key, auto add) {
+  const auto each = [&](std::string_view key, auto add, std::size_t most = most_entries) {
     const auto node = map.optional(key);
     if (!node) return;
     const auto entries = node->map().entries();
-    if (entries.size() > 256) node->fail("has more than 256 entries");
+    if (entries.size() > most) node->fail(fmt::format("has more than {} entries", most));
     for (const auto& [name, value] : entries) {
       check_key(name, value);
       add(name, value);
     }
   };
-  each("tunables",
-       [&](const auto& name, const auto& v) { manifest.tunables.push_back(tunable_of(name, v)); });
+  each(
+      "tunables", [&](const auto& name, const auto& v) { manifest.tunables.push_back(tunable_of(name, v)); },
+      most_tunables);
   if (const auto v = map.optional("headers"))
     for (const YamlNode& item : v->items()) {
       const std::string name = item.string();
@@ -189,9 +201,10 @@ Manifest manifest_of(const YamlNode& root) {
         item.fail(fmt::format("exceeds the limit of {} headers", most_headers));
     }
   if (const auto v = map.optional("constraints"))
-    for (const YamlNode& item : v->items()) manifest.constraints.push_back(expression_of(item));
+    for (const YamlNode& item : items_of(*v, most_entries))
+      manifest.constraints.push_back(expression_of(item));
   if (const auto v = map.optional("specialize"))
-    for (const YamlNode& item : v->items()) {
+    for (const YamlNode& item : items_of(*v, most_entries)) {
       manifest.specialize.push_back(item.identifier());
       if (std::count(manifest.specialize.begin(), manifest.specialize.end(), manifest.specialize.back()) > 1)
         item.fail("is listed twice (remove one)");
@@ -208,9 +221,9 @@ Manifest manifest_of(const YamlNode& root) {
   each("tensor_maps",
        [&](const auto& name, const auto& v) { manifest.tensor_maps.push_back(tensor_map_of(name, v)); });
   const YamlNode launch = map.require("launch");
-  for (const YamlNode& item : launch.items()) manifest.launch.push_back(launch_of(item, manifest.target));
+  for (const YamlNode& item : items_of(launch, most_launches))
+    manifest.launch.push_back(launch_of(item, manifest.target));
   if (manifest.launch.empty()) launch.fail("must launch at least one kernel");
-  if (manifest.launch.size() > 64) launch.fail("launches more than 64 kernels");
   map.finish();
   return manifest;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 namespace cultivar {
 namespace {
@@ -154,15 +156,18 @@ tl::expected<void, ManifestError> check_headers(const Manifest& manifest, std::s
                   "the manifest lists the header {}, but the source has no such section (end the source "
                   "with the line '{}' followed by the header's lines)",
                   manifest.headers[files.headers.size()], marker_of(manifest.headers[files.headers.size()])));
+  if (wrong) return tl::make_unexpected(*std::move(wrong));
+  // From here on the headers are those of the manifest, a few.
+  std::map<std::string_view, std::set<std::string_view>> includers;  // of each name: the including files
+  const auto note_includes = [&](std::string_view file, std::string_view text) {
+    for (const auto& [name, line] : quoted_includes(text)) includers[name].insert(file);
+  };
+  note_includes("", files.main);
+  for (const HeaderFile& header : files.headers) note_includes(header.name, header.text);
   for (const HeaderFile& header : files.headers) {
-    const auto includes_it = [&](std::string_view text) {
-      const auto names = quoted_includes(text);
-      return std::any_of(names.begin(), names.end(), [&](const auto& n) { return n.first == header.name; });
-    };
-    bool used = includes_it(files.main);
-    for (const HeaderFile& other : files.headers)
-      used = used || (other.name != header.name && includes_it(other.text));
-    if (!used)
+    std::set<std::string_view>& by = includers[header.name];
+    by.erase(header.name);
+    if (by.empty())
       refuse(header.marker_line,
              fmt::format("the header {0} is never included (write #include \"{0}\" where it is needed, or "
                          "remove it and its name from `headers`)",

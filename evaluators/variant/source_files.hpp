@@ -47,6 +47,6 @@ tl::expected<void, ManifestError> check_headers(const Manifest&, std::string_vie
 // For example "tile.cuh:3" for a line of the whole text. `main` is the name of the main file.
 std::string place_of(std::string_view source, std::string_view main, int line);
 
-inline constexpr std::size_t most_headers = 16, most_source_bytes = 1 << 20;
+inline constexpr std::size_t most_headers = 16, most_source_bytes = 1 << 20, most_manifest_bytes = 1 << 16;
 
 }  // namespace cultivar

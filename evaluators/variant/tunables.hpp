@@ -15,6 +15,9 @@ namespace cultivar {
 using TunableValue = std::variant<std::int64_t, std::string>;
 std::string to_string(const TunableValue&);
 
+// A surrogate model has a column for each name.
+inline constexpr std::size_t most_tunables = 255, most_tunable_values = 4096, most_tunable_names = 256;
+
 struct Tunable {
   std::string name;
   std::vector<TunableValue> values;  // at least one, without duplicates; all numbers or all identifiers

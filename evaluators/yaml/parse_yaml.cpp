@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <sstream>
+#include <unordered_map>
 
 #include "evaluators/yaml/yaml_data.hpp"
 
@@ -35,11 +36,13 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Open& map = open_.back();
-    for (const auto& entry : map.data->entries)
-      if (entry.key == value)
-        throw YamlError(
-            *origin_, line(mark),
-            fmt::format("the key '{}' is given twice, first on line {} (remove one)", value, entry.line));
+    if (value.size() > longest_yaml_name)
+      throw YamlError(*origin_, line(mark),
+                      fmt::format("a key is longer than {} bytes (shorten it)", longest_yaml_name));
+    if (const auto [first, fresh] = map.lines.try_emplace(value, line(mark)); !fresh)
+      throw YamlError(
+          *origin_, line(mark),
+          fmt::format("the key '{}' is given twice, first on line {} (remove one)", value, first->second));
     map.key = value;
     map.key_line = line(mark);
     map.has_key = true;
@@ -74,6 +77,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::string key;
     int key_line = 0;
     bool has_key = false;
+    std::unordered_map<std::string, int> lines = {};  // of the map's keys
   };
 
   void refuse(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -109,7 +113,7 @@ class TreeBuilder : public YAML::EventHandler {
     add(mark, kind);
     if (open_.size() > 64)
       throw YamlError(*origin_, line(mark), "is nested more than 64 levels deep (flatten it)");
-    open_.push_back({last_, {}, 0, false});
+    open_.push_back({last_, {}, 0, false, {}});
   }
 
   std::shared_ptr<const std::string> origin_;
@@ -122,6 +126,9 @@ class TreeBuilder : public YAML::EventHandler {
 
 YamlNode parse_yaml(std::string_view text, std::string origin, int first_line) {
   TreeBuilder builder(std::move(origin), first_line);
+  if (text.size() > most_yaml_bytes)
+    throw YamlError(builder.origin(), 0,
+                    fmt::format("is longer than {} bytes (shorten it)", most_yaml_bytes));
   // yaml-cpp accepts a quote that is still open after the last line break, so remove that line break.
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   std::istringstream in{std::string(text.substr(0, last == std::string_view::npos ? 0 : last + 1))};

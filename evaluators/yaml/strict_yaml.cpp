@@ -132,8 +132,16 @@ std::string YamlNode::string() const {
   return data_->text;
 }
 
+std::string YamlNode::prose() const {
+  if (is_scalar() && data_->text.size() > longest_yaml_prose)
+    fail(fmt::format("has {} bytes, but at most {} are allowed", data_->text.size(), longest_yaml_prose));
+  return string();
+}
+
 std::string YamlNode::identifier() const {
   const std::string text = string();
+  if (text.size() > longest_yaml_name)
+    fail(fmt::format("is a name of {} bytes, but at most {} are allowed", text.size(), longest_yaml_name));
   const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   const auto inner = [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); };
   if (!letter(text.front()) || !std::all_of(text.begin(), text.end(), inner))
@@ -276,10 +284,10 @@ void YamlMap::finish() const {
 }
 
 YamlNode read_yaml(const std::filesystem::path& file) {
-  const auto text = read_file(file);
+  const auto text = read_file(file, most_yaml_bytes);
   if (!text)
-    throw InputError(fmt::format(
-        "{}: cannot be read (check that it exists and that you have read permission)", file.string()));
+    throw InputError(
+        fmt::format("{} (check that it exists and that you have read permission)", text.error().message));
   return parse_yaml(*text, file.string());
 }
 

@@ -36,6 +36,10 @@ class YamlError : public InputError {
   int line_;
 };
 
+inline constexpr std::size_t most_yaml_bytes = 1 << 20;  // of a text
+inline constexpr std::size_t longest_yaml_prose = 1000;
+inline constexpr std::size_t longest_yaml_name = 128;  // in bytes, of a key and of an identifier
+
 class YamlMap;
 struct YamlData;  // one node of the tree, immutable
 
@@ -57,7 +61,8 @@ class YamlNode {
 
   // Typed getters. Each throws YamlError if the value has another type or is out of range.
   std::string string() const;      // any scalar's text; never empty
-  std::string identifier() const;  // [A-Za-z_][A-Za-z0-9_]*
+  std::string prose() const;       // words about something: at most longest_yaml_prose bytes
+  std::string identifier() const;  // [A-Za-z_][A-Za-z0-9_]*, at most longest_yaml_name
   std::int64_t integer(std::int64_t minimum = std::numeric_limits<std::int64_t>::min(),
                        std::int64_t maximum = std::numeric_limits<std::int64_t>::max()) const;
   double number(double minimum = -std::numeric_limits<double>::infinity(),

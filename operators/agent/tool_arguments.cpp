@@ -71,7 +71,8 @@ std::optional<std::string> wrong_value(const json& schema, const json& value, co
   }
   if (value.is_object() && schema.contains("additionalProperties"))
     for (const auto& [key, item] : value.items())
-      if (auto wrong = wrong_value(schema["additionalProperties"], item, name + "." + key)) return wrong;
+      if (auto wrong = wrong_value(schema["additionalProperties"], item, name + "." + key.substr(0, 60)))
+        return wrong;
   return std::nullopt;
 }
 

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/process.hpp"
 #include "operators/llm/chat_errors.hpp"
@@ -85,15 +86,6 @@ bool replace_all(std::string& text, const std::string& what, const std::string& 
     found = true;
   }
   return found;
-}
-
-std::optional<std::string> read_bounded(const fs::path& file, std::size_t most) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text(most + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
 }
 
 // {"type": "result", "is_error", "result", "usage": {...}, "total_cost_usd", "modelUsage": {...}}
@@ -266,10 +258,13 @@ class Run {
     if (options_.answer == CommandModelOptions::Answer::claude_json) return from_claude(output_);
     ChatAnswer answer;
     if (options_.answer == CommandModelOptions::Answer::file) {
-      auto text = read_bounded(answer_file, most_bytes_);
-      if (!text)
+      auto text = read_file(answer_file, most_bytes_);
+      std::error_code none;
+      const bool too_large =
+          !text && fs::is_regular_file(answer_file, none) && fs::file_size(answer_file, none) > most_bytes_;
+      if (!text && !too_large)
         return chat_failure(Kind::garbage, "the program succeeded but wrote no answer to {answer_file}");
-      if (text->size() > most_bytes_) {
+      if (too_large) {
         auto fault = chat_failure(Kind::too_large, fmt::format("the answer file has more than {} bytes; {}",
                                                                most_bytes_, allowed()));
         fault.value().usage = estimated();

@@ -1,14 +1,13 @@
 #include "operators/llm/mailbox_files.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
@@ -23,6 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kStage = "mailbox";
+constexpr std::size_t kLongestModelName = 100;
 
 std::string known_tools(const ChatRequest& request) {
   std::string names;
@@ -109,12 +109,13 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
   if (!said.is_object()) return failure(kStage, "The file must hold one JSON object; see README.md.");
   for (const auto& [key, value] : said.items())
     if (key != "text" && key != "tool_calls" && key != "model")
-      return failure(kStage, fmt::format("There is no key \"{}\"; known: text, tool_calls, model.", key));
+      return failure(
+          kStage, fmt::format("There is no key \"{}\"; known: text, tool_calls, model.", one_line(key, 60)));
   for (const char* key : {"text", "model"})
     if (said.contains(key) && !said[key].is_string())
       return failure(kStage, fmt::format("\"{}\" must be a string.", key));
   answer.text = said.value("text", "");
-  answer.model = said.value("model", "mailbox");
+  answer.model = one_line(said.value("model", "mailbox"), kLongestModelName);
   const json calls = said.value("tool_calls", json::array());
   if (!calls.is_array()) return failure(kStage, "\"tool_calls\" must be a list.");
   for (const json& call : calls) {
@@ -122,13 +123,13 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
       return failure(kStage, "Each of \"tool_calls\" must be {\"name\": ..., \"arguments\": {...}}.");
     const std::string name = call["name"].get<std::string>();
     if (std::ranges::none_of(request.tools, [&](const ToolSpec& tool) { return tool.name == name; }))
-      return failure(kStage, fmt::format("There is no tool \"{}\"; the request offers: {}.", name,
-                                         known_tools(request)));
+      return failure(kStage, fmt::format("There is no tool \"{}\"; the request offers: {}.",
+                                         one_line(name, 60), known_tools(request)));
     const json arguments = call.value("arguments", json::object());
     if (!arguments.is_object())
       return failure(kStage, fmt::format("The \"arguments\" of \"{}\" must be an object.", name));
     answer.tool_calls.push_back(
-        {fmt::format("call_{}", answer.tool_calls.size() + 1), name, arguments.dump()});
+        {fmt::format("call_{}", answer.tool_calls.size() + 1), name, json_text(arguments)});
   }
   if (answer.text.empty() && answer.tool_calls.empty())
     return failure(kStage, "The answer has neither a text nor tool calls.");
@@ -139,7 +140,9 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
 Expected<void> put_file(const fs::path& file, const std::string& text) {
   // A leading dot, so that programs that list requests skip it.
   const fs::path temporary = file.parent_path() / ("." + file.filename().string() + ".part");
-  std::FILE* out = std::fopen(temporary.c_str(), "wbe");
+  // Others may write here too: a pipe or a link with this name is removed, and not written to.
+  ::unlink(temporary.c_str());
+  std::FILE* out = std::fopen(temporary.c_str(), "wbxe");
   if (!out) return failure(kStage, temporary.string() + ": " + std::strerror(errno));
   const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
                        std::fflush(out) == 0 && ::fsync(::fileno(out)) == 0;
@@ -152,34 +155,15 @@ Expected<void> put_file(const fs::path& file, const std::string& text) {
 }
 
 Expected<std::string> take_file(const fs::path& file, std::size_t most) {
-  // Non-blocking, because a named pipe must not block the watcher.
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0 && errno == ELOOP)
+  auto text = read_unlinked_file(file, most);
+  if (text) return text;
+  std::error_code none;
+  if (fs::is_symlink(file, none))
     return failure(
         kStage,
         "This is a symbolic link, and links are not followed, because an answer is sent on and a link could "
         "expose any file of this machine. Put a copy of the file here.");
-  if (fd < 0) return failure(kStage, std::string("The file cannot be read: ") + std::strerror(errno));
-  struct stat facts {};
-  std::string text, trouble;
-  if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    trouble = "This is not a regular file.";
-  } else if (static_cast<std::size_t>(facts.st_size) > most) {
-    trouble = fmt::format("The file has {} bytes, but at most {} are allowed.", facts.st_size, most);
-  } else {
-    text.resize(static_cast<std::size_t>(facts.st_size));
-    std::size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t got = ::read(fd, text.data() + done, text.size() - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    text.resize(done);
-  }
-  ::close(fd);
-  if (!trouble.empty()) return failure(kStage, trouble);
-  return text;
+  return failure(kStage, text.error().message);
 }
 
 }  // namespace cultivar

@@ -1,6 +1,9 @@
 #include "engine/export/tables.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+
+#include "engine/export/markdown.hpp"
 
 using namespace cultivar;
 
@@ -15,6 +18,29 @@ BOOST_AUTO_TEST_CASE(a_note_stays_in_its_cell_and_is_nothing_but_text) {
   BOOST_TEST(
       text.find("a \\| b &lt;img src=x&gt; \\[l\\](u) \\`c\\` \\\\u202e&amp; |\n") != std::string::npos,
       text);
+}
+
+BOOST_AUTO_TEST_CASE(every_word_of_a_table_is_nothing_but_text) {
+  const std::string hostile = "a|b\n<img src=x>\x1b[2J\xff";
+  const std::string shown = "a\\|b &lt;img src=x&gt;\\\\x1b\\[2J\\\\xff";
+  IndividualRow row;
+  row.individual.descent.op = hostile;
+  row.stage = hostile;
+  const std::string lineage = lineage_text({row}, hostile);
+  Evaluation evaluation;
+  evaluation.unit = hostile;
+  evaluation.workloads.resize(1);
+  evaluation.workloads[0].workload = hostile;
+  evaluation.workloads[0].ratios[hostile] = 1.0;
+  const std::string times = workload_table(evaluation);
+  for (const auto& [text, words] : {std::pair(lineage, 3), {times, 3}}) {
+    BOOST_TEST(text.find_first_of("<>\x1b\xff") == std::string::npos, text);
+    BOOST_TEST(std::ranges::count(text, '\n') == 3, text);
+    int found = 0;
+    for (std::size_t at = text.find(shown); at != std::string::npos; at = text.find(shown, at + 1)) ++found;
+    BOOST_TEST(found == words, text);
+  }
+  BOOST_TEST(in_code("a`b\nc\x1b") == "a'b c\\x1b");
 }
 
 BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {

@@ -114,6 +114,23 @@ BOOST_AUTO_TEST_CASE(a_picture_has_every_kernel_the_best_and_the_contenders) {
   BOOST_TEST(running_best_chart({}, "TFLOPS").find("nothing has been measured") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_picture_of_a_record_that_was_changed_is_still_a_picture) {
+  RunReport run_report;
+  run_report.summary.run = "a\x1b]0;title\x07";
+  run_report.summary.elapsed_s = 1e300;
+  run_report.judged = {
+      {1, "\x1b[2J</title><script>", 10.0, 5e-324}, {2, "\xff", 20.0, 1e300}, {3, "tune", 30.0, 7.0}};
+  run_report.steps = {{3, 3, 30.0, 7.0}};
+  run_report.contenders = {{"a\x9b&'", 5e-324}, {"b", 8.0}};
+  const std::string svg = running_best_chart(run_report, "\x1bGB/s");
+  for (const char& c : svg) BOOST_TEST_REQUIRE((c == '\n' || static_cast<unsigned char>(c) >= 0x20));
+  BOOST_TEST(svg.find_first_of("\xff\x9b") == std::string::npos);
+  BOOST_TEST(svg.find("<script") == std::string::npos);
+  BOOST_TEST(svg.find("\\x1b[2J&lt;/title&gt;") != std::string::npos);
+  BOOST_TEST(svg.size() < 20'000U);
+  BOOST_TEST(round_values(1e300, 1.0000000000000002e300, 8).size() <= 9U);
+}
+
 BOOST_AUTO_TEST_CASE(many_dots_in_one_place_are_one) {
   RunReport run_report;
   run_report.summary.elapsed_s = 86400.0;

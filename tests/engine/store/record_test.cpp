@@ -1,7 +1,9 @@
 // The record on its own: what is written is read back, steps are whole, damage is found and repaired.
 #include "engine/store/record.hpp"
 
+#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -298,6 +300,97 @@ BOOST_AUTO_TEST_CASE(a_database_cut_or_scribbled_anywhere_goes_back_to_its_check
   BOOST_TEST(recovered >= 17);
   BOOST_TEST_MESSAGE("recovered " << recovered << ", of which without loss " << salvaged << "; unharmed "
                                   << unharmed);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_with_statements_of_another_program_is_not_read_but_restored) {
+  const std::string endless =
+      "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n)";
+  for (const std::string& change : std::vector<std::string>{
+           "ALTER TABLE meta RENAME TO old; CREATE VIEW meta AS SELECT key, value FROM old WHERE " + endless,
+           "ALTER TABLE individuals RENAME TO old; CREATE VIEW individuals AS SELECT * FROM old WHERE " +
+               endless,
+           "CREATE TRIGGER t AFTER INSERT ON decisions BEGIN SELECT " + endless + "; END",
+           "ALTER TABLE events ADD COLUMN more TEXT AS (hex(zeroblob(900000000)))",
+           "CREATE INDEX i ON individuals(hex(zeroblob(900000000)))", "CREATE TABLE more (a TEXT)"}) {
+    const RunFolder folder(path() / "run");
+    fs::remove_all(folder.path());
+    write_run(folder, 5, 3);
+    {
+      SQLite::Database db(folder.database().string(), SQLite::OPEN_READWRITE);
+      if (change.starts_with("CREATE INDEX")) db.exec("PRAGMA writable_schema = ON");
+      if (change.starts_with("CREATE INDEX"))  // as if it were made; making it takes long
+        db.exec("INSERT INTO sqlite_schema VALUES ('index', 'i', 'individuals', 2, '" + change + "')");
+      else
+        db.exec(change);
+    }
+    const auto record = Record::open(folder.path());
+    BOOST_REQUIRE_MESSAGE(!record, change);
+    BOOST_TEST(record.error().message.size() < 1000U);
+    const auto writer = RecordWriter::open(folder);
+    BOOST_REQUIRE_MESSAGE(writer, (writer ? "" : writer.error().message));
+    BOOST_TEST(writer->record().count() == 3, change);
+    BOOST_TEST(contains(writer->recovery(), "restored checkpoint"), writer->recovery());
+    BOOST_TEST(Record::open(folder.path()).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_record_says_that_no_search_writes_is_an_error_and_no_crash) {
+  const RunFolder folder(path() / "run");
+  std::string nested(100'000, '[');
+  nested += std::string(100'000, ']');
+  const auto read = [&] {
+    try {
+      const auto record = Record::open(folder.path());
+      if (!record) return record.error().message;
+      (void)record->facts();
+      (void)record->summary();
+      record->each_individual([](const IndividualRow&) {});
+      record->each_decision([](const DecisionRow&) {});
+      (void)record->lineage(5);
+      return std::string("nothing");
+    } catch (const std::exception& e) {
+      return std::string(e.what());
+    }
+  };
+  for (const std::string& change : std::vector<std::string>{
+           "UPDATE individuals SET state = 7", "UPDATE individuals SET state = -1 WHERE id = 2",
+           "UPDATE individuals SET fitness = 9e999 WHERE id = 3",
+           "UPDATE individuals SET op = printf('%.900000c', 'x') WHERE id = 3",
+           "UPDATE individuals SET parents = '[5]' WHERE id = 4",
+           "UPDATE individuals SET configuration = '" + nested + "' WHERE id = 1",
+           "UPDATE individuals SET configuration = '{\"BLOCK\": 1e300}' WHERE id = 1",
+           "UPDATE decisions SET elapsed_s = 9e999 WHERE seq = 2",
+           "UPDATE meta SET value = '999' WHERE key = 'best'",
+           "UPDATE meta SET value = 'x' WHERE key = 'elapsed_s'",
+           "UPDATE meta SET value = '" + nested + "' WHERE key = 'environment'",
+           "UPDATE meta SET value = '../../task' WHERE key = 'task'",
+           "UPDATE meta SET value = '{\"../../../x\": \"\"}' WHERE key = 'task_files'",
+           "UPDATE meta SET value = '{\"/etc/x\": \"\"}' WHERE key = 'task_files'",
+           "UPDATE meta SET value = '{\"a/b/c\": \"\"}' WHERE key = 'task_files'"}) {
+    fs::remove_all(folder.path());
+    write_run(folder, 5);
+    BOOST_TEST_REQUIRE(read() == "nothing");
+    SQLite::Database(folder.database().string(), SQLite::OPEN_READWRITE).exec(change);
+    const std::string said = read();
+    BOOST_TEST(said != "nothing", change.substr(0, 100));
+    BOOST_TEST(said.size() < 1000U, said.substr(0, 100));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for) {
+  const RunFolder folder(path() / "run");
+  write_run(folder, 5, 3);
+  fs::remove(folder.lock());
+  BOOST_REQUIRE(::mkfifo(folder.lock().c_str(), 0600) == 0);
+  BOOST_REQUIRE(::mkfifo((folder.checkpoints() / "9999999999.db").c_str(), 0600) == 0);
+  BOOST_TEST(Record::open(folder.path())->summary().state == "stopped");
+  fs::remove(folder.lock());
+  fs::remove(folder.database());
+  BOOST_REQUIRE(::mkfifo(folder.database().c_str(), 0600) == 0);
+  BOOST_TEST(!Record::open(folder.path()));
+  const auto writer = RecordWriter::open(folder);
+  BOOST_REQUIRE_MESSAGE(writer, (writer ? "" : writer.error().message));
+  BOOST_TEST(writer->record().count() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_database_is_restored_and_none_to_restore_is_said) {

@@ -20,6 +20,7 @@ BOOST_AUTO_TEST_CASE(where_a_text_breaks_is_said_with_line_byte_and_what_to_chan
       {"{\n  \"text\": \"one\ntwo\"}",
        "line 2, byte 15, after `  \"text\": \"one `: inside quotation marks, write a line"},
       {"\xff\xfe{}", "line 1, byte 1, after `?`"},
+      {"{\"a\": 1e999}", "a number is too large"},
       {std::string(100, '['), "the JSON is nested more than 64 levels deep"},
   };
   for (const auto& each : cases) {

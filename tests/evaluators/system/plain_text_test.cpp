@@ -25,6 +25,31 @@ BOOST_AUTO_TEST_CASE(what_turns_the_direction_of_writing_or_shows_nothing_is_spe
   BOOST_TEST(cultivar::plain_text("\xe2\x80") == "\xe2\x80");
 }
 
+BOOST_AUTO_TEST_CASE(bytes_that_are_not_utf8_are_spelled_out_where_utf8_is_needed) {
+  const std::string honest =
+      "\xe2\x82\xac \xd8\xa7 \xe4\xb8\xad \xf0\x9f\x98\x80 \xed\x9f\xbf \xef\xbf\xbd \xf4\x8f\xbf\xbd";
+  BOOST_TEST(utf8_text(honest) == honest);
+  BOOST_TEST(utf8_text("a\xff\x9b[2J\x1b[m") == "a\\xff\\x9b[2J\\x1b[m");
+  BOOST_TEST(utf8_text("\xe2\x82") == "\\xe2\\x82");
+  // A surrogate, forms that are too long, what is beyond Unicode and what XML does not allow.
+  for (const std::string bad : {"\xed\xa0\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
+                                "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xef\xbf\xbe", "\xef\xbf\xbf"})
+    BOOST_TEST(utf8_text(bad).find_first_not_of("\\x0123456789abcdef") == std::string::npos, utf8_text(bad));
+}
+
+BOOST_AUTO_TEST_CASE(each_format_gets_nothing_but_text) {
+  BOOST_TEST(xml_text("<a b=\"c\" d='e'>&\x1b\xff") ==
+             "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;\\x1b\\xff");
+  BOOST_TEST(cpp_comment("one\n#include </etc/passwd>\r\ntwo\rthree") ==
+             "one #include </etc/passwd> two\\x0dthree");
+  BOOST_TEST(cpp_comment("goes on \\ ") == "goes on \\ .");
+  BOOST_TEST(cpp_comment("goes on ?"
+                         "?/") ==
+             "goes on ?"
+             "?/.");
+  BOOST_TEST(in_quotes("a\"; run('x');\n\\") == "a\\\"; run(\\'x\\'); \\\\.");
+}
+
 BOOST_AUTO_TEST_CASE(a_line_is_cut_between_characters_and_says_so) {
   BOOST_TEST(plain_line("short\nof two", 100) == "short of two");
   BOOST_TEST(plain_line("abcdef", 4) == "abcd ...");

@@ -3,8 +3,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/variant/example.hpp"
+#include "support/contains.hpp"
 
 using namespace cultivar;
+using cultivar::testing::contains;
 using example::attention;
 using example::replaced;
 
@@ -184,6 +186,51 @@ BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
               "interleave 32B needs swizzle 32B");
   check_error(cuda, "sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, BLOCK_M, 1]",
               "sizes: [D, H], strides: [D], interleave: 16B, box: [64, 1]", "needs rank 3 or more");
+}
+
+BOOST_AUTO_TEST_CASE(a_hostile_manifest_is_refused_within_moments) {
+  const auto among = [](const std::string& lines) {
+    return error_of(replaced(example::cpu, "launch:\n", lines + "launch:\n"));
+  };
+  const auto list = [](int count, const std::function<std::string(int)>& item) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + item(i);
+    return text;
+  };
+  const auto number = [](int i) { return std::to_string(i); };
+  const auto begun = std::chrono::steady_clock::now();
+  BOOST_TEST(contains(among("about: " + std::string(900'000, 'x') + "\n"), "longer than the limit of 65536"));
+  BOOST_TEST(contains(among("about: " + std::string(2000, 'x') + "\n"), "at most 1000 are allowed"));
+  std::string keys;
+  for (int i = 0; i < 90'000; ++i) keys += fmt::format("k{}: 1\n", i);
+  BOOST_TEST(contains(among(keys), "longer than the limit of 65536"));
+  BOOST_TEST(contains(error_of(replaced(example::cpu, "name: tiny", "name: " + std::string(900, 'n'))),
+                      "at most 128 are allowed"));
+  BOOST_TEST(contains(
+      error_of(replaced(example::cpu, "[D, causal", "[" + list(5000, [](int) { return "D"; }) + ", causal")),
+      "at most 256"));
+  BOOST_TEST(contains(error_of(replaced(example::cpu, "[32, 64]", "[" + list(9000, number) + "]")),
+                      "at most 4096 are allowed"));
+  BOOST_TEST(contains(
+      error_of(replaced(example::cpu, "S_kv >= TILE || LAYOUT == LAYOUT_row\"", "1\", " + list(300, number))),
+      "at most 256 are allowed"));
+  // Each let uses the two above it: as many paths as Fibonacci's numbers.
+  std::string lets = "let:\n  g0: 1\n  g1: 1\n";
+  for (int i = 2; i < 200; ++i) lets += fmt::format("  g{}: \"max(g{}, g{})\"\n", i, i - 1, i - 2);
+  BOOST_TEST(error_of(replaced(replaced(example::cpu, "let:\n", lets), "[D, causal", "[g199, D, causal")) ==
+             "no error");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  BOOST_TEST(took.count() < 20.0);
+}
+
+BOOST_AUTO_TEST_CASE(the_population_can_count_the_tunables_of_every_manifest) {
+  const auto with = [](int count) {
+    std::string tunables;
+    for (int i = 0; i < count; ++i) tunables += fmt::format("  T{}: {{values: [1], default: 1}}\n", i);
+    return error_of(replaced(example::cpu, "tunables:\n", "tunables:\n" + tunables));
+  };
+  BOOST_TEST(with(253) == "no error");  // and two of its own
+  BOOST_TEST(contains(with(254), "more than 255 entries"), with(254));
 }
 
 BOOST_AUTO_TEST_CASE(a_comment_and_an_error_line_count_from_the_top_of_the_file) {

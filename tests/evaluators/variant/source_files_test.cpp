@@ -129,6 +129,17 @@ BOOST_AUTO_TEST_CASE(the_manifest_and_the_sections_agree_or_the_refusal_names_li
                                    tile + " # include  \"more.inl\"\n")) == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_source_of_nothing_but_markers_is_refused_within_moments) {
+  const auto listed = parse_manifest(listing("[tile.hpp]"));
+  BOOST_REQUIRE(listed);
+  std::string source = listing("[tile.hpp]");
+  while (source.size() < 1'000'000) source += "//// file: a.h ////\n#include \"a.h\"\n";
+  const auto begun = std::chrono::steady_clock::now();
+  BOOST_TEST(!check_headers(*listed, source));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  BOOST_TEST(took.count() < 10.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_headers_name_is_one_plain_component_and_not_reserved) {
   for (const char* good : {"tile.cuh", "a.h", "Tile_2-b.hpp", "x.inl", "sm90_tile.cuh"})
     BOOST_TEST(header_name_trouble(good) == "", good);

@@ -124,6 +124,58 @@ BOOST_AUTO_TEST_CASE(deep_nesting_is_refused_and_not_a_crash) {
   BOOST_TEST(parse_error(std::string(100000, '[')) != "no error");
 }
 
+BOOST_AUTO_TEST_CASE(a_hostile_text_is_read_or_refused_within_moments) {
+  constexpr std::size_t size = 900'000;
+  const auto many = [](const std::string& part) {
+    std::string text;
+    while (text.size() < size) text += part;
+    return text;
+  };
+  std::string keys;
+  for (int i = 0; keys.size() < size; ++i) keys += fmt::format("k{}: 1\n", i);
+  const std::vector<std::string> texts{keys,
+                                       "{" + many("a,"),
+                                       many("- "),
+                                       many("? "),
+                                       many("[{"),
+                                       many("a: "),
+                                       "a: &x b\n" + many("c: *x\n"),
+                                       many("!t "),
+                                       many("\"\\x"),
+                                       many("'"),
+                                       many("- a\n"),
+                                       many("#"),
+                                       many("%YAML 1.2\n"),
+                                       many("|\n "),
+                                       many("---\n"),
+                                       many(" "),
+                                       many("\t"),
+                                       many(std::string("\0", 1)),
+                                       many("\xff\xfe"),
+                                       "[" + many("1, "),
+                                       "a: " + many("9")};
+  for (const std::string& text : texts) {
+    const auto begun = std::chrono::steady_clock::now();
+    try {
+      (void)parse_yaml(text, "hostile").map().has("k1");
+    } catch (const YamlError& error) {
+      BOOST_TEST(std::string(error.what()).size() < 1000U);
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    BOOST_TEST(took.count() < 10.0, text.substr(0, 20));  // 48 s where each key was compared with each
+  }
+}
+
+BOOST_AUTO_TEST_CASE(texts_keys_names_and_words_have_a_limit) {
+  const std::string name(200, 'n');
+  BOOST_CHECK_THROW(parse_yaml(std::string(2 << 20, '#'), "t"), YamlError);
+  BOOST_CHECK_THROW(parse_yaml(name + ": 1", "t"), YamlError);
+  BOOST_CHECK_THROW(parse_yaml(name, "t").identifier(), YamlError);
+  BOOST_TEST(parse_yaml(std::string(128, 'n'), "t").identifier().size() == 128U);
+  BOOST_CHECK_THROW(parse_yaml(std::string(1001, 'w'), "t").prose(), YamlError);
+  BOOST_TEST(parse_yaml(std::string(1000, 'w'), "t").prose().size() == 1000U);
+}
+
 BOOST_AUTO_TEST_CASE(lines_are_those_of_the_file_that_embeds_the_text) {
   BOOST_TEST(parse_error("a: 1\na: 2\n", 10) ==
              "f.yaml:11: the key 'a' is given twice, first on line 10 (remove one)");

@@ -138,6 +138,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_no_answer) {
   CHECK_KIND(ask("cat > /dev/null"), Kind::garbage);
   CHECK_KIND(ask("cat > /dev/null; echo"), Kind::garbage);
   CHECK_KIND(ask("true", {"{answer_file}"}, CommandModelOptions::Answer::file), Kind::garbage);
+  for (const char* const no_file : {"mkfifo \"$1\"", "mkdir \"$1\"", "ln -s /dev/zero \"$1\""})
+    CHECK_KIND(ask(no_file, {"{answer_file}"}, CommandModelOptions::Answer::file), Kind::garbage);
 }
 
 BOOST_AUTO_TEST_CASE(a_program_that_does_not_read_its_prompt_does_no_harm) {

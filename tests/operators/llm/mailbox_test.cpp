@@ -132,6 +132,7 @@ BOOST_AUTO_TEST_CASE(a_bad_answer_is_moved_aside_with_a_word_and_the_request_sta
       {"{\"text\": ", "not valid JSON: the text ends too early"},
       {"{\n \"text\": \"two\nlines\"}", "not valid JSON: line 2, byte 14"},
       {"[]", "one JSON object"},
+      {"{\"text\": 1e999}", "not valid JSON: a number is too large"},
       {"{\"txt\": \"x\"}", "no key \"txt\""},
       {"{\"text\": 7}", "must be a string"},
       {"{}", "neither a text nor tool calls"},
@@ -173,6 +174,23 @@ BOOST_AUTO_TEST_CASE(links_pipes_folders_and_floods_are_no_answers) {
   BOOST_TEST(appears(at("answers/rejected/" + id + "-5.why.txt")));
   write_text(answer, "good");
   BOOST_TEST(result.get()->text == "good");
+}
+
+BOOST_AUTO_TEST_CASE(pipes_and_links_where_requests_are_written_are_removed_and_not_written_to) {
+  fs::create_directories(at("requests"));
+  write_text(path() / "mine", "mine");
+  BOOST_REQUIRE(::mkfifo(at("requests/." + id + ".md.part").c_str(), 0600) == 0);
+  fs::create_symlink(path() / "mine", at("requests/." + id + ".json.part"));
+  MailboxModel model(options);
+  auto result = ask(model, request);
+  BOOST_TEST_REQUIRE(appears(at("requests/" + id + ".md")));
+  BOOST_TEST(read_text(path() / "mine") == "mine");
+  write_text(at("answers/" + id + ".json"),
+             R"({"text": "good", "model": "a\u001b[2J)" + std::string(50'000, 'x') + "\"}");
+  const auto answer = result.get();
+  BOOST_REQUIRE(answer);
+  BOOST_TEST(answer->model.size() < 120U);
+  BOOST_TEST(answer->model.find('\x1b') == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(asked_again_after_a_crash_an_answer_is_found_wherever_it_lies) {

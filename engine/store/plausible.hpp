@@ -1,0 +1,22 @@
+// Checks of what a record says where it is read: its file may have been changed by another program. Each
+// throws std::runtime_error, which says that the record is inconsistent.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+// A finite number; `what` names it.
+double number_in(const std::string& text, std::string_view what);
+// The individual, if it is one of `count`.
+IndividualId existing(IndividualId, std::int64_t count);
+// The task's name and its files' names lead to no other folder.
+void require_inside(const RunFacts&);
+// A state and a fitness that a search can write; names of a bounded length.
+void require_plausible(const IndividualRow&);
+void require_plausible(const DecisionRow&);
+
+}  // namespace cultivar
