@@ -228,7 +228,8 @@ BOOST_AUTO_TEST_CASE(what_the_driver_would_reject_with_only_a_code_is_rejected_w
 extern "C" __global__ void __launch_bounds__(128) copy(const unsigned* in, unsigned* out, long long count) {
   if (threadIdx.x < count) out[threadIdx.x] = in[threadIdx.x];
 })";
-  says(refusal(bounded, plan), "launch_failed: kernel 'copy': the block has 512 threads, but __launch_bounds__");
+  says(refusal(bounded, plan),
+       "launch_failed: kernel 'copy': the block has 512 threads, but __launch_bounds__");
   plan = copying(1000);
   plan.kernels[0].args.pop_back();
   says(refusal(kCopy, plan), "the kernel has 3 parameters, but the manifest gives 2 arguments");
