@@ -35,7 +35,7 @@ endfunction()
 # The headers that most folders include, compiled once for all of them. Only with unity builds: without, a missing include
 # must be an error.
 function(cultivar_precompiled_headers target)
-  if(NOT CULTIVAR_UNITY)
+  if(NOT CULTIVAR_UNITY OR NOT TARGET fmt::fmt OR NOT TARGET nlohmann_json::nlohmann_json)
     return()
   endif()
   get_property(owner GLOBAL PROPERTY cultivar_precompiled_headers)
