@@ -65,6 +65,7 @@ std::string check(SQLite::Database& db, bool thorough) {
 // nullopt: it cannot be read, or is not to be read.
 std::optional<std::int64_t> individuals_in(const fs::path& file) {
   try {
+    if (!fs::is_regular_file(file)) throw SQLite::Exception("it is not a regular file");
     SQLite::Database db(file.string(), SQLite::OPEN_READONLY);
     if (!foreign_object(db).empty()) return std::nullopt;
     return db.execAndGet("SELECT coalesce(max(id), 0) FROM individuals").getInt64();
@@ -77,6 +78,7 @@ std::optional<std::int64_t> individuals_in(const fs::path& file) {
 bool salvage(const fs::path& database, const fs::path& damaged) {
   try {
     if (!individuals_in(damaged)) return false;  // nothing is read from what another program wrote
+    if (!fs::is_regular_file(database)) throw SQLite::Exception("it is not a regular file");
     SQLite::Database db(database.string(), SQLite::OPEN_READWRITE);
     {
       SQLite::Statement attach(db, "ATTACH ? AS damaged");

@@ -79,6 +79,9 @@ std::optional<Evaluation> evaluation_of(SQLite::Database& db, IndividualId id, E
 // Reading a database with a write-ahead log creates files next to it. Where this is not permitted (another
 // user's run, a read-only disk), a database without a log has no writer and is opened as immutable.
 std::pair<std::shared_ptr<SQLite::Database>, int> open_to_read(const std::filesystem::path& file) {
+  std::error_code none;  // SQLite would wait for the other end of a pipe
+  if (std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
+    throw SQLite::Exception("it is not a regular file");
   try {
     auto db = std::make_shared<SQLite::Database>(file.string(), SQLite::OPEN_READONLY);
     db->setBusyTimeout(5000);
