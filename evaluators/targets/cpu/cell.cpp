@@ -78,7 +78,7 @@ Control* control = nullptr;
 Job job;
 LoadedKernel kernels[max_kernels];
 Barrier barrier;
-Word arrived{0};
+Word arrived{0}, started{0};
 
 bool tell(const Note& note) {
   // Not send(): while it loads kernels, a copy may write but not send.
@@ -225,7 +225,7 @@ void arrive(std::uint32_t ring) {
 }
 
 // A copy starts with almost empty page tables. What every run needs is brought in before the run starts, so
-// that these faults are not timed: the code and constants of all libraries, and the upper part of the stacks.
+// that these faults are not timed: the kernels' code and constants, and the upper part of the stacks.
 constexpr std::size_t touched_stack = std::size_t{256} << 10, least_page = 4096;
 
 [[gnu::noinline]] void touch_stack() {
@@ -233,15 +233,57 @@ constexpr std::size_t touched_stack = std::size_t{256} << 10, least_page = 4096;
   for (std::size_t i = 0; i < sizeof part; i += least_page) part[i] = 0;
 }
 
-int touch_library(dl_phdr_info* library, std::size_t, void*) {
+int touch_if_kernels(dl_phdr_info* library, std::size_t, void* base) {
+  if (library->dlpi_addr != reinterpret_cast<ElfW(Addr)>(base)) return 0;
   for (int i = 0; i < library->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = library->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
     const auto* const start = reinterpret_cast<const volatile char*>(library->dlpi_addr + segment.p_vaddr);
     for (std::size_t at = 0; at < segment.p_filesz; at += least_page) (void)start[at];
   }
-  return 0;
+  return 1;
 }
+
+void touch_kernels() {
+  Dl_info place{};
+  void* symbol = nullptr;
+  std::memcpy(&symbol, &kernels[0].function, sizeof symbol);
+  if (::dladdr(symbol, &place) != 0) ::dl_iterate_phdr(touch_if_kernels, place.dli_fbase);
+}
+
+// The C library keeps each thread's number in the thread's descriptor, in a field whose place differs between
+// versions. The number grows from copy to copy, so a candidate could read there how many runs came before.
+// Nothing that candidates may call uses it.
+class ThreadNumber {
+ public:
+  // In the main thread, before the others start: notes the fields that hold its number.
+  void look() {
+    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number();
+  }
+  // In each other thread. A field that holds the right number in two threads does not do so by chance.
+  void hide() {
+    for (std::size_t i = 0; i < fields; ++i) {
+      if (!possible_[i] || field(i) != number()) continue;
+      field(i) = 1;
+      place_.store(static_cast<std::uint32_t>(i));
+    }
+  }
+  // In the main thread, when the others have started.
+  void hide_last() {
+    if (place_.load() < fields) field(place_.load()) = 1;
+  }
+
+ private:
+  static constexpr std::uint32_t fields = 256;  // the descriptor is larger
+  static volatile std::uint32_t& field(std::size_t i) {
+    return reinterpret_cast<volatile std::uint32_t*>(::pthread_self())[i];
+  }
+  static std::uint32_t number() { return static_cast<std::uint32_t>(::gettid()); }
+
+  bool possible_[fields] = {};
+  std::atomic<std::uint32_t> place_{fields};
+};
+ThreadNumber thread_number;
 
 void* serve(void* argument) {
   const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
@@ -251,8 +293,10 @@ void* serve(void* argument) {
   ::sched_setaffinity(0, sizeof cores, &cores);
   own_signal_stack();
   touch_stack();
+  thread_number.hide();
   std::uint32_t seen = control->ring.load();
-  arrive(threads_ready);
+  started.fetch_add(1);
+  futex_wake(started);
   for (;;) {
     while (control->ring.load() == seen) futex_wait(control->ring, seen);
     seen = control->ring.load();
@@ -267,6 +311,7 @@ void* serve(void* argument) {
   if (!tell({Note::Kind::copied, 0, 0, {}})) std::_Exit(exit_bad_start);
   for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
 
+  thread_number.look();
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstacksize(&attributes, std::size_t{16} << 20);
@@ -277,10 +322,13 @@ void* serve(void* argument) {
     if (error != 0) give_up(exit_bad_start, "cannot start a thread", std::strerror(error));
   }
 
+  for (std::uint32_t count = 0; (count = started.load()) < job.threads;) futex_wait(started, count);
+  answer(threads_ready);
   while (control->load.load() == 0) futex_wait(control->load, 0);
   if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
   load_kernels(object);
-  ::dl_iterate_phdr(touch_library, nullptr);
+  touch_kernels();
+  thread_number.hide_last();
   std::fflush(nullptr);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   if (!lock_for_running()) std::_Exit(exit_no_seccomp);

@@ -15,6 +15,8 @@
 #include <new>
 #include <thread>
 
+#include "evaluators/system/secret.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -168,14 +170,19 @@ bool CellProcess::hear(cell::Note::Kind kind, Clock::time_point deadline) {
   }
 }
 
-void CellProcess::order_copy() {
+void CellProcess::order_copy(Loading loading) {
   // All of the page, also what lies beyond the structure: the last copy may have left something there.
   std::memset(page_.data(), 0, page_.size());
-  (new (page_.data()) cell::Control{})->job = job_;
+  auto* const control = new (page_.data()) cell::Control{};
+  control->job = job_;
+  control->load.store(loading == Loading::at_once ? 1 : 0);
+  // Counting from a random number, so that a candidate cannot read here how many runs came before.
+  rings_ = static_cast<std::uint32_t>(secret_seed() & 0x3fffffffU);
+  control->ring.store(rings_);
   copy_ = 0;
   end_.reset();
   trouble_.clear();
-  loaded_ = loading_ = false;
+  loaded_ = false;
   const char request = 1;
   (void)::send(socket_.number(), &request, sizeof request, MSG_NOSIGNAL);  // if it fails, nobody will answer
 }
@@ -183,13 +190,14 @@ void CellProcess::order_copy() {
 tl::expected<void, Fault> CellProcess::await_copy(Clock::time_point deadline) {
   if (!hear(cell::Note::Kind::copied, deadline))
     return tl::make_unexpected(end_ || process_.poll() ? died() : timed_out());
-  if (auto ready = await(cell::threads_ready, deadline); !ready) return ready;
+  const bool loads = control().load.load() != 0;
+  if (auto ready = await(loads ? cell::kernels_loaded : cell::threads_ready, deadline); !ready) return ready;
+  loaded_ = loads;
   threads_ = CellThreads(copy_);
   return {};
 }
 
 tl::expected<void, Fault> CellProcess::load(Clock::time_point deadline) {
-  loading_ = true;
   control().load.store(1);
   wake(control().load);
   auto done = await(cell::kernels_loaded, deadline);
@@ -224,6 +232,7 @@ tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_p
   if (command == cell::Command::run && !hear(cell::Note::Kind::ended, deadline_in(end_s)))
     return tl::make_unexpected(
         fault(Fault::Kind::launch_failed, "the sandbox process did not end after it was killed"));
+  if (end_ && end_->signal != SIGKILL) return tl::make_unexpected(died());  // it came before the kill
   return result;
 }
 

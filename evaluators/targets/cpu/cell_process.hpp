@@ -44,7 +44,7 @@ struct Ring {
   bool settled = true;  // all threads slept when it was signaled
 };
 
-// Usage: start; then for each run order_copy, await_copy, load, ring(run). A run ends its copy, because
+// Usage: start; then for each run order_copy, await_copy, ring(run). A run ends its copy, because
 // whatever a candidate keeps in memory must not reach its next run, and because a process that is killed the
 // moment it reports completion can neither go on computing nor begin before the next signal.
 class CellProcess {  // not thread-safe
@@ -57,10 +57,11 @@ class CellProcess {  // not thread-safe
   // Sets the function that describes the cell's addresses in diagnostics.
   void set_explain(Explain explain) { explain_ = std::move(explain); }
   // Asks for a new copy, which starts meanwhile.
-  void order_copy();
-  // Returns when the copy's threads wait; no candidate code is loaded.
+  enum class Loading { at_once, later };
+  void order_copy(Loading);
+  // Returns when the copy's threads wait: with the kernels loaded, or without any candidate code.
   tl::expected<void, Fault> await_copy(Clock::time_point deadline);
-  // Loads the shared object into the copy (dlopen), then installs the final filter.
+  // Loads the shared object (dlopen) into a copy that has not, then installs the final filter.
   tl::expected<void, Fault> load(Clock::time_point deadline);
   // Sets the addresses of the buffers for the next run.
   void set_addresses(const Arena&);
@@ -88,7 +89,7 @@ class CellProcess {  // not thread-safe
   std::string trouble_;            // what the copy said about it
   CellThreads threads_;            // of the copy
   std::uint32_t rings_ = 0;
-  bool loaded_ = false, loading_ = false;
+  bool loaded_ = false;
 };
 
 // CLOCK_MONOTONIC_RAW, which NTP does not slew.

@@ -101,7 +101,7 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
   session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
     return arena->describe_address(address);
   });
-  session->cell_.order_copy();
+  session->cell_.order_copy(CellProcess::Loading::later);
   if (auto ready = session->cell_.await_copy(deadline); !ready) return tl::make_unexpected(ready.error());
   // Measured before candidate code is in the process, so that no kernel can make an empty request look slow.
   if (auto measured = session->measure_handshake(deadline); !measured)
@@ -137,19 +137,18 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
     dead_ = f;
     return tl::make_unexpected(std::move(f));
   };
-  const auto deadline = deadline_in(options.deadline_s);
   const bool fresh = std::exchange(fresh_, false);
-  if (!fresh) cell_.order_copy();  // it starts while this process fills the buffers
+  if (!fresh)
+    cell_.order_copy(CellProcess::Loading::at_once);  // it starts while this process fills the buffers
   buffers_.prepare(inputs, options);
-  if (!fresh) {
-    if (auto ready = cell_.await_copy(deadline); !ready) return die(ready.error());
-    if (auto loaded = cell_.load(deadline); !loaded) return die(loaded.error());
-  }
+  if (!fresh)
+    if (auto ready = cell_.await_copy(deadline_in(options.deadline_s)); !ready) return die(ready.error());
   cell_.set_addresses(buffers_.arena());
   // An empty request first, so that a new copy's threads have waited and answered once before they are timed.
-  if (const auto empty = cell_.ring(cell::Command::nothing, deadline); !empty) return die(empty.error());
-  if (options.timed) buffers_.arena().flush_caches();
-  const auto ring = cell_.ring(cell::Command::run, deadline);
+  if (const auto empty = cell_.ring(cell::Command::nothing, deadline_in(options.deadline_s)); !empty)
+    return die(empty.error());
+  buffers_.arena().flush_caches();
+  const auto ring = cell_.ring(cell::Command::run, deadline_in(options.deadline_s));
   if (!ring) return die(ring.error());
   if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
 
