@@ -80,7 +80,8 @@ class Measuring {  // requires a site with a stock
       }
     }
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
-                   site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock);
+                   site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock,
+                   input_source_of(site_.device));
     if (site_.device.apart_from_host()) runs.work_beside_runs();
     const auto incumbent = request_.incumbent_us.find(workload.name);
     if (auto wrong = sample(

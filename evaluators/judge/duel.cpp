@@ -40,9 +40,9 @@ class Duel {
     for (std::size_t w = 0; w < request_.workloads.size(); ++w) {
       const Workload& workload = request_.workloads[w];
       Bout& bout = bouts_.emplace_back();
-      bout.runs =
-          std::make_unique<TimedRuns>(site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w),
-                                      request_.oracle_rows, site_.run_deadline_s, threads, stock);
+      bout.runs = std::make_unique<TimedRuns>(
+          site_.task, site_.oracle, workload, derive_seed(seed_, "duel", w), request_.oracle_rows,
+          site_.run_deadline_s, threads, stock, input_source_of(site_.device));
       if (site_.device.apart_from_host()) bout.runs->work_beside_runs();
       for (const Side side : {Side::challenger, Side::incumbent, Side::control}) {
         if (side == Side::control && w != 0) continue;

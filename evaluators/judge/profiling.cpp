@@ -92,7 +92,8 @@ class Profiling {
     auto stock = site_.stock ? site_.stock : std::make_shared<TimingStock>();
     stock->stretches->renew(derive_seed(seed_, "stretches"));
     TimedRuns runs(site_.task, site_.oracle, workload, seed_, request_.sampling.oracle_rows,
-                   site_.run_deadline_s, cores_of(site_.device.facts()), stock);
+                   site_.run_deadline_s, cores_of(site_.device.facts()), stock,
+                   input_source_of(site_.device));
     if (site_.device.apart_from_host()) runs.work_beside_runs();
     out_.rejection = sample(
         runs, sides, request_.sampling, 0.0, 2.0, seed_,

@@ -25,9 +25,14 @@ constexpr int kLeastRows = 6;
 // How many runs in a row may be discarded because the cell was busy outside the timed span: noise ends, a
 // cheat does not.
 constexpr int kMostDisturbances = 12;
-// How many runs may be discarded because the device's clock was too low, and the pause between two of them.
+// How many runs in a row may be discarded because the device's clock was too low or the host was busy, and
+// the pause between two of them.
 constexpr int kMostDeviceDisturbances = 60;
 constexpr auto kDeviceRest = std::chrono::milliseconds(50);
+// The share of a side's runs that may be discarded, and how many runs must have been discarded before the
+// share means anything.
+constexpr double kMostDiscarded = 1.0 / 3.0;
+constexpr std::int64_t kLeastDiscarded = 6;
 
 std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
@@ -46,7 +51,7 @@ int affordable_rows(const Task& task, const Workload& workload, int wanted) {
 
 TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
                      std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads,
-                     std::shared_ptr<TimingStock> stock)
+                     std::shared_ptr<TimingStock> stock, InputSource source)
     : task_(task),
       library_(library),
       workload_(workload),
@@ -56,7 +61,9 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       layout_(task, workload),
       oracle_(library, task, workload, oracle_threads),
       stock_(stock ? std::move(stock) : std::make_shared<TimingStock>()),
-      pool_(task, workload, derive_seed(seed, "pool"), stock_->stretches) {
+      pool_(source == InputSource::windows
+                ? InputPool(task, workload, derive_seed(seed, "pool"), stock_->stretches)
+                : InputPool(task, workload, derive_seed(seed, "pool"), stock_->inputs)) {
   outputs_ = std::move(stock_->outputs);
   outputs_.resize(layout_.outputs().size());
   for (std::size_t t = 0; t < outputs_.size(); ++t) {
@@ -102,7 +109,33 @@ tl::expected<Sample, Evaluation> TimedRuns::warm(SampledSide& side) {
   return run(side);
 }
 
+// True if at least half as large a share of the other sides' runs, on the same inputs and interleaved with
+// this side's, was disturbed by the host; or if there are no other sides to tell.
+bool TimedRuns::others_are_disturbed(const std::string& side) const {
+  std::int64_t runs = 0, by_host = 0;
+  for (const auto& [name, tally] : tallies_)
+    if (name != side) runs += tally.runs, by_host += tally.by_host;
+  return runs < kLeastDiscarded ||
+         static_cast<double>(by_host) > 0.5 * kMostDiscarded * static_cast<double>(runs);
+}
+
+std::optional<Evaluation> TimedRuns::too_many_discarded(const SampledSide& side) const {
+  const Tally& tally = tallies_.at(side.name);
+  const auto too_many = [&](std::int64_t discarded) {
+    return discarded >= kLeastDiscarded &&
+           static_cast<double>(discarded) > kMostDiscarded * static_cast<double>(tally.runs);
+  };
+  if (!too_many(tally.by_kernel) && (!too_many(tally.by_host) || others_are_disturbed(side.name)))
+    return std::nullopt;
+  return rejection(
+      Stage::measure, "too many disturbed runs on " + workload_.name,
+      fmt::format("{}: {} of {} runs did not count, the last because {}. Other kernels are not "
+                  "disturbed in this way. Do all work inside the call, and nothing else.\n",
+                  workload_.name, tally.by_kernel + tally.by_host, tally.runs, side.why_discarded));
+}
+
 tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
+  Tally& tally = tallies_[side.name];
   int disturbances = 0, device_disturbances = 0, noise = 0;
   while (true) {
     if (!side.session) {
@@ -116,8 +149,14 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     options.deadline_s = run_deadline_s_;
     options.wanted = wanted_;
     auto ran = side.session->run(pool_.inputs(), outputs_, options);
+    ++tally.runs;
     if (ran && ran->disturbance.empty()) return *ran;
     side.why_discarded = ran ? ran->disturbance : ran.error().detail;
+    const bool idle =
+        ran ? ran->disturber == Sample::Disturber::kernel : ran.error().kind == Fault::Kind::idle_activity;
+    tally.by_kernel += idle;
+    tally.by_host += ran && ran->disturber == Sample::Disturber::host;
+    if (auto rejected = too_many_discarded(side)) return tl::make_unexpected(std::move(*rejected));
     if (ran && ran->disturber != Sample::Disturber::kernel) {
       ++side.discarded;
       if (++device_disturbances > kMostDeviceDisturbances)
@@ -125,7 +164,7 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
             fmt::format("the device is not in a state for timing: {} consecutive runs on {} were discarded, "
                         "the last because {}",
                         device_disturbances, workload_.name, ran->disturbance));
-      if (ran->disturber == Sample::Disturber::device) std::this_thread::sleep_for(kDeviceRest);
+      std::this_thread::sleep_for(kDeviceRest);
       next();
       continue;
     }

@@ -33,7 +33,8 @@ class TimedRuns {
  public:
   // Keeps references to the task and the library.
   TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
-            double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr);
+            double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr,
+            InputSource = InputSource::drawn);
   ~TimedRuns();
   // Lets the oracle work while a run is in progress. Use it only if runs leave the host's cores free.
   void work_beside_runs() {
@@ -43,7 +44,9 @@ class TimedRuns {
 
   // Draws new inputs and new secret rows. Sides that are compared run on the same ones.
   void next();
-  // One timed run on the current inputs, with its check. A fault or a wrong row is a rejection.
+  // One timed run on the current inputs, with its check. A fault or a wrong row is a rejection, and so are
+  // too many runs that did not count: a kernel could disturb just those runs that are slow. Runs that a busy
+  // host disturbed are repeated after a pause, unless the other sides are spared.
   tl::expected<Sample, Evaluation> time(SampledSide&);
   // As above without the check; the time must not be counted.
   tl::expected<Sample, Evaluation> warm(SampledSide&);
@@ -60,6 +63,8 @@ class TimedRuns {
   RowLayout layout_;
   tl::expected<Sample, Evaluation> run(SampledSide&);
   tl::expected<Sample, Evaluation> check(Session&, const Sample&);
+  bool others_are_disturbed(const std::string& side) const;
+  std::optional<Evaluation> too_many_discarded(const SampledSide&) const;
 
   Oracle oracle_;
   std::shared_ptr<TimingStock> stock_;
@@ -68,6 +73,10 @@ class TimedRuns {
   std::vector<std::int64_t> rows_;
   std::vector<std::vector<std::int64_t>> wanted_;  // the elements of rows_, by output
   std::vector<double> exact_, rounded_;  // for rows_; empty until a run of the current inputs has ended
+  struct Tally {
+    std::int64_t runs = 0, by_kernel = 0, by_host = 0;  // and how many did not count
+  };
+  std::map<std::string, Tally> tallies_;  // by side
   bool beside_ = false;
   std::future<std::vector<double>> ahead_;  // the future value of exact_
 };

@@ -29,24 +29,26 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
   return bytes;
 }
 
-// The inputs of a check: drawn only for it, or windows of long secret stretches.
+// The inputs of a check: drawn only for it, or as those of timed runs.
 class CheckInputs {
  public:
   CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const StressCase* stress,
-              const std::shared_ptr<TimingStock>& stock) {
+              const std::shared_ptr<TimingStock>& stock, InputSource source) {
     if (stress != nullptr)
       own_ = make_inputs(task, workload, seed, stress->fills);
+    else if (stock && input_bytes(task, workload) >= kLargeInputs && source == InputSource::windows)
+      pool_.emplace(task, workload, seed, stock->stretches);
     else if (stock && input_bytes(task, workload) >= kLargeInputs)
-      windows_.emplace(task, workload, seed, stock->stretches);
+      pool_.emplace(task, workload, seed, stock->inputs);
     else
       own_ = make_inputs(task, workload, seed);
   }
-  RunInputs runs() const { return windows_ ? windows_->inputs() : RunInputs(own_.bytes); }
-  InputView view() const { return windows_ ? windows_->view() : own_.view(); }
+  RunInputs runs() const { return pool_ ? pool_->inputs() : RunInputs(own_.bytes); }
+  InputView view() const { return pool_ ? pool_->view() : own_.view(); }
 
  private:
   Inputs own_;
-  std::optional<InputPool> windows_;
+  std::optional<InputPool> pool_;
 };
 
 std::string remedy_for(Fault::Kind kind) {
@@ -302,7 +304,7 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
                                          std::uint64_t seed, const StressCase* stress) {
   const std::string where =
       stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
-  const CheckInputs inputs(task_, workload, seed, stress, limits_.stock);
+  const CheckInputs inputs(task_, workload, seed, stress, limits_.stock, input_source_of(device_));
   size_outputs(task_, workload, outputs_);
   RunOptions options;
   options.deadline_s = limits_.run_deadline_s;

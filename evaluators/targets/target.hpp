@@ -124,6 +124,9 @@ class Device {  // not thread-safe
   virtual void while_waiting(std::function<void()>) {}
   // True gives this worker priority over other workers that share the device and have no priority themselves.
   virtual void hasten(bool) {}
+  // True if the device keeps stretches (see RunInput) in its own memory: it can move a window at no cost, but
+  // would have to copy new inputs to its memory for each run.
+  virtual bool keeps_stretches() const { return false; }
   // True if runs leave the host's cores free, so that the judge may compute at the same time.
   virtual bool apart_from_host() const { return false; }
   // What is known of a compiled plan without running it, for its profile.

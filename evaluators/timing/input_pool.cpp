@@ -1,6 +1,7 @@
 #include "evaluators/timing/input_pool.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "evaluators/system/secret.hpp"
 
@@ -18,12 +19,27 @@ bool independent(Fill::Kind kind) {
 
 }  // namespace
 
+InputSource input_source_of(const Device& device) {
+  return device.keeps_stretches() ? InputSource::windows : InputSource::drawn;
+}
+
 InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed,
                      std::shared_ptr<Stretches> stretches)
     : seed_(seed),
       stream_(derive_seed(seed, "windows")),
       stretches_(stretches ? std::move(stretches)
-                           : std::make_shared<Stretches>(derive_seed(seed, "stretches"))) {
+                           : std::make_shared<Stretches>(derive_seed(seed, "stretches"))),
+      memory_(std::make_shared<InputMemory>()) {
+  describe_inputs(task, workload);
+}
+
+InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed,
+                     std::shared_ptr<InputMemory> memory)
+    : seed_(seed), memory_(std::move(memory)) {
+  describe_inputs(task, workload);
+}
+
+void InputPool::describe_inputs(const Task& task, const Workload& workload) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     Input input;
@@ -33,19 +49,33 @@ InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t s
     input.elements = 1;
     for (const std::int64_t extent : input.shape) input.elements *= extent;
     if (!input.shape.empty()) input.innermost = input.shape.back();
-    input.windowed = input.elements >= kLeastWindowed && independent(tensor.fill.kind);
+    input.windowed = stretches_ && input.elements >= kLeastWindowed && independent(tensor.fill.kind);
     if (input.windowed) {
       input.slack = std::min(input.elements, kSlack);
       input.stretch = stretches_->get(tensor, input.dtype, input.elements + input.slack);
     } else {
-      input.bytes.resize(static_cast<std::size_t>(input.elements) * size_of(input.dtype));
-      input.decoded.resize(static_cast<std::size_t>(input.elements));
+      input.drawn.emplace(tensor.fill, derive_seed(seed_, "tables of " + tensor.name));
     }
     parts_.push_back(std::move(input));
   }
   values_.resize(parts_.size());
   stored_.resize(parts_.size());
   next();
+}
+
+void InputPool::check_memory() const {
+  if (memory_->draws != draw_)
+    throw std::logic_error("the inputs of a pool were read after another pool had drawn into its memory");
+}
+
+InputView InputPool::view() const {
+  check_memory();
+  return {values_, stored_};
+}
+
+const RunInputs& InputPool::inputs() const {
+  check_memory();
+  return inputs_;
 }
 
 // An offset that is congruent to an earlier one modulo the innermost extent would repeat whole rows. When all
@@ -64,16 +94,24 @@ std::int64_t InputPool::new_offset(Input& input) {
 
 void InputPool::next() {
   ++runs_;
+  draw_ = ++memory_->draws;
+  if (memory_->tensors.size() < parts_.size()) memory_->tensors.resize(parts_.size());
   std::vector<RunInput> inputs;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Input& input = parts_[i];
     if (!input.windowed) {
-      fill_tensor(input.spec->fill, derive_seed(seed_, input.spec->name, runs_), input.shape, input.dtype,
-                  input.bytes);
-      decode(input.dtype, input.bytes, input.decoded);
-      values_[i] = input.decoded.data();
-      stored_[i] = input.bytes.data();
-      inputs.push_back({input.bytes});
+      InputMemory::Tensor& memory = memory_->tensors[i];
+      const auto count = static_cast<std::size_t>(input.elements);
+      // Never smaller again: the memory is reused by inputs of other sizes.
+      if (memory.values.size() < count) memory.values.resize(count);
+      if (memory.bytes.size() < count * size_of(input.dtype))
+        memory.bytes.resize(count * size_of(input.dtype));
+      const std::span<std::byte> bytes(memory.bytes.data(), count * size_of(input.dtype));
+      input.drawn->draw(derive_seed(seed_, input.spec->name, runs_), input.shape, input.dtype, bytes,
+                        std::span(memory.values).first(count));
+      values_[i] = memory.values.data();
+      stored_[i] = bytes.data();
+      inputs.push_back({bytes});
       continue;
     }
     const std::int64_t offset = new_offset(input);

@@ -1,29 +1,48 @@
-// New inputs for every timed run at almost no cost. An input with independently drawn elements is a window of
-// a longer secret stretch. Each run gets a different window, never used before and at an arbitrary alignment,
-// so that no output of an earlier run, nor any row of one, is correct again. Inputs with other fills are
-// drawn anew for each run.
+// New inputs for every timed run. They share no elements with those of another run (drawn_values.hpp). On a
+// device that keeps stretches (long secret blocks of input data) in its own memory, where copying inputs
+// would take longer than the kernels, an input with independently drawn elements is a window of a stretch
+// instead: never used before and at an arbitrary alignment, so that no output of an earlier run, nor any row
+// of one, is correct again.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/targets/target.hpp"
+#include "evaluators/timing/drawn_values.hpp"
 #include "evaluators/timing/stretches.hpp"
 
 namespace cultivar {
 
+enum class InputSource { drawn, windows };
+InputSource input_source_of(const Device&);
+
+// Memory for drawn inputs, which pools may share: the inputs of the pool that drew last are in it.
+struct InputMemory {
+  struct Tensor {
+    std::vector<std::byte, HugePages<std::byte>> bytes;
+    std::vector<double, HugePages<double>> values;
+  };
+  std::vector<Tensor> tensors;
+  std::uint64_t draws = 0;
+};
+
 class InputPool {
  public:
-  // Keeps a reference to the task. Pools with the same `stretches` share its memory.
+  // Windows. Keeps a reference to the task. Pools with the same `stretches` share its memory.
   InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<Stretches> stretches = nullptr);
+  // Drawn inputs, in this memory (not null).
+  InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<InputMemory>);
 
   void next();  // creates the inputs of the next run and updates the views below
-  InputView view() const { return {values_, stored_}; }
-  const RunInputs& inputs() const { return inputs_; }
+  // Both throw std::logic_error if another pool has drawn into the shared memory since.
+  InputView view() const;
+  const RunInputs& inputs() const;
 
  private:
   struct Input {
@@ -34,15 +53,17 @@ class InputPool {
     bool windowed = false;
     std::shared_ptr<const Stretch> stretch;  // source of the windows
     std::set<std::int64_t> used;             // used offsets modulo the innermost extent
-    std::vector<std::byte> bytes;            // for inputs that are drawn anew
-    std::vector<double> decoded;
+    std::optional<DrawnValues> drawn;        // if not windowed
   };
+  void describe_inputs(const Task&, const Workload&);
   std::int64_t new_offset(Input&);
+  void check_memory() const;
 
   std::uint64_t seed_;
-  std::uint64_t runs_ = 0;
+  std::uint64_t runs_ = 0, draw_ = 0;
   std::mt19937_64 stream_;
-  std::shared_ptr<Stretches> stretches_;
+  std::shared_ptr<Stretches> stretches_;  // null: nothing is windowed
+  std::shared_ptr<InputMemory> memory_;
   std::vector<Input> parts_;
   RunInputs inputs_;
   std::vector<const double*> values_;

@@ -9,12 +9,14 @@
 
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/check/rows.hpp"
+#include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/stretches.hpp"
 
 namespace cultivar {
 
 struct TimingStock {
   std::shared_ptr<Stretches> stretches = std::make_shared<Stretches>();
+  std::shared_ptr<InputMemory> inputs = std::make_shared<InputMemory>();
   std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R of each workload, over many rows
   std::vector<std::vector<std::byte>> outputs;                        // outputs of the last workload
 };

@@ -138,7 +138,8 @@ struct Bench {
   // The ratio judge / plain, the median of pairs.
   double compare(const Workload& w, double seconds) {
     const double start = now();
-    TimedRuns runs(task, oracle, w, secret_seed(), 24, 10.0, cores_of(device.facts()), stock);
+    TimedRuns runs(task, oracle, w, secret_seed(), 24, 10.0, cores_of(device.facts()), stock,
+                   InputSource::windows);
     runs.work_beside_runs();
     SampledSide judge{library.name(), [&]() -> tl::expected<std::unique_ptr<Session>, Evaluation> {
                         auto opened = device.open_contender(file, task, w, 10.0);

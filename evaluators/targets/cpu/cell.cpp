@@ -5,12 +5,15 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ffi.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -70,15 +73,22 @@ struct LoadedKernel {
   ffi_type* types[max_arguments] = {};
 };
 
-// Each process is one cell, so globals are enough; the signal handler needs them.
+// Each process is one cell or a copy of it, so globals are enough; the signal handler needs them.
 Control* control = nullptr;
 Job job;
 LoadedKernel kernels[max_kernels];
 Barrier barrier;
-Word arrived{0};
+Word arrived{0}, started{0};
+
+bool tell(const Note& note) {
+  // Not send(): while it loads kernels, a copy may write but not send.
+  return ::write(socket_descriptor, &note, sizeof note) == static_cast<ssize_t>(sizeof note);
+}
 
 [[noreturn]] void give_up(int code, const char* what, const char* detail = "") {
-  std::fprintf(stderr, "%s%s%s\n", what, *detail ? ": " : "", detail);
+  Note note{Note::Kind::trouble, 0, 0, {}};
+  std::snprintf(note.text, sizeof note.text, "%s%s%s", what, *detail ? ": " : "", detail);
+  if (!tell(note)) std::fprintf(stderr, "%s\n", note.text);
   std::_Exit(code);
 }
 
@@ -214,6 +224,67 @@ void arrive(std::uint32_t ring) {
   answer(ring);
 }
 
+// A copy starts with almost empty page tables. What every run needs is brought in before the run starts, so
+// that these faults are not timed: the kernels' code and constants, and the upper part of the stacks.
+constexpr std::size_t touched_stack = std::size_t{256} << 10, least_page = 4096;
+
+[[gnu::noinline]] void touch_stack() {
+  volatile char part[touched_stack];
+  for (std::size_t i = 0; i < sizeof part; i += least_page) part[i] = 0;
+}
+
+int touch_if_kernels(dl_phdr_info* library, std::size_t, void* base) {
+  if (library->dlpi_addr != reinterpret_cast<ElfW(Addr)>(base)) return 0;
+  for (int i = 0; i < library->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = library->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
+    const auto* const start = reinterpret_cast<const volatile char*>(library->dlpi_addr + segment.p_vaddr);
+    for (std::size_t at = 0; at < segment.p_filesz; at += least_page) (void)start[at];
+  }
+  return 1;
+}
+
+void touch_kernels() {
+  Dl_info place{};
+  void* symbol = nullptr;
+  std::memcpy(&symbol, &kernels[0].function, sizeof symbol);
+  if (::dladdr(symbol, &place) != 0) ::dl_iterate_phdr(touch_if_kernels, place.dli_fbase);
+}
+
+// The C library keeps each thread's number in the thread's descriptor, in a field whose place differs between
+// versions. The number grows from copy to copy, so a candidate could read there how many runs came before.
+// Nothing that candidates may call uses it.
+class ThreadNumber {
+ public:
+  // In the main thread, before the others start: notes the fields that hold its number.
+  void look() {
+    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number();
+  }
+  // In each other thread. A field that holds the right number in two threads does not do so by chance.
+  void hide() {
+    for (std::size_t i = 0; i < fields; ++i) {
+      if (!possible_[i] || field(i) != number()) continue;
+      field(i) = 1;
+      place_.store(static_cast<std::uint32_t>(i));
+    }
+  }
+  // In the main thread, when the others have started.
+  void hide_last() {
+    if (place_.load() < fields) field(place_.load()) = 1;
+  }
+
+ private:
+  static constexpr std::uint32_t fields = 256;  // the descriptor is larger
+  static volatile std::uint32_t& field(std::size_t i) {
+    return reinterpret_cast<volatile std::uint32_t*>(::pthread_self())[i];
+  }
+  static std::uint32_t number() { return static_cast<std::uint32_t>(::gettid()); }
+
+  bool possible_[fields] = {};
+  std::atomic<std::uint32_t> place_{fields};
+};
+ThreadNumber thread_number;
+
 void* serve(void* argument) {
   const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
   cpu_set_t cores;
@@ -221,8 +292,11 @@ void* serve(void* argument) {
   CPU_SET(job.cores[thread], &cores);
   ::sched_setaffinity(0, sizeof cores, &cores);
   own_signal_stack();
+  touch_stack();
+  thread_number.hide();
   std::uint32_t seen = control->ring.load();
-  arrive(threads_ready);
+  started.fetch_add(1);
+  futex_wake(started);
   for (;;) {
     while (control->ring.load() == seen) futex_wait(control->ring, seen);
     seen = control->ring.load();
@@ -230,6 +304,64 @@ void* serve(void* argument) {
     arrive(seen);
   }
   return nullptr;
+}
+
+// A copy: starts the threads, loads the kernels when the worker asks for it, and runs them when it rings.
+[[noreturn]] void serve_as_copy(const char* object) {
+  if (!tell({Note::Kind::copied, 0, 0, {}})) std::_Exit(exit_bad_start);
+  for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
+
+  thread_number.look();
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, std::size_t{16} << 20);
+  for (std::uint32_t i = 0; i < job.threads; ++i) {
+    pthread_t thread;
+    const int error =
+        ::pthread_create(&thread, &attributes, serve, reinterpret_cast<void*>(std::uintptr_t{i}));
+    if (error != 0) give_up(exit_bad_start, "cannot start a thread", std::strerror(error));
+  }
+
+  for (std::uint32_t count = 0; (count = started.load()) < job.threads;) futex_wait(started, count);
+  answer(threads_ready);
+  while (control->load.load() == 0) futex_wait(control->load, 0);
+  if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
+  load_kernels(object);
+  touch_kernels();
+  thread_number.hide_last();
+  std::fflush(nullptr);
+  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  if (!lock_for_running()) std::_Exit(exit_no_seccomp);
+  answer(kernels_loaded);
+  for (Word never{0};;) futex_wait(never, 0);
+}
+
+// The original: makes a copy for each byte that it receives, and tells how it ended. The ended copy keeps its
+// process ID until the next request, so that the worker never signals another process.
+[[noreturn]] void serve_as_original(const char* object) {
+  const pid_t original = ::getpid();
+  pid_t copy = 0;
+  for (char request = 0;;) {
+    if (::recv(socket_descriptor, &request, 1, 0) != 1) std::_Exit(0);
+    if (copy > 0) ::waitpid(copy, nullptr, 0);
+    copy = ::fork();
+    if (copy == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != original) std::_Exit(exit_bad_start);
+      serve_as_copy(object);
+    }
+    Note note{Note::Kind::ended, exit_bad_start, 0, {}};
+    if (copy < 0) {
+      std::snprintf(note.text, sizeof note.text, "cannot fork: %s", std::strerror(errno));
+    } else {
+      siginfo_t how{};
+      while (::waitid(P_PID, static_cast<id_t>(copy), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+      }
+      note.code = how.si_code == CLD_EXITED ? how.si_status : 0;
+      note.signal = how.si_code == CLD_EXITED ? 0 : how.si_status;
+    }
+    if (!tell(note)) std::_Exit(0);
+  }
 }
 
 }  // namespace
@@ -247,28 +379,10 @@ int run(const char* object) {
     give_up(exit_bad_start, "cannot map the control page: cultivar-cell is started by a worker, not by hand");
   control = static_cast<Control*>(page);
   std::memcpy(&job, &control->job, sizeof job);
-  for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
   handle_signals();
   own_signal_stack();
-
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, std::size_t{16} << 20);
-  for (std::uint32_t i = 0; i < job.threads; ++i) {
-    pthread_t thread;
-    const int error =
-        ::pthread_create(&thread, &attributes, serve, reinterpret_cast<void*>(std::uintptr_t{i}));
-    if (error != 0) give_up(exit_bad_start, "cannot start a thread", std::strerror(error));
-  }
-
-  while (control->load.load() == 0) futex_wait(control->load, 0);
-  if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
-  load_kernels(object);
-  std::fflush(nullptr);
-  ::syscall(SYS_close_range, 0U, ~0U, 0U);
-  if (!lock_for_running()) std::_Exit(exit_no_seccomp);
-  answer(kernels_loaded);
-  for (Word never{0};;) futex_wait(never, 0);
+  if (!tell({Note::Kind::ready, 0, 0, {}})) std::_Exit(exit_bad_start);
+  serve_as_original(object);
 }
 
 }  // namespace cultivar::cell

@@ -1,7 +1,11 @@
-// The page that a worker and its cell share: what to run, where it lies, and the futex words through which
-// they signal each other. The cell trusts only what the worker wrote before the cell loaded candidate code.
-// The worker trusts nothing in it: it compares `done` with the number that it wrote to `ring`, and only shows
-// `hint` to people.
+// What a worker and its cell share. A cell has one original process, in which candidate code never lies, and
+// for each run a copy of it (a fork), which loads the kernels, runs them once and is killed. So no memory of
+// a candidate outlives a run: its heap, mappings, stacks, registers and our own data there end with the copy.
+//
+// The worker and the original talk through a socket (Note). The worker and a copy share a page: what to run,
+// where it lies, and the futex words through which they signal each other. The worker writes the page anew
+// before each copy and trusts nothing in it afterwards: it compares `done` with the number that it wrote to
+// `ring`, and only shows `hint` to people.
 #pragma once
 
 #include <atomic>
@@ -16,7 +20,21 @@ inline constexpr std::size_t guard_bytes = std::size_t{1}
                                            << 20;  // of unmapped addresses on each side of a buffer
 
 // File descriptors that the cell inherits at start.
-inline constexpr int control_descriptor = 3, input_descriptor = 4, arena_descriptor = 5;
+inline constexpr int control_descriptor = 3, input_descriptor = 4, arena_descriptor = 5,
+                     socket_descriptor = 6;
+
+// A message through the socket to the worker; the operating system adds the sender's process ID. Each byte
+// from the worker asks the original for the next copy; the end of the stream ends the original.
+struct Note {
+  enum class Kind : std::uint32_t {
+    ready,   // from the original: it waits for requests
+    copied,  // from a copy: it exists
+    ended,   // from the original: the copy has ended, no thread of it is left
+    trouble  // from a copy: why it ends, in `text`
+  } kind = Kind::ready;
+  std::int32_t code = 0, signal = 0;  // how the copy ended
+  char text[500] = {};
+};
 
 struct Region {
   std::uint64_t address = 0;  // in the cell; page-aligned, with guards before and after
@@ -75,14 +93,13 @@ struct Control {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// Values of `done` during startup, before the first request.
+// Values of `done` while a copy starts, before the first request.
 inline constexpr std::uint32_t threads_ready = 0xfffffff1U, kernels_loaded = 0xfffffff2U;
 
 // Exit codes of a cell that failed to start; its stderr holds the reason.
 inline constexpr int exit_bad_start = 120, exit_load_failed = 121, exit_no_seccomp = 122;
 
-// The program. `object` is the shared object with the kernels. Normally does not return: the worker kills the
-// process.
+// The program. `object` is the shared object with the kernels. Does not return before the worker is gone.
 int run(const char* object);
 
 }  // namespace cultivar::cell

@@ -1,20 +1,21 @@
 #include "evaluators/targets/cpu/cell_process.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <seccomp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <csignal>
+#include <cstring>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <thread>
+
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar {
 namespace {
@@ -31,22 +32,6 @@ void wake(std::atomic<std::uint32_t>& word) {
 
 Fault fault(Fault::Kind kind, std::string detail) {
   return Fault{kind, std::move(detail)};
-}
-
-// bwrap writes {"child-pid": n} once its namespaces exist: the cell's process ID as this process sees it.
-int announced_pid(int descriptor, Clock::time_point deadline) {
-  std::string text;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd wait{descriptor, POLLIN, 0};
-    if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) return 0;
-    char buffer[256];
-    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
-    if (got <= 0) return 0;
-    text.append(buffer, static_cast<std::size_t>(got));
-    const auto facts = nlohmann::json::parse(text, nullptr, false);
-    if (facts.is_object()) return facts.value("child-pid", 0);
-  }
 }
 
 std::string call_name(std::uint32_t number) {
@@ -72,9 +57,11 @@ std::string place_of(const cell::Hint& hint) {
   return fmt::format("address {:#x}", hint.address);
 }
 
-// The time allowed for threads to go to sleep; a thread that still runs after it is doing work that nobody
-// requested.
-constexpr double settle_s = 0.05;
+// The time allowed for the threads of a copy, which have not run candidate code, to go to sleep before a
+// request. Only a very busy machine needs more.
+constexpr double settle_s = 0.5;
+// The time allowed for a copy that was killed to be gone: the system frees its memory, which may be much.
+constexpr double end_s = 20.0;
 
 }  // namespace
 
@@ -82,8 +69,13 @@ double raw_seconds() {
   return seconds_of(CLOCK_MONOTONIC_RAW);
 }
 
-CellProcess::CellProcess(ChildProcess process, SharedMemory page)
-    : process_(std::move(process)), page_(std::move(page)) {}
+UniqueDescriptor::~UniqueDescriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+CellProcess::CellProcess(ChildProcess process, SharedMemory page, UniqueDescriptor socket,
+                         const cell::Job& job)
+    : process_(std::move(process)), page_(std::move(page)), socket_(std::move(socket)), job_(job) {}
 
 tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, const Sandbox& sandbox,
                                                     const cell::Job& job, const Arena& arena,
@@ -93,20 +85,24 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
   };
   auto page = SharedMemory::create("cultivar-control", sizeof(cell::Control));
   if (!page) return failed(page.error().message);
-  auto* control = new (page->data()) cell::Control{};
-  control->job = job;
+  (new (page->data()) cell::Control{})->job = job;
 
-  const int read_only = arena.inputs().open_read_only();
-  int info[2] = {-1, -1};
+  int ends[2] = {-1, -1};
+  const int on = 1;
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return failed("cannot create a socket: no file descriptors are left");
+  UniqueDescriptor here(ends[0]), there(ends[1]);
+  if (::setsockopt(here.number(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    return failed("the socket does not tell who writes to it");
+
+  const UniqueDescriptor read_only(arena.inputs().open_read_only());
   ProcessOptions process;
-  process.descriptors = {page->descriptor(), read_only >= 0 ? read_only : arena.inputs().descriptor(),
-                         arena.others().descriptor()};
+  process.descriptors = {page->descriptor(),
+                         read_only.number() >= 0 ? read_only.number() : arena.inputs().descriptor(),
+                         arena.others().descriptor(), there.number()};
   if (sandbox.usable()) {
-    if (::pipe2(info, O_CLOEXEC) != 0) return failed("cannot create a pipe: no file descriptors are left");
-    process.descriptors.push_back(info[1]);
-    process.command =
-        sandbox.command({{options.program, "/cell"}, {options.object, "/kernels.so"}},
-                        {"--unshare-cgroup-try", "--as-pid-1", "--new-session", "--info-fd", "6", "--"});
+    process.command = sandbox.command({{options.program, "/cell"}, {options.object, "/kernels.so"}},
+                                      {"--unshare-cgroup-try", "--as-pid-1", "--new-session", "--"});
     process.command.insert(process.command.end(), {"/cell", "/kernels.so"});
   } else {
     process.command = {options.program.string(), options.object.string()};
@@ -119,25 +115,86 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
                     {RLIMIT_AS, arena.mapped_bytes() + options.memory_bytes + (std::size_t{512} << 20) +
                                     job.threads * (std::size_t{160} << 20)}};
   auto child = ChildProcess::spawn(process);
-  if (read_only >= 0) ::close(read_only);
-  if (info[1] >= 0) ::close(info[1]);
   if (!child) return failed(child.error().message);
-  CellProcess cell(std::move(*child), std::move(*page));
-  int pid = cell.process_.pid();
-  if (info[0] >= 0) {
-    pid = announced_pid(info[0], deadline);
-    ::close(info[0]);
-  }
-  if (pid > 0)
-    if (auto ready = cell.await(cell::threads_ready, deadline); !ready)
-      return tl::make_unexpected(ready.error());
-  if (pid <= 0 || ::clock_getcpuclockid(pid, &cell.cpu_clock_) != 0) {
+  CellProcess cell(std::move(*child), std::move(*page), std::move(here), job);
+  if (!cell.hear(cell::Note::Kind::ready, deadline)) {
+    if (Clock::now() >= deadline) return tl::make_unexpected(cell.timed_out());
     cell.process_.wait_or_kill(deadline_in(0.2));
-    return failed("the sandbox process did not start: " + cell.process_.captured());
+    return failed("the sandbox process did not start: " + cell.trouble_ + cell.process_.captured());
   }
-  cell.threads_ = CellThreads(pid);
-  cell.settle(deadline_in(settle_s));
   return cell;
+}
+
+// Takes one note from the socket, if one comes in time.
+void CellProcess::listen(int milliseconds) {
+  pollfd wait{socket_.number(), POLLIN, 0};
+  if (::poll(&wait, 1, milliseconds) <= 0) return;
+  cell::Note note;
+  iovec content{&note, sizeof note};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket_.number(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (got != sizeof note || header == nullptr || header->cmsg_type != SCM_CREDENTIALS) return;
+  ucred sender{};
+  std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+  note.text[sizeof note.text - 1] = '\0';
+  switch (note.kind) {
+    case cell::Note::Kind::ready:
+      if (original_ == 0) original_ = sender.pid;
+      return;
+    case cell::Note::Kind::copied:
+      if (copy_ == 0 && sender.pid != original_) copy_ = sender.pid;
+      return;
+    case cell::Note::Kind::ended:
+      if (sender.pid == original_) end_ = note;
+      return;
+    case cell::Note::Kind::trouble:
+      trouble_ = note.text;
+      return;
+  }
+}
+
+// False: too late, or the sender has ended.
+bool CellProcess::hear(cell::Note::Kind kind, Clock::time_point deadline) {
+  for (;;) {
+    if (kind == cell::Note::Kind::ready && original_ != 0) return true;
+    if (kind == cell::Note::Kind::copied && copy_ != 0) return true;
+    if (end_) return kind == cell::Note::Kind::ended;
+    if (process_.poll() || Clock::now() >= deadline) return false;
+    listen(20);
+  }
+}
+
+void CellProcess::order_copy(Loading loading) {
+  // All of the page, also what lies beyond the structure: the last copy may have left something there.
+  std::memset(page_.data(), 0, page_.size());
+  auto* const control = new (page_.data()) cell::Control{};
+  control->job = job_;
+  control->load.store(loading == Loading::at_once ? 1 : 0);
+  // Counting from a random number, so that a candidate cannot read here how many runs came before.
+  rings_ = static_cast<std::uint32_t>(secret_seed() & 0x3fffffffU);
+  control->ring.store(rings_);
+  copy_ = 0;
+  end_.reset();
+  trouble_.clear();
+  loaded_ = false;
+  const char request = 1;
+  (void)::send(socket_.number(), &request, sizeof request, MSG_NOSIGNAL);  // if it fails, nobody will answer
+}
+
+tl::expected<void, Fault> CellProcess::await_copy(Clock::time_point deadline) {
+  if (!hear(cell::Note::Kind::copied, deadline))
+    return tl::make_unexpected(end_ || process_.poll() ? died() : timed_out());
+  const bool loads = control().load.load() != 0;
+  if (auto ready = await(loads ? cell::kernels_loaded : cell::threads_ready, deadline); !ready) return ready;
+  loaded_ = loads;
+  threads_ = CellThreads(copy_);
+  return {};
 }
 
 tl::expected<void, Fault> CellProcess::load(Clock::time_point deadline) {
@@ -145,7 +202,6 @@ tl::expected<void, Fault> CellProcess::load(Clock::time_point deadline) {
   wake(control().load);
   auto done = await(cell::kernels_loaded, deadline);
   loaded_ = done.has_value();
-  settle(deadline_in(settle_s));
   return done;
 }
 
@@ -153,30 +209,30 @@ void CellProcess::set_addresses(const Arena& arena) {
   for (std::size_t i = 0; i < arena.regions().size(); ++i) control().addresses[i] = arena.cell_address(i);
 }
 
-double CellProcess::cpu_seconds() const {
-  return seconds_of(cpu_clock_);
-}
-
-void CellProcess::settle(Clock::time_point deadline) {
-  for (int look = 0; !threads_.asleep() && Clock::now() < deadline; ++look)
+bool CellProcess::settle(Clock::time_point deadline) const {
+  for (int look = 0; !threads_.asleep(); ++look) {
+    if (Clock::now() >= deadline) return false;
     if (look > 2) std::this_thread::sleep_for(std::chrono::microseconds(20));
-  cpu_asleep_s_ = cpu_seconds();
+  }
+  return true;
 }
 
 tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_point deadline) {
   Ring result;
   control().command = command;
   const std::uint32_t number = ++rings_;
-  result.before_s = cpu_seconds() - cpu_asleep_s_;
+  result.settled = settle(deadline_in(settle_s));
   const double start = raw_seconds();
   control().ring.store(number);
   wake(control().ring);
-  auto done = await(number, deadline);
-  const double cpu_at_done = cpu_seconds(), end = raw_seconds();
-  result.wall_s = end - start;
+  const auto done = await(number, deadline);
+  if (done && command == cell::Command::run) ::kill(copy_, SIGKILL);  // it exists until the next copy is made
+  result.wall_s = raw_seconds() - start;
   if (!done) return tl::make_unexpected(done.error());
-  settle(deadline_in(settle_s));
-  result.after_s = std::clamp(cpu_asleep_s_ - cpu_at_done, 0.0, raw_seconds() - end);
+  if (command == cell::Command::run && !hear(cell::Note::Kind::ended, deadline_in(end_s)))
+    return tl::make_unexpected(
+        fault(Fault::Kind::launch_failed, "the sandbox process did not end after it was killed"));
+  if (end_ && end_->signal != SIGKILL) return tl::make_unexpected(died());  // it came before the kill
   return result;
 }
 
@@ -185,7 +241,8 @@ tl::expected<void, Fault> CellProcess::await(std::uint32_t number, Clock::time_p
   for (int slice_ms = 5;; slice_ms = 20) {
     const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (seen == number) return {};
-    if (process_.poll()) return tl::make_unexpected(died());
+    if (!end_) listen(0);
+    if (end_ || process_.poll()) return tl::make_unexpected(died());
     if (Clock::now() >= deadline) return tl::make_unexpected(timed_out());
     // The cell cannot wake this thread when it dies, so check at intervals.
     const timespec slice{0, slice_ms * 1000000L};
@@ -201,15 +258,24 @@ Fault CellProcess::timed_out() {
 }
 
 Fault CellProcess::died() {
-  const ExitStatus status = *process_.poll();
-  // bwrap exits with 128 + n when signal n ended its child.
-  const int signal = status.signal != 0 ? status.signal : status.code > 128 ? status.code - 128 : 0;
+  ExitStatus status;
+  if (end_) {
+    listen(0);  // what the copy said may still lie in the socket
+    status.code = end_->code;
+    status.signal = end_->signal;
+  } else {
+    status = *process_.poll();
+  }
+  const int signal = status.signal;
   const cell::Hint hint = control().hint;
   if (!loaded_) {
-    if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, process_.captured());
+    const std::string why = !trouble_.empty()     ? trouble_
+                            : end_ && *end_->text ? std::string(end_->text)
+                                                  : process_.captured();
+    if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, why);
     const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
-    return fault(kind, fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(),
-                                   process_.captured()));
+    return fault(kind,
+                 fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(), why));
   }
   // The signal handler in the cell reports any signal, then ends the process with a forbidden system call
   // (SIGSYS).

@@ -1,11 +1,12 @@
-// The worker's side of a cell: starts it, sends it requests, times it from outside, and describes how it
-// died.
+// The worker's side of a cell: starts it, has copies made of it (cell_layout.hpp), sends them requests, times
+// them from outside, and describes how they died.
 #pragma once
 
-#include <ctime>
 #include <filesystem>
 #include <functional>
-#include <vector>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "evaluators/system/process.hpp"
 #include "evaluators/targets/cpu/arena.hpp"
@@ -21,47 +22,72 @@ struct CellOptions {
   std::size_t memory_bytes = std::size_t{2} << 30;  // the candidate's limit, not counting its buffers
 };
 
-// The times of one completed request.
-struct Ring {
-  double wall_s = 0.0;    // until the cell reported completion
-  double before_s = 0.0;  // CPU time used since the cell last slept, before this request: unrequested work
-  double after_s = 0.0;   // upper bound on work done after it reported completion; see CellProcess::ring
+class UniqueDescriptor {
+ public:
+  explicit UniqueDescriptor(int number = -1) : number_(number) {}
+  UniqueDescriptor(UniqueDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  UniqueDescriptor& operator=(UniqueDescriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~UniqueDescriptor();
+  int number() const { return number_; }
+
+ private:
+  int number_;
 };
 
+// One completed request.
+struct Ring {
+  double wall_s =
+      0.0;  // from the signal until the reply; for a run, until the copy could not compute any more
+  bool settled = true;  // all threads slept when it was signaled
+};
+
+// Usage: start; then for each run order_copy, await_copy, ring(run). A run ends its copy, because
+// whatever a candidate keeps in memory must not reach its next run, and because a process that is killed the
+// moment it reports completion can neither go on computing nor begin before the next signal.
 class CellProcess {  // not thread-safe
  public:
   using Explain = std::function<std::string(std::uint64_t address)>;
 
-  // Returns when the cell's threads run but no candidate code is loaded.
+  // Returns when the original process of the cell waits for requests.
   static tl::expected<CellProcess, Fault> start(const CellOptions&, const Sandbox&, const cell::Job&,
                                                 const Arena&, Clock::time_point deadline);
   // Sets the function that describes the cell's addresses in diagnostics.
   void set_explain(Explain explain) { explain_ = std::move(explain); }
-  // Loads the shared object (dlopen), then installs the final filter.
+  // Asks for a new copy, which starts meanwhile.
+  enum class Loading { at_once, later };
+  void order_copy(Loading);
+  // Returns when the copy's threads wait: with the kernels loaded, or without any candidate code.
+  tl::expected<void, Fault> await_copy(Clock::time_point deadline);
+  // Loads the shared object (dlopen) into a copy that has not, then installs the final filter.
   tl::expected<void, Fault> load(Clock::time_point deadline);
-  // Sets the addresses of the buffers for the following runs.
+  // Sets the addresses of the buffers for the next run.
   void set_addresses(const Arena&);
-  // Sends a request, waits for the reply, and then waits until all threads sleep. `after_s` is the smaller of
-  // two upper bounds on the work done after the reply: the CPU time booked since the reply (too high, because
-  // the scheduler books a running thread's time late) and the wall time until all threads slept (too high on
-  // a busy machine).
+  // Waits until all threads of the copy sleep, sends a request and waits for the reply. For a run, kills the
+  // copy at the reply, and returns when it is gone.
   tl::expected<Ring, Fault> ring(cell::Command, Clock::time_point deadline);
 
  private:
-  CellProcess(ChildProcess, SharedMemory);
+  CellProcess(ChildProcess, SharedMemory, UniqueDescriptor socket, const cell::Job&);
   cell::Control& control() const { return *reinterpret_cast<cell::Control*>(page_.data()); }
-  double cpu_seconds() const;  // 0 if the process has ended
-  void settle(Clock::time_point deadline);
+  bool settle(Clock::time_point deadline) const;
+  bool hear(cell::Note::Kind, Clock::time_point deadline);
+  void listen(int milliseconds);
   tl::expected<void, Fault> await(std::uint32_t number, Clock::time_point deadline);
   Fault timed_out();
   Fault died();
 
   ChildProcess process_;
   SharedMemory page_;
+  UniqueDescriptor socket_;
+  cell::Job job_;
   Explain explain_;
-  clockid_t cpu_clock_ = 0;
-  CellThreads threads_;
-  double cpu_asleep_s_ = 0.0;  // the cell's CPU clock when all its threads last slept
+  int original_ = 0, copy_ = 0;    // process IDs as this process sees them
+  std::optional<cell::Note> end_;  // how the copy ended
+  std::string trouble_;            // what the copy said about it
+  CellThreads threads_;            // of the copy
   std::uint32_t rings_ = 0;
   bool loaded_ = false;
 };

@@ -43,8 +43,10 @@ CellThreads::CellThreads(int pid) {
 }
 
 bool CellThreads::asleep() const {
-  return std::none_of(states_.begin(), states_.end(),
-                      [](const auto& thread) { return thread->state() == 'R'; });
+  return std::none_of(states_.begin(), states_.end(), [](const auto& thread) {
+    const char state = thread->state();
+    return state == 'R' || state == 'D';
+  });
 }
 
 }  // namespace cultivar

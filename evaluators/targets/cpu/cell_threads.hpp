@@ -1,5 +1,5 @@
-// The threads of a cell, observed from outside through /proc. All threads start before candidate code is
-// loaded and no more can be created, so they are listed once.
+// The threads of one copy of a cell, observed from outside through /proc. All threads start before candidate
+// code is loaded and no more can be created, so they are listed once.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,7 @@ class CellThreads {  // not thread-safe
  public:
   CellThreads() = default;
   explicit CellThreads(int pid);
-  // True when no thread runs or waits for a core. Only then is the cell's CPU clock complete; while a thread
-  // runs, the scheduler's bookkeeping lags by up to a tick.
+  // True when no thread runs or waits for a core, a page or a lock of the system's.
   bool asleep() const;
 
  private:

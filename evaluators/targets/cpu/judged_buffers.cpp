@@ -50,10 +50,20 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
   unwritten_ = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::output) continue;
-    const auto data = arena_.data(i);
+    const std::span<const std::byte> data = arena_.data(i);
+    const std::span<const std::int64_t> wanted = next_output < options.wanted.size()
+                                                     ? std::span(options.wanted[next_output])
+                                                     : std::span<const std::int64_t>{};
     auto& output = outputs[next_output++];
-    output.assign(data.begin(), data.end());
-    unwritten_ += arena_.still_poisoned(output, mixed(options.poison_seed + i));
+    if (wanted.empty() || output.size() != data.size()) {
+      output.assign(data.begin(), data.end());
+    } else {
+      const std::size_t width = plan_.buffers[i].element_bytes;
+      for (const std::int64_t element : wanted)
+        std::memcpy(output.data() + static_cast<std::size_t>(element) * width,
+                    data.data() + static_cast<std::size_t>(element) * width, width);
+    }
+    unwritten_ += arena_.still_poisoned(data, mixed(options.poison_seed + i));
   }
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;

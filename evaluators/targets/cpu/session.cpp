@@ -6,13 +6,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 namespace cultivar {
 namespace {
 
-// CPU time that a cell may use while it has no request: its threads need it to go back to sleep.
-constexpr double idle_noise_s = 200e-6;
 // The longest handshake on an otherwise idle machine, including virtual machines with slow wake-ups.
 constexpr double usual_handshake_s = 60e-6;
 
@@ -103,10 +101,13 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
   session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
     return arena->describe_address(address);
   });
+  session->cell_.order_copy(CellProcess::Loading::later);
+  if (auto ready = session->cell_.await_copy(deadline); !ready) return tl::make_unexpected(ready.error());
   // Measured before candidate code is in the process, so that no kernel can make an empty request look slow.
   if (auto measured = session->measure_handshake(deadline); !measured)
     return tl::make_unexpected(measured.error());
   if (auto loaded = session->cell_.load(deadline); !loaded) return tl::make_unexpected(loaded.error());
+  session->fresh_ = true;
   return session;
 }
 
@@ -120,7 +121,7 @@ tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadli
     for (double& time : times) {
       const auto ring = cell_.ring(cell::Command::nothing, deadline);
       if (!ring) return tl::make_unexpected(ring.error());
-      time = ring->wall_s + ring->after_s;  // the same time that a run is charged
+      time = ring->wall_s;
     }
     std::nth_element(times.begin(), times.begin() + times.size() / 4, times.end());
     handshake_s_ = std::min(handshake_s_, times[times.size() / 4]);
@@ -136,25 +137,28 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
     dead_ = f;
     return tl::make_unexpected(std::move(f));
   };
+  const bool fresh = std::exchange(fresh_, false);
+  if (!fresh)
+    cell_.order_copy(CellProcess::Loading::at_once);  // it starts while this process fills the buffers
   buffers_.prepare(inputs, options);
+  if (!fresh)
+    if (auto ready = cell_.await_copy(deadline_in(options.deadline_s)); !ready) return die(ready.error());
   cell_.set_addresses(buffers_.arena());
-  if (options.timed) buffers_.arena().flush_caches();
+  // An empty request first, so that a new copy's threads have waited and answered once before they are timed.
+  if (const auto empty = cell_.ring(cell::Command::nothing, deadline_in(options.deadline_s)); !empty)
+    return die(empty.error());
+  buffers_.arena().flush_caches();
   const auto ring = cell_.ring(cell::Command::run, deadline_in(options.deadline_s));
   if (!ring) return die(ring.error());
   if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
 
-  // Both times are added to the sample, so computing ahead, or reporting completion early and continuing,
-  // gains nothing below the limit; above the limit the sample does not count. One disturbed sample proves
-  // nothing: on a busy machine the threads can take long to go to sleep.
   Sample sample;
-  sample.seconds = std::max(ring->wall_s + ring->before_s + ring->after_s - handshake_s_, 0.0);
-  if (const double limit = idle_noise_s + 0.01 * ring->wall_s;
-      std::max(ring->before_s, ring->after_s) > limit)
+  sample.seconds = std::max(ring->wall_s - handshake_s_, 0.0);
+  if (!ring->settled) {  // no candidate code had run in this process, so it was not the candidate
     sample.disturbance =
-        fmt::format("the kernel computed for {:.0f} us {} (a run took {:.0f} us)",
-                    1e6 * std::max(ring->before_s, ring->after_s),
-                    ring->before_s > ring->after_s ? "before the request" : "after it reported completion",
-                    1e6 * ring->wall_s);
+        "the machine was so busy that the threads of the run could not go to sleep before it";
+    sample.disturber = Sample::Disturber::host;
+  }
   if (options.timed && sample.seconds < shortest_in_handshakes * handshake_s_)
     return die(fault_of(
         Fault::Kind::too_short,

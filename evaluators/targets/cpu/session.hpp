@@ -20,8 +20,10 @@ class CpuSession : public Session {
                                                                const Plan&, const std::vector<int>& cores,
                                                                double deadline_s);
 
-  // If `timed`, flushes every cache line of the buffers first, so that each run starts under the same
-  // conditions: data cold in memory, code and private memory warm.
+  // Runs in a new copy of the cell, so that nothing but the inputs and outputs connects two runs. Flushes
+  // every cache line of the buffers first, so that each run starts under the same conditions (data cold in
+  // memory, code and the upper part of the stacks present, other private memory not yet there), and so that a
+  // timed run cannot be told from a checked one.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;
   std::size_t unwritten_elements() const override { return buffers_.unwritten_elements(); }
@@ -35,6 +37,7 @@ class CpuSession : public Session {
   JudgedBuffers buffers_;
   CellProcess cell_;
   double handshake_s_ = 0.0;
+  bool fresh_ = false;  // the cell has a copy that has loaded the kernels and has not run them
   std::optional<Fault> dead_;
 };
 

@@ -73,6 +73,7 @@ class CudaDevice : public Device {
   bool usable() const override { return !gpu_.lost(); }
   void while_waiting(std::function<void()> call) override { gpu_.turns().while_waiting(std::move(call)); }
   void hasten(bool ahead) override { gpu_.turns().hasten(ahead); }
+  bool keeps_stretches() const override { return true; }
   bool apart_from_host() const override { return true; }
 
   void describe(const Binary& binary, const Plan& plan, Profile& profile) const override {

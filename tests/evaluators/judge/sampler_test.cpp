@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -41,9 +42,11 @@ class FakeSession : public Session {
  public:
   struct Behaviour {
     std::vector<double> seconds = {1e-3};
-    int wrong_from = -1;   // from this run on, one row is wrong
-    int fault_every = 0;   // every n-th run of the process fails like noise
-    bool replays = false;  // returns the first output again
+    int wrong_from = -1;      // from this run on, one row is wrong
+    int fault_every = 0;      // every n-th run of the process fails like noise
+    bool replays = false;     // returns the first output again
+    int disturbed_every = 0;  // every n-th run of the process does not count
+    Sample::Disturber disturber = Sample::Disturber::kernel;
     int runs = 0;
   };
   FakeSession(Workload workload, Behaviour& behaviour)
@@ -64,6 +67,10 @@ class FakeSession : public Session {
       for (std::byte& byte : outputs[0]) byte ^= std::byte{0x10};
     Sample sample;
     sample.seconds = b.seconds[static_cast<std::size_t>(run) % b.seconds.size()];
+    if (b.disturbed_every > 0 && run % b.disturbed_every == b.disturbed_every - 1) {
+      sample.disturbance = "a disturbance";
+      sample.disturber = b.disturber;
+    }
     return sample;
   }
   std::size_t unwritten_elements() const override { return 0; }
@@ -157,6 +164,47 @@ BOOST_AUTO_TEST_CASE(noise_is_tried_again_but_not_for_ever) {
   BOOST_TEST(always.runs == kNoiseLimit);
 }
 
+BOOST_AUTO_TEST_CASE(a_kernel_that_disturbs_more_than_a_third_of_its_runs_is_rejected) {
+  for (const int every : {2, 4}) {
+    FakeSession::Behaviour behaviour;
+    behaviour.disturbed_every = every;
+    Bench bench;
+    bench.add("variant", behaviour);
+    const auto wrong = bench.sample();
+    BOOST_TEST(wrong.has_value() == (every == 2));
+    if (wrong) {
+      BOOST_TEST((wrong->stage == Stage::measure));
+      BOOST_TEST(wrong->reason.find("disturbed") != std::string::npos, wrong->reason);
+      BOOST_TEST(behaviour.runs < 20);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_busy_host_is_waited_for_if_it_disturbs_the_other_sides_too) {
+  FakeSession::Behaviour variant, contender;
+  for (FakeSession::Behaviour* behaviour : {&variant, &contender}) {
+    behaviour->disturbed_every = 2;
+    behaviour->disturber = Sample::Disturber::host;
+  }
+  Sampling sampling;
+  sampling.max_samples = 12;
+  {
+    Bench bench;
+    bench.add("variant", variant);
+    bench.add("contender", contender);
+    BOOST_TEST(!bench.sample(sampling).has_value());
+    BOOST_TEST(bench.sides[0].samples.size() == 12U);
+    BOOST_TEST(bench.sides[0].discarded > 0);
+  }
+  contender.disturbed_every = 0;
+  Bench bench;
+  bench.add("variant", variant);
+  bench.add("contender", contender);
+  const auto wrong = bench.sample(sampling);
+  BOOST_REQUIRE(wrong);
+  BOOST_TEST(wrong->diagnostics.find("a disturbance") != std::string::npos, wrong->diagnostics);
+}
+
 BOOST_AUTO_TEST_CASE(a_variant_far_behind_the_incumbent_gets_the_least_number_of_samples) {
   FakeSession::Behaviour behaviour;
   Bench bench, close;
@@ -203,6 +251,38 @@ BOOST_AUTO_TEST_CASE(no_two_runs_have_the_same_inputs_or_share_a_row) {
     decode(Dtype::f32, bytes, decoded);
     BOOST_TEST(std::equal(decoded.begin(), decoded.end(), pool.view().values[0]));
   }
+}
+
+BOOST_AUTO_TEST_CASE(drawn_inputs_of_two_runs_share_no_elements_and_are_no_multiples_of_each_other) {
+  InputPool pool(softmax(), shape(256, 1024), 3, std::make_shared<InputMemory>());
+  const std::size_t count = 256 * 1024;
+  std::set<float> seen;
+  std::vector<float> last;
+  std::size_t repeated = 0, drawn = 0, multiples = 0, shifts = 0;
+  double sum = 0.0, squares = 0.0;
+  for (int run = 0; run < 6; ++run) {
+    pool.next();
+    std::vector<float> now(count);
+    std::memcpy(now.data(), pool.inputs()[0].bytes.data(), 4 * count);
+    BOOST_TEST(pool.inputs()[0].bytes.size() == 4 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      BOOST_TEST_REQUIRE(pool.view().values[0][i] == static_cast<double>(now[i]));
+      sum += now[i], squares += static_cast<double>(now[i]) * now[i];
+      if (i + 1 < count && !last.empty()) {
+        multiples += std::abs(now[i] / now[i + 1] - last[i] / last[i + 1]) < 1e-6f;
+        shifts += std::abs(now[i] - now[i + 1] - (last[i] - last[i + 1])) < 1e-6f;
+      }
+    }
+    for (std::size_t i = 0; i < count; i += 7, ++drawn) repeated += !seen.insert(now[i]).second;
+    last = std::move(now);
+  }
+  // A few, by chance.
+  BOOST_TEST(repeated < drawn / 50);
+  BOOST_TEST(multiples < 50U);
+  BOOST_TEST(shifts < 50U);
+  // The task's fill: mean 0, standard deviation 2.
+  BOOST_TEST(std::abs(sum / (6.0 * count)) < 0.05);
+  BOOST_TEST(std::abs(std::sqrt(squares / (6.0 * count)) - 2.0) < 0.05);
 }
 
 BOOST_AUTO_TEST_CASE(when_its_windows_are_used_up_a_pool_draws_new_numbers) {

@@ -25,7 +25,7 @@ struct Fate {
   const char* file;
   std::set<Stage>
       stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
-  const char* words;  // of the reason or the diagnostics; "a|b": either
+  const char* words;  // of the reason or the diagnostics
 };
 
 struct Judge {
@@ -82,16 +82,14 @@ void check(const std::vector<Fate>& fates) {
     if (fate.stages.empty()) {
       BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
                                          << e.diagnostics);
+      for (const WorkloadResult& w : e.workloads)  // it could not choose which of its runs count
+        BOOST_TEST(3 * w.discarded <= w.discarded + static_cast<std::int64_t>(w.samples.size()), fate.file);
       continue;
     }
     BOOST_TEST(!e.measured(), fate.file << " got through");
     BOOST_TEST(fate.stages.count(e.stage) == 1U,
                fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
-    const std::string_view words = fate.words;
-    const std::size_t bar = std::min(words.find('|'), words.size());
-    const std::string told = e.reason + "\n" + e.diagnostics;
-    BOOST_TEST((told.find(words.substr(0, bar)) != std::string::npos ||
-                (bar < words.size() && told.find(words.substr(bar + 1)) != std::string::npos)),
+    BOOST_TEST((e.reason + "\n" + e.diagnostics).find(fate.words) != std::string::npos,
                fate.file << " is told: " << e.reason << "\n"
                          << e.diagnostics);
     if (std::string_view(fate.words) == "deadline") BOOST_TEST(e.late, fate.file);
@@ -169,9 +167,7 @@ BOOST_AUTO_TEST_CASE(wrong_outputs_are_stopped_by_the_comparison_with_their_plac
 BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
   check({{"cheats/skips_work_on_large_inputs.cpp", {Stage::measure}, "blocks of"},
          {"cheats/is_wrong_in_one_row.cpp", {Stage::measure}, "blocks of"},
-         {"cheats/answers_too_early.cpp", kAnywhere, "after it reported completion|never written"},
-         {"cheats/computes_ahead.cpp", kAnywhere, ""},
-         {"cheats/works_every_other_time.cpp", {Stage::stress, Stage::determinism, Stage::measure}, "got"}});
+         {"cheats/answers_too_early.cpp", kAnywhere, ""}});
   check_that_honest_work_passes();
 }
 
@@ -181,13 +177,55 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_never_finds_them_and_gains_nothi
          {"cheats/replays_by_pointer.cpp", {}, ""}});
 }
 
+// Each would give wrong outputs if it found its mark of an earlier run.
+BOOST_AUTO_TEST_CASE(no_memory_of_a_candidate_outlives_a_run) {
+  check({
+    {"cheats/remembers_in_freed_memory.cpp", {}, ""}, {"cheats/remembers_in_its_constants.cpp", {}, ""},
+        {"cheats/remembers_in_mapped_memory.cpp", {}, ""},
+        {"cheats/remembers_in_the_program_break.cpp", {}, ""},
+        {"cheats/remembers_in_the_shared_page.cpp", {}, ""}, {"cheats/remembers_on_its_stack.cpp", {}, ""},
+#if defined(__x86_64__)
+        {"cheats/remembers_in_a_register.cpp", {}, ""},
+        {"cheats/remembers_in_its_thread_descriptor.cpp", {}, ""}, {"cheats/counts_its_runs.cpp", {}, ""},
+#endif
+    {
+      "cheats/works_every_other_time.cpp", {}, ""
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(nothing_of_a_candidate_runs_before_the_signal_or_after_its_answer) {
+  check({{"cheats/computes_ahead.cpp", {}, ""},
+         {"cheats/works_before_the_bell.cpp", {}, ""},
+         {"cheats/goes_on_when_it_was_slow.cpp", {}, ""}});
+}
+
+BOOST_AUTO_TEST_CASE(the_gate_finds_no_gain_in_a_kernel_that_knows_its_windows) {
+  check({{"cheats/knows_its_windows.cpp", {}, ""}});
+  const auto compiled = [](const char* file) {
+    auto made = judge().compiler->compile(load_variant(kKernels / file, judge().task), {judge().workload});
+    BOOST_REQUIRE_MESSAGE(made, (made ? "" : made.error().reason));
+    return *made;
+  };
+  GateRequest request;
+  request.challenger = compiled("cheats/knows_its_windows.cpp");
+  request.incumbent = request.control = compiled("honest_softmax.cpp");
+  request.workloads = {judge().workload};
+  request.options.max_device_seconds = 6.0;
+  request.seed = 7;
+  const auto report = judge().device->gate(request);
+  BOOST_REQUIRE(report);
+  BOOST_TEST((report->decision.verdict != Verdict::better), report->decision.reason);
+  BOOST_TEST(report->trouble.empty());
+}
+
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   // The lists above name them all; a new kernel must be added to one of them.
   std::size_t count = 0;
   for (const char* folder : {"hostile", "cheats"})
     for (const auto& entry : fs::directory_iterator(kKernels / folder))
       count += entry.path().extension() == ".cpp";
-  BOOST_TEST(count == 54U);
+  BOOST_TEST(count == 66U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
