@@ -9,20 +9,11 @@ namespace cultivar {
 
 namespace {
 
-using oneapi::tbb::global_control;
-
 int compilers_of(const Evaluator& evaluator) {
   return std::max(1, evaluator.compile_workers());
 }
 int devices_of(const Evaluator& evaluator) {
   return std::max(1, evaluator.device_workers());
-}
-
-// All workers may wait for their processes at the same time, so each needs a thread, whatever the number of
-// cores.
-std::size_t threads_for(int workers) {
-  return std::max(global_control::active_value(global_control::max_allowed_parallelism),
-                  static_cast<std::size_t>(workers) + 1);
 }
 
 Expected<Evaluation> measured_by(Evaluator& evaluator, int device, const EvaluateRequest& request,
@@ -91,8 +82,6 @@ Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
     : evaluator_(evaluator),
       dialogues_(dialogues),
       lease_(evaluator.timing_needs_quiet()),
-      threads_(global_control::max_allowed_parallelism,
-               threads_for(compilers_of(evaluator) + devices_of(evaluator) + callers)),
       compilers_(compilers_of(evaluator), false, [this](Job& job, int) { compile_now(job); }),
       devices_(devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); }),
       tools_(callers, false, [](Job& job, int) {

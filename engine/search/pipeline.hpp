@@ -2,8 +2,6 @@
 // the loop takes the finished ones back, one at a time.
 #pragma once
 
-#include <oneapi/tbb/global_control.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -66,7 +64,6 @@ class Pipeline {
   std::mutex mutex_;
   std::condition_variable returned_;
   std::deque<JobPtr> returned_jobs_;  // guarded by mutex_
-  oneapi::tbb::global_control threads_;
   WorkerPool compilers_, devices_;
   WorkerPool tools_;  // last member: its calls use the other pools
 };

@@ -1,7 +1,6 @@
 // Jobs at a station: their order, and workers that cannot be had.
 #include "engine/search/worker_pool.hpp"
 
-#include <oneapi/tbb/global_control.h>
 #include <boost/test/unit_test.hpp>
 #include <future>
 
@@ -52,8 +51,6 @@ BOOST_AUTO_TEST_CASE(urgent_jobs_go_first_and_the_destructor_waits_for_all) {
 }
 
 BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
-  // As a pipeline sets it: a thread for each worker, on a machine with one core too.
-  const oneapi::tbb::global_control threads(oneapi::tbb::global_control::max_allowed_parallelism, 3);
   Finished finished;
   {
     std::promise<void> first, second;
@@ -66,6 +63,22 @@ BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
     pool.push(job(2), false, finished.done());
   }
   BOOST_TEST(finished.jobs.size() == 2U);
+}
+
+// As TBB's arenas did once in about a hundred times.
+BOOST_AUTO_TEST_CASE(blocked_workers_of_one_pool_never_keep_those_of_another_from_starting) {
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    std::promise<void> end, begun;
+    const auto ended = end.get_future().share();
+    Finished finished;
+    WorkerPool blocked(8, false, [&](Job&, int) { ended.wait(); });
+    WorkerPool device(1, true, [&](Job&, int) { begun.set_value(); });
+    for (IndividualId id = 1; id <= 1 + repeat % 3; ++id) blocked.push(job(id), false, finished.done());
+    device.push(job(9), false, finished.done());
+    const bool in_time = begun.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    end.set_value();
+    BOOST_REQUIRE(in_time);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_cannot_be_had_hands_over_and_is_left_out) {
