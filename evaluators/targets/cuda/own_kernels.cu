@@ -136,6 +136,22 @@ extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed) {
     *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed + blockIdx.x, i);
 }
 
+// One block per multiprocessor holds all of its registers (65,536, 64 for each of 1,024 threads), so that none
+// keeps what an earlier kernel left there: results, or addresses of the judge. Every value is needed after
+// the barrier.
+extern "C" __global__ void __launch_bounds__(1024, 1) cultivar_fill_registers(u64 seed, u32* never) {
+  constexpr int count = 60;
+  u32 r[count];
+  const u32 start = static_cast<u32>(seed);
+#pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("mad.lo.u32 %0, %1, %2, %2;" : "=r"(r[i]) : "r"(start), "n"(2 * i + 1));
+  __syncthreads();
+  u32 sum = 0;
+#pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("xor.b32 %0, %0, %1;" : "+r"(sum) : "r"(r[i]));
+  if (sum == start && never != nullptr) *never = sum;
+}
+
 // --- Ceilings ---
 
 extern "C" __global__ void cultivar_copy(uint4* to, const uint4* from, u64 count) {

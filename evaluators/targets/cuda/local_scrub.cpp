@@ -1,0 +1,78 @@
+#include "evaluators/targets/cuda/local_scrub.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "evaluators/targets/cuda/own_kernels.hpp"
+
+namespace cultivar::cuda {
+namespace {
+
+constexpr unsigned kThreads = 1024;
+
+// Frames come in few sizes, because each is compiled and loaded separately.
+std::uint32_t frame_for(std::uint32_t bytes) {
+  for (const std::uint32_t size : {1024u, 4096u})
+    if (bytes <= size) return size;
+  constexpr std::uint32_t step = 16384;
+  return (bytes + step - 1) / step * step;
+}
+
+// The frame is one array that is written by index, so it cannot be kept in registers.
+constexpr const char* kSource = R"(
+extern "C" __global__ void __launch_bounds__(1024, 2) cultivar_scrub_local(unsigned words, unsigned long long seed,
+                                                                           unsigned* never) {{
+  volatile unsigned frame[{}];
+  unsigned value = static_cast<unsigned>(seed) ^ (blockIdx.x * 0x9e3779b9u + threadIdx.x);
+  for (unsigned i = 0; i < words; ++i) {{
+    value = value * 1664525u + 1013904223u;
+    frame[i] = value;
+  }}
+  __syncthreads();
+  if (words == 0) *never = frame[value % {}];
+}}
+extern "C" __global__ void cultivar_nothing() {{}}
+)";
+
+}  // namespace
+
+LocalScrub::LocalScrub(const Driver& driver, Stream stream, std::string architecture,
+                       std::filesystem::path cache, std::filesystem::path program, int multiprocessors,
+                       int threads_of_multiprocessor)
+    : driver_(driver),
+      stream_(stream),
+      architecture_(std::move(architecture)),
+      cache_(std::move(cache)),
+      program_(std::move(program)),
+      multiprocessors_(static_cast<unsigned>(multiprocessors)),
+      threads_(static_cast<unsigned>(threads_of_multiprocessor)) {}
+
+void LocalScrub::prepare(std::uint32_t bytes) {
+  const std::uint32_t frame = frame_for(bytes);
+  if (functions_.contains(frame)) return;
+  const std::vector<std::byte> code =
+      own_machine_code(fmt::format(kSource, frame / 4, frame / 4), architecture_, cache_, program_);
+  Module loaded = nullptr;
+  Function function = nullptr;
+  driver_.must(driver_.ModuleLoadData(&loaded, code.data()), "loading the kernel that clears local memory");
+  driver_.must(driver_.ModuleGetFunction(&function, loaded, "cultivar_scrub_local"), "cultivar_scrub_local");
+  if (driver_.FuncLoad != nullptr) driver_.must(driver_.FuncLoad(function), "cultivar_scrub_local");
+  functions_[frame] = function;
+}
+
+Result LocalScrub::scrub(std::uint32_t bytes, std::uint64_t seed) {
+  prepare(bytes);
+  std::uint32_t words = (bytes + 3) / 4;
+  Address never = 0;
+  void* parameters[] = {&words, &seed, &never, nullptr};
+  LaunchConfig config;
+  config.grid[0] = multiprocessors_ * std::max(1u, threads_ / kThreads);
+  config.block[0] = kThreads;
+  config.stream = stream_;
+  return driver_.LaunchKernelEx(&config, functions_.at(frame_for(bytes)),
+                                parameters, nullptr);
+}
+
+}  // namespace cultivar::cuda
