@@ -21,6 +21,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/targets/cpu/cell_clocks.hpp"
 #include "evaluators/targets/cpu/cell_filter.hpp"
 #include "evaluators/targets/cpu/cell_layout.hpp"
 
@@ -76,6 +78,8 @@ Job job;
 LoadedKernel kernels[max_kernels];
 Barrier barrier;
 Word arrived{0};
+// Allows no access to files. Null where the kernel has no Landlock: then only the filter forbids opening any.
+const FileAccessRules* no_files = nullptr;
 
 [[noreturn]] void give_up(int code, const char* what, const char* detail = "") {
   std::fprintf(stderr, "%s%s%s\n", what, *detail ? ": " : "", detail);
@@ -221,6 +225,7 @@ void* serve(void* argument) {
   CPU_SET(job.cores[thread], &cores);
   ::sched_setaffinity(0, sizeof cores, &cores);
   own_signal_stack();
+  if (no_files) no_files->enclose_this_thread();  // the main thread still has to read the kernels
   std::uint32_t seen = control->ring.load();
   arrive(threads_ready);
   for (;;) {
@@ -238,10 +243,7 @@ int run(const char* object) {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     give_up(exit_no_seccomp, "cannot set no_new_privs", std::strerror(errno));
-#if defined(__x86_64__)
-  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0,
-          0);  // rdtsc faults, so candidates cannot read the clock; threads inherit this
-#endif
+  if (const char* trouble = take_clocks_away()) give_up(exit_bad_start, "cannot hide the clocks", trouble);
   void* page = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_descriptor, 0);
   if (page == MAP_FAILED)
     give_up(exit_bad_start, "cannot map the control page: cultivar-cell is started by a worker, not by hand");
@@ -250,6 +252,8 @@ int run(const char* object) {
   for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
   handle_signals();
   own_signal_stack();
+  const auto rules = FileAccessRules::make({}, {});
+  if (rules) no_files = &*rules;
 
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
@@ -264,6 +268,7 @@ int run(const char* object) {
   while (control->load.load() == 0) futex_wait(control->load, 0);
   if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
   load_kernels(object);
+  if (no_files) no_files->enclose_this_thread();
   std::fflush(nullptr);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   if (!lock_for_running()) std::_Exit(exit_no_seccomp);
