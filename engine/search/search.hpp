@@ -23,6 +23,7 @@ struct Runtime {
   std::filesystem::path programs;  // folder of cultivar-worker-*; empty: beside the running program
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
+  bool trusts_record = false;  // programs that a record names may run: see trust.hpp
   // What compiles and measures; empty: the workers of this machine. Tests put recorded results here.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
       evaluator = nullptr;
