@@ -251,9 +251,18 @@ std::string CpuCompiler::isolation() const {
 }
 
 std::string CpuCompiler::weakness() const {
-  if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
-  return "a kernel's source can include any file that this user can read, and messages can reveal its "
-         "contents; install bubblewrap and allow user namespaces for this process";
+  if (state_->sandbox.usable()) return {};
+  std::string words = fmt::format(
+      "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
+      "allow user "
+      "namespaces for this process",
+      state_->sandbox.outside_in_words(), state_->sandbox.obstacle());
+  if (!state_->walls_around("/usr"))
+    words +=
+        ". Without Landlock a kernel's source can also include any file that this user can read, and "
+        "messages can "
+        "reveal its contents";
+  return words;
 }
 
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,

@@ -64,17 +64,6 @@ std::string CpuDevice::isolation() const {
                      state_->sandbox.obstacle());
 }
 
-std::string CpuDevice::weakness() const {
-  if (state_->sandbox.usable()) return {};
-  const bool landlock = FileAccessRules::make({}, {}).has_value();
-  return fmt::format(
-      "kernels run outside bubblewrap ({}): only a system call filter{} isolate{} them, and they run {}. To "
-      "add "
-      "bubblewrap, allow user namespaces for this process",
-      state_->sandbox.obstacle(), landlock ? " and Landlock" : "", landlock ? "" : "s",
-      state_->sandbox.outside_in_words());
-}
-
 const Ceilings& CpuDevice::ceilings() {
   if (!state_->ceilings) state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache);
   return *state_->ceilings;
