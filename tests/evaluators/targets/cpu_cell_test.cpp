@@ -1,5 +1,6 @@
 // Real hostile kernels and cheats, and the session's verdict on each.
 // runs alone
+// also without bubblewrap
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -36,22 +37,22 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
-// The processes that have this kernel's file mapped: its cells and no others.
-std::size_t cells_of(const char* kernel) {
+// The memory maps of the processes that have this kernel's file mapped: its cells and no others.
+std::vector<std::string> maps_of_cells(const char* kernel) {
   const auto variant = load_variant(source_folder / "tests/kernels" / kernel, softmax());
   struct stat file {};
   BOOST_REQUIRE(::stat(compiled(variant).path.c_str(), &file) == 0);
   const std::string inode = " " + std::to_string(file.st_ino) + " ";
-  std::size_t count = 0;
+  std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream maps(entry.path() / "maps");
-    for (std::string line; std::getline(maps, line);)
-      if (line.find(inode) != std::string::npos) {
-        ++count;
-        break;
-      }
+    std::ifstream file_of_process(entry.path() / "maps");
+    const std::string maps(std::istreambuf_iterator<char>(file_of_process), {});
+    if (maps.find(inode) != std::string::npos) found.push_back(maps);
   }
-  return count;
+  return found;
+}
+std::size_t cells_of(const char* kernel) {
+  return maps_of_cells(kernel).size();
 }
 
 }  // namespace
@@ -104,6 +105,40 @@ BOOST_AUTO_TEST_CASE(crashes_are_reported_with_signal_and_place) {
 #endif
        })
     check(expected);
+}
+
+BOOST_AUTO_TEST_CASE(a_cell_has_none_of_the_pages_that_hold_a_clock) {
+  const SoftmaxRun run("honest_softmax.cpp", 64, 512);
+  std::ifstream here("/proc/self/maps");
+  const std::string own(std::istreambuf_iterator<char>(here), {});
+  const std::vector<std::string> maps = maps_of_cells("honest_softmax.cpp");
+  BOOST_TEST_REQUIRE(maps.size() == 1U);
+  BOOST_TEST(own.find("[vvar") != own.npos);  // so that one that is there is seen
+  for (const char* name : {"[vvar", "[vdso"})
+    BOOST_TEST(maps.front().find(name) == std::string::npos, maps.front());
+}
+
+BOOST_AUTO_TEST_CASE(clocks_and_timeouts_are_forbidden_and_named) {
+  using K = Fault::Kind;
+#if defined(__x86_64__)
+  for (const Expected_& expected : std::initializer_list<Expected_>{
+           {"cheats/asks_libc_for_the_time.cpp", K::forbidden_call, "clock_gettime"},
+           {"cheats/asks_the_vdso_for_the_time.cpp", K::forbidden_call, "clock_gettime"},
+           {"cheats/reads_the_clock_page.cpp", K::crashed, "SIGSEGV"},
+           {"cheats/waits_with_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_with_a_bitset_and_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_for_a_lock_with_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_with_a_timeout_at_many.cpp", K::forbidden_call, "futex_waitv"},
+           {"cheats/shares_its_pages.cpp", K::forbidden_call, "madvise"},
+           {"hostile/poisons_memory.cpp", K::forbidden_call, "madvise"}})
+    check(expected);
+#endif
+  SoftmaxRun waits("honest_waits.cpp", 64, 512);
+  for (int i = 0; i < 20; ++i) {
+    const auto sample = waits.run();
+    BOOST_REQUIRE_MESSAGE(sample, (sample ? "" : sample.error().detail));
+    BOOST_TEST(waits.error() < 1e-5);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(writes_before_the_start_break_a_canary) {

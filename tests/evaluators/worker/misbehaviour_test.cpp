@@ -1,4 +1,5 @@
 // runs alone
+// also without bubblewrap
 // Every kernel under tests/kernels goes through all stages: where it is stopped, and with which message.
 // After each of them the service evaluates an honest kernel.
 #include <boost/test/unit_test.hpp>
@@ -97,9 +98,11 @@ void check(const std::vector<Fate>& fates) {
 }
 
 void check_that_honest_work_passes() {
-  const Evaluation e = judge().judge("honest_softmax.cpp");
-  BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
-  BOOST_TEST(!e.worker_lost);
+  for (const char* file : {"honest_softmax.cpp", "honest_waits.cpp"}) {
+    const Evaluation e = judge().judge(file);
+    BOOST_TEST(e.measured(), file << ": " << e.reason << "\n" << e.diagnostics);
+    BOOST_TEST(!e.worker_lost);
+  }
 }
 
 }  // namespace
@@ -113,6 +116,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_compile_or_may_not_be_is_stopped_before_it_ru
          {"hostile/reads_a_secret_while_compiling.cpp", {Stage::compile}, ""},
          {"hostile/missing_kernel.cpp", {Stage::lint}, "'softmax'"},
          {"hostile/static_constructor.cpp", {Stage::screen}, "static constructors"},
+         {"hostile/starts_at_address_zero.cpp", {Stage::screen}, "static constructors"},
+         {"hostile/huge_object.cpp", {Stage::compile}, "32 MiB of output"},
          {"hostile/uses_fork_of_libc.cpp", {Stage::screen}, "fork"},
          {"hostile/writable_global.cpp", {Stage::screen}, "writable static"},
          {"cheats/patches_the_clock.cpp", {Stage::screen}, "clock_gettime"}});
@@ -143,6 +148,16 @@ BOOST_AUTO_TEST_CASE(what_crashes_or_calls_the_system_is_stopped_at_its_first_ru
          {"cheats/reads_the_time_stamp.cpp", {Stage::smoke}, "rdtsc"},
          {"cheats/starts_a_thread.cpp", {Stage::smoke}, "clone"},
          {"cheats/starts_a_thread_with_clone3.cpp", {Stage::smoke}, "clone3"},
+         {"hostile/poisons_memory.cpp", {Stage::smoke}, "madvise"},
+         {"cheats/shares_its_pages.cpp", {Stage::smoke}, "madvise"},
+         {"cheats/asks_libc_for_the_time.cpp", {Stage::smoke}, "clock_gettime"},
+         {"cheats/asks_the_vdso_for_the_time.cpp", {Stage::smoke}, "clock_gettime"},
+         {"cheats/asks_the_vsyscall_page_for_the_time.cpp", {Stage::smoke}, ""},
+         {"cheats/reads_the_clock_page.cpp", {Stage::smoke}, "SIGSEGV"},
+         {"cheats/waits_with_a_timeout.cpp", {Stage::smoke}, "futex"},
+         {"cheats/waits_with_a_bitset_and_a_timeout.cpp", {Stage::smoke}, "futex"},
+         {"cheats/waits_for_a_lock_with_a_timeout.cpp", {Stage::smoke}, "futex"},
+         {"cheats/waits_with_a_timeout_at_many.cpp", {Stage::smoke}, "futex_waitv"},
          {"cheats/looks_beyond_its_buffers.cpp", {Stage::smoke, Stage::sweep}, "'y'"},
          {"cheats/overwrites_its_input.cpp", {Stage::smoke}, "'x'"}});
   check_that_honest_work_passes();
@@ -225,7 +240,7 @@ BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   for (const char* folder : {"hostile", "cheats"})
     for (const auto& entry : fs::directory_iterator(kKernels / folder))
       count += entry.path().extension() == ".cpp";
-  BOOST_TEST(count == 66U);
+  BOOST_TEST(count == 78U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
