@@ -265,12 +265,14 @@ class ThreadNumber {
  public:
   // In the main thread, before the others start: notes the fields that hold its number.
   void look() {
-    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number();
+    const auto number = static_cast<std::uint32_t>(::gettid());
+    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number;
   }
   // In each other thread. A field that holds the right number in two threads does not do so by chance.
   void hide() {
+    const auto number = static_cast<std::uint32_t>(::gettid());
     for (std::size_t i = 0; i < fields; ++i) {
-      if (!possible_[i] || field(i) != number()) continue;
+      if (!possible_[i] || field(i) != number) continue;
       field(i) = 1;
       place_.store(static_cast<std::uint32_t>(i));
     }
@@ -285,7 +287,6 @@ class ThreadNumber {
   static volatile std::uint32_t& field(std::size_t i) {
     return reinterpret_cast<volatile std::uint32_t*>(::pthread_self())[i];
   }
-  static std::uint32_t number() { return static_cast<std::uint32_t>(::gettid()); }
 
   bool possible_[fields] = {};
   std::atomic<std::uint32_t> place_{fields};
