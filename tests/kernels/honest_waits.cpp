@@ -33,7 +33,9 @@ static long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
   return result;
 }
 
-static unsigned* shared(unsigned* marks, int place) { return marks + 16 * place; }
+static unsigned* shared(unsigned* marks, int place) {
+  return marks + 16 * place;
+}
 
 extern "C" void softmax(const float* x, float* y, int R, int C, unsigned* marks, int thread, int threads) {
   unsigned *arrived = shared(marks, 0), *open = shared(marks, 1);
