@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/config/sampling.hpp"
+#include "engine/search/trust.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/recorded_run.hpp"
@@ -30,6 +31,10 @@ RunBench::Opened RunBench::open(const Where& where) {
   opened.facts = record.facts();
   opened.config =
       recorded_config(opened.facts.config_yaml, RunFolder(where.run_folder), {}, where.runtime.installation);
+  Config of_workers = opened.config;  // a bench asks no models and times no contenders
+  of_workers.models.clear();
+  of_workers.libraries.clear();
+  require_trust(of_workers, RunFolder(where.run_folder), where.runtime);
   return opened;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/targets/binary_cache.hpp"
 #include "operators/llm/providers.hpp"
 
 namespace cultivar {
@@ -95,9 +96,20 @@ int doctor_command(const Arguments& arguments) {
   std::error_code trouble;
   fs::create_directories(installation.cache, trouble);
   const auto space = fs::space(installation.cache, trouble);
-  found.line("cache", fmt::format("{}, {} free", installation.cache.string(),
-                                  bytes_of(static_cast<double>(space.available))));
-  facts["cache"] = {{"path", installation.cache.string()}, {"free_bytes", space.available}};
+  json kernels = json::object();
+  std::string sizes;
+  for (const Target target : targets()) {
+    const auto bytes = bytes_below(installation.cache / name_of(target));
+    kernels[name_of(target)] = bytes;
+    sizes += fmt::format(", {} of {} kernels", bytes_of(static_cast<double>(bytes)), name_of(target));
+  }
+  found.line("cache", fmt::format("{}, {} free{} (each at most {}: the least recently used go)",
+                                  installation.cache.string(), bytes_of(static_cast<double>(space.available)),
+                                  sizes, bytes_of(static_cast<double>(most_cached_bytes))));
+  facts["cache"] = {{"path", installation.cache.string()},
+                    {"free_bytes", space.available},
+                    {"kernel_bytes", kernels},
+                    {"most_kernel_bytes", most_cached_bytes}};
   if (!trouble && space.available < (1ULL << 30))
     found.lacks("disk space", fmt::format("less than 1 GiB is free in {}", installation.cache.string()),
                 false);

@@ -52,10 +52,12 @@ double seconds_of(const std::string& text, const char* option) {
 }
 
 std::unique_ptr<Bench> bench_of_run(const InstallationPaths& installation, const std::string& run,
-                                    const std::string& target, const std::vector<fs::path>& knowledge) {
+                                    const std::string& target, bool trust,
+                                    const std::vector<fs::path>& knowledge) {
   RunBench::Where where;
   where.run_folder = find_run(installation, run);
   where.runtime = surface_of(installation);
+  where.runtime.trusts_record = trust;
   where.knowledge = knowledge;
   where.resume_command = fmt::format("{} resume {}", called_as(), shell_word(where.run_folder.string()));
   if (!target.empty()) where.device = parse_target(installation, target).device;
@@ -123,6 +125,7 @@ struct Wires {
 int mcp_command(const Arguments& arguments) {
   std::string run, task, target, set, device_time, call_time = "10m";
   std::vector<std::string> knowledge;
+  bool trust = false;
   Options options("mcp", kAbout, kExample);
   options.option("--run", run, "the run's folder, or its name under runs/; it may be running or stopped");
   options.option("--task", task, "a task's name or folder, instead of a run");
@@ -133,6 +136,7 @@ int mcp_command(const Arguments& arguments) {
                  "limit on the device time of all calls, for example 30m (default: no limit)");
   options.option("--call-time", call_time, "time limit of one call");
   options.each("--knowledge", knowledge, "a folder with additional notes");
+  options.flag("--trust", trust, "with --run: run the launcher that the record names");
   if (const auto code = options.parse(arguments)) return *code;
 
   if (run.empty() == task.empty()) throw InputError("specify either --run RUN or --task TASK");
@@ -144,7 +148,7 @@ int mcp_command(const Arguments& arguments) {
   const InstallationPaths installation = find_house();
   const std::vector<fs::path> folders(knowledge.begin(), knowledge.end());
   const auto bench = run.empty() ? bench_of_task(installation, task, target, set, folders)
-                                 : bench_of_run(installation, run, target, folders);
+                                 : bench_of_run(installation, run, target, trust, folders);
   Toolbox toolbox(*bench, limits);
 
   const std::atomic<bool>& stop = interrupted();

@@ -10,6 +10,7 @@
 #include "engine/config/duration.hpp"
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
+#include "engine/search/trust.hpp"
 #include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
@@ -165,6 +166,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   for (const Workload& workload : own.task->workloads(own.workloads)->workloads)
     facts.workloads.push_back(workload.name);
 
+  remember_programs(own, runtime);
   const auto evaluator = evaluator_for(own, runtime);
   for (const std::string& library : own.libraries) (void)evaluator->contender(library);
   const auto devices = evaluator->devices();
@@ -224,6 +226,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
         return tl::make_unexpected(restored.error());
       const Config config = recorded_config(facts.config_yaml, folder, overrides, runtime.installation);
+      require_trust(config, folder, runtime);
+      remember_programs(config, runtime);
       require_larger_budgets(config, overrides, writer->record().summary());
       auto models = make_models(config);
       if (!models) return tl::make_unexpected(models.error());

@@ -24,6 +24,7 @@ struct Runtime {
   std::filesystem::path programs;  // folder of cultivar-worker-*; empty: that of the running program
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
+  bool trusts_record = false;  // programs that a record names may run: see trust.hpp
   // Makes the evaluator; empty: the workers of this machine. Tests supply recorded results.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
       evaluator = nullptr;

@@ -10,12 +10,17 @@
 
 #include <array>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <stdexcept>
 #include <utility>
 
+#include "evaluators/check/oracle_process.hpp"
 #include "evaluators/check/reference_header.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -44,6 +49,10 @@ void lower_priority() {
   if (thread != static_cast<id_t>(::getpid())) ::setpriority(PRIO_PROCESS, thread, 5);
 }
 
+bool comes_with_cultivar(std::string_view reference) {
+  return kOwnReferences.contains(sha256_hex(reference));
+}
+
 ReferenceType type_of(Dtype dtype) {
   return dtype == Dtype::f32    ? ReferenceType::f32
          : dtype == Dtype::f16  ? ReferenceType::f16
@@ -61,10 +70,84 @@ Expected<std::string> write_text(const fs::path& path, std::string_view text) {
   return path.string();
 }
 
-Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, double deadline_s) {
+// Compiles in a sandbox: reference.cpp may include any file that its compiler can read. Leaves
+// folder/reference.so.
+Expected<void> run_compiler(const Task& task, std::string_view text, bool own, const fs::path& compiler,
+                            const std::vector<std::string>& flags, const fs::path& folder,
+                            double deadline_s) {
+  const fs::path scratch = folder / fmt::format("build.{}", ::getpid());
+  const struct Cleanup {
+    const fs::path& path;
+    ~Cleanup() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  } cleanup{scratch};
+  std::error_code made;
+  fs::create_directories(scratch / "src", made);
+  fs::create_directories(scratch / "out", made);
+  if (made) return failure("oracle", fmt::format("cannot create {}: {}", scratch.string(), made.message()));
+  for (const auto& [name, contents] : {std::pair<const char*, std::string_view>{"reference.cpp", text},
+                                       {"cultivar_reference.hpp", kReferenceHeader}})
+    if (const auto written = write_text(scratch / "src" / name, contents); !written)
+      return tl::make_unexpected(written.error());
+
+  const Sandbox sandbox;
+  const bool inside = sandbox.usable();
+  // A reference.cpp may include files beside it; one that comes with Cultivar has none.
+  const fs::path others = own ? scratch / "src" : fs::absolute(task.folder),
+                 tree = fs::canonical(compiler).parent_path().parent_path();
+  ProcessOptions options;
+  Expected<FileAccessRules> walls = failure("landlock", "not needed");
+  if (inside) {
+    std::vector<SandboxMount> mounts{
+        {scratch / "src", "/src"}, {others, "/task"}, {scratch / "out", "/out", true}};
+    if (tree != "/usr") mounts.push_back({tree, tree});
+    options.command =
+        sandbox.command(mounts, {"--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin:/bin",
+                                 "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
+  } else {
+    walls = FileAccessRules::make(
+        {"/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", scratch, others, tree},
+        {scratch / "out", "/dev/null"});
+    if (walls) options.walls = &*walls;
+    options.privileges = sandbox.privileges_outside({compiler, others}, scratch);
+    options.folder = scratch / "src";
+    options.environment =
+        std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", "TMPDIR=../out"};
+  }
+  options.command.push_back(compiler.string());
+  options.command.insert(options.command.end(), flags.begin(), flags.end());
+  for (const std::string& argument :
+       {std::string("-iquote"), inside ? "/task" : others.string(), std::string("-o"),
+        std::string(inside ? "/out/reference.so" : "../out/reference.so"), std::string("reference.cpp")})
+    options.command.push_back(argument);
+  options.pipe_input = options.pipe_output = false;
+  options.expendable = true;
+  options.limits = {{RLIMIT_CORE, 0}, {RLIMIT_AS, std::size_t{4} << 30}, {RLIMIT_FSIZE, most_output_bytes}};
+  Expected<ChildProcess> child = ChildProcess::spawn(options);
+  if (!child) return tl::make_unexpected(child.error());
+  const fs::path source = task.folder / "reference.cpp";
+  if (!child->wait_or_kill(deadline_in(deadline_s)))
+    return failure("oracle", fmt::format("compiling {} timed out after {:g} s", source.string(), deadline_s));
+  if (!child->poll()->success())
+    return failure("oracle", fmt::format("{} does not compile:\n{}", source.string(), child->captured()));
+  const auto object = read_file(scratch / "out" / "reference.so");
+  if (!object) return tl::make_unexpected(object.error());
+  return write_atomically(folder / "reference.so", *object);
+}
+
+struct CompiledReference {
+  fs::path library;
+  bool own = false;  // comes with Cultivar
+};
+
+Expected<CompiledReference> compile_reference(const Task& task, const fs::path& cache, double deadline_s) {
   const fs::path source = task.folder / "reference.cpp";
   const Expected<std::string> text = read_file(source);
   if (!text) return tl::make_unexpected(text.error());
+  CompiledReference reference;
+  reference.own = comes_with_cultivar(*text);
   fs::path compiler;
   for (const char* name : {"g++", "c++", "clang++"})
     if (compiler.empty()) compiler = find_program(name);
@@ -76,53 +159,49 @@ Expected<fs::path> compile_reference(const Task& task, const fs::path& cache, do
 
   const std::vector<std::string> flags = {"-std=c++20",        "-O3",   "-march=native",
                                           "-ffp-contract=off", "-fPIC", "-shared"};
-  const std::string key = sha256_hex(
-      fmt::format("{}\n{}\n{}\n{}", compiler_stamp, fmt::join(flags, " "), kReferenceHeader, *text));
-  const fs::path folder = cache / "oracle" / key.substr(0, 32);
-  const fs::path library = folder / "reference.so";
-  if (fs::exists(library, ignored)) return library;
+  const std::string key = sha256_hex(fmt::format("sandboxed\n{}\n{}\n{}\n{}", compiler_stamp,
+                                                 fmt::join(flags, " "), kReferenceHeader, *text));
+  const fs::path folder = fs::absolute(cache) / "oracle" / key.substr(0, 32);
+  reference.library = folder / "reference.so";
+  if (fs::exists(reference.library, ignored)) return reference;
 
   std::error_code made;
   fs::create_directories(folder, made);
   if (made) return failure("oracle", fmt::format("cannot create {}: {}", folder.string(), made.message()));
-  if (const auto header = write_text(folder / "cultivar_reference.hpp", kReferenceHeader); !header)
-    return tl::make_unexpected(header.error());
-  const fs::path partial = folder / fmt::format("reference.{}.partial", getpid());
-  ProcessOptions options;
-  options.command = {compiler.string()};
-  options.command.insert(options.command.end(), flags.begin(), flags.end());
-  for (const std::string& argument :
-       {"-I" + folder.string(), std::string("-o"), partial.string(), source.string()})
-    options.command.push_back(argument);
-  options.pipe_input = options.pipe_output = false;
-  Expected<ChildProcess> child = ChildProcess::spawn(options);
-  if (!child) return tl::make_unexpected(child.error());
-  if (!child->wait_or_kill(deadline_in(deadline_s)))
-    return failure("oracle", fmt::format("compiling {} timed out after {:g} s", source.string(), deadline_s));
-  if (!child->poll()->success())
-    return failure("oracle", fmt::format("{} does not compile:\n{}", source.string(), child->captured()));
-  fs::rename(partial, library, made);
-  if (made) return failure("oracle", fmt::format("cannot write {}: {}", library.string(), made.message()));
-  return library;
+  if (auto built = run_compiler(task, *text, reference.own, compiler, flags, folder, deadline_s); !built)
+    return tl::make_unexpected(built.error());
+  return reference;
 }
 
 }  // namespace
 
+struct OracleLibrary::ControlNames {
+  std::mutex mutex;
+  std::map<std::string, bool> defined;  // by the whole name, as far as anybody asked
+};
+
 Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& cache, double deadline_s) {
-  const Expected<fs::path> path = compile_reference(task, cache, deadline_s);
-  if (!path) return tl::make_unexpected(path.error());
-  void* const opened = dlopen(fs::absolute(*path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (opened == nullptr) return failure("oracle", fmt::format("cannot load the oracle: {}", dlerror()));
+  const Expected<CompiledReference> compiled = compile_reference(task, cache, deadline_s);
+  if (!compiled) return tl::make_unexpected(compiled.error());
   OracleLibrary library;
-  library.folder_ = fs::absolute(*path).parent_path();
-  library.handle_ = std::shared_ptr<void>(opened, [](void* handle) { dlclose(handle); });
-  library.exact_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row"));
-  library.rounded_ = reinterpret_cast<RowFunction>(dlsym(opened, "reference_row_rounded"));
-  if (library.exact_ == nullptr)
+  library.file_ = compiled->library;
+  library.folder_ = library.file_.parent_path();
+  library.controls_ = std::make_shared<ControlNames>();
+  const Expected<bool> exact = defines_apart({library.file_, library.exact()});
+  if (!exact) return tl::make_unexpected(exact.error());
+  const Expected<bool> rounded = defines_apart({library.file_, "reference_row_rounded"});
+  if (!rounded) return tl::make_unexpected(rounded.error());
+  library.has_rounded_ = *rounded;
+  if (!*exact)
     return failure("oracle",
                    fmt::format("{}/reference.cpp does not define extern \"C\" void reference_row(const "
                                "ReferenceArgs&, std::int64_t row, double* out)",
                                task.folder.string()));
+  if (compiled->own) {
+    void* const opened = ::dlopen(library.file_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (opened == nullptr) return failure("oracle", fmt::format("cannot load the oracle: {}", ::dlerror()));
+    library.handle_ = std::shared_ptr<void>(opened, [](void* handle) { ::dlclose(handle); });
+  }
   return library;
 }
 
@@ -156,8 +235,19 @@ void OracleLibrary::keep_legal_errors(const std::string& workload,
   fs::rename(partial, file, ignored);
 }
 
+OracleLibrary::Function OracleLibrary::here(RowFunction function) const {
+  return handle_ ? reinterpret_cast<Function>(::dlsym(handle_.get(), function)) : nullptr;
+}
+
 RowFunction OracleLibrary::control(const std::string& name) const {
-  return reinterpret_cast<RowFunction>(dlsym(handle_.get(), ("control_" + name).c_str()));
+  const std::lock_guard lock(controls_->mutex);
+  const auto [known, added] = controls_->defined.try_emplace("control_" + name, false);
+  if (added) {
+    const Expected<bool> defined = defines_apart({file_, known->first.c_str()});
+    if (!defined) throw std::runtime_error(defined.error().message);
+    known->second = *defined;
+  }
+  return known->second ? known->first.c_str() : nullptr;
 }
 
 Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t seed,
@@ -205,15 +295,20 @@ std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
     numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
   const ReferenceArgs args{tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
                            static_cast<int>(numbers.size()), round_};
-  std::vector<double> out(rows.size() * static_cast<std::size_t>(row_elements));
-  tbb::task_arena arena(threads_);
-  arena.execute([&] {
-    tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
-      if (gives_way_) lower_priority();
-      function(args, rows[i], out.data() + i * static_cast<std::size_t>(row_elements));
+  if (const auto call = library_.here(function)) {
+    std::vector<double> out(rows.size() * static_cast<std::size_t>(row_elements));
+    tbb::task_arena arena(threads_);
+    arena.execute([&] {
+      tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
+        if (gives_way_) lower_priority();
+        call(args, rows[i], out.data() + i * static_cast<std::size_t>(row_elements));
+      });
     });
-  });
-  return out;
+    return out;
+  }
+  auto out = compute_apart({library_.file(), function, threads_, gives_way_}, args, rows, row_elements);
+  if (!out) throw std::runtime_error(out.error().message);
+  return std::move(*out);
 }
 
 }  // namespace cultivar

@@ -1,5 +1,7 @@
-// The oracle: a task's reference.cpp, built by the host compiler and loaded into this (trusted) process. It
-// computes any rows of the output in double precision from the exact values of the low-precision inputs.
+// The oracle: a task's reference.cpp, built by the host compiler in a sandbox. It computes any rows of the
+// output in double precision from the exact values of the low-precision inputs. A task may come from anybody,
+// so its functions are called in processes of their own (oracle_process.hpp). Those of the tasks that come
+// with Cultivar, told by their contents, are called in this process, which is faster.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +22,26 @@ struct LegalError {
   double max = 0.0, rms = 0.0;
 };
 
-using RowFunction = void (*)(const ReferenceArgs& args, std::int64_t row, double* out);
+// A function of reference.cpp by its name, which the library owns; null if reference.cpp lacks it.
+using RowFunction = const char*;
 
-// Stays loaded as long as any copy exists. Thread-safe.
+// Thread-safe, and so are its copies, which share the names.
 class OracleLibrary {
+  struct ControlNames;
+
  public:
   // Builds folder/reference.cpp unless it is in `cache`. An Error contains the compiler's messages.
   static Expected<OracleLibrary> build(const Task&, const std::filesystem::path& cache,
                                        double deadline_s = 120.0);
 
-  RowFunction exact() const { return exact_; }
-  RowFunction rounded() const { return rounded_; }     // nullptr if the task does not model roundings
+  RowFunction exact() const { return "reference_row"; }
+  // nullptr if the task does not model roundings
+  RowFunction rounded() const { return has_rounded_ ? "reference_row_rounded" : nullptr; }
   RowFunction control(const std::string& name) const;  // nullptr if reference.cpp lacks control_<name>
+  const std::filesystem::path& file() const { return file_; }
+  // The function itself if it may be called in this process; otherwise null.
+  using Function = void (*)(const ReferenceArgs& args, std::int64_t row, double* out);
+  Function here(RowFunction) const;
 
   // R of a workload (see compare.hpp), cached beside the library so that a new worker need not compute it
   // again. Empty if unknown.
@@ -39,9 +49,10 @@ class OracleLibrary {
   void keep_legal_errors(const std::string& workload, const std::vector<LegalError>&) const;
 
  private:
-  std::shared_ptr<void> handle_;
-  std::filesystem::path folder_;
-  RowFunction exact_ = nullptr, rounded_ = nullptr;
+  std::shared_ptr<void> handle_;  // null if its functions are called elsewhere
+  std::shared_ptr<ControlNames> controls_;
+  std::filesystem::path folder_, file_;
+  bool has_rounded_ = false;
 };
 
 // The exact values of one run's inputs, in the task's order; owned by the caller.
@@ -70,7 +81,8 @@ class Oracle {
   // Keeps references to the library and the task for its lifetime.
   Oracle(const OracleLibrary&, const Task&, const Workload&, int threads);
 
-  // out[i * row_elements + e]: element e of rows[i].
+  // out[i * row_elements + e]: element e of rows[i]. Throws std::runtime_error if the function crashes or
+  // does more than compute.
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows,
                            std::int64_t row_elements) const;
   const OracleLibrary& library() const { return library_; }

@@ -152,9 +152,7 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     ++tally.runs;
     if (ran && ran->disturbance.empty()) return *ran;
     side.why_discarded = ran ? ran->disturbance : ran.error().detail;
-    const bool idle =
-        ran ? ran->disturber == Sample::Disturber::kernel : ran.error().kind == Fault::Kind::idle_activity;
-    tally.by_kernel += idle;
+    tally.by_kernel += !ran || ran->disturber == Sample::Disturber::kernel;
     tally.by_host += ran && ran->disturber == Sample::Disturber::host;
     if (auto rejected = too_many_discarded(side)) return tl::make_unexpected(std::move(*rejected));
     if (ran && ran->disturber != Sample::Disturber::kernel) {

@@ -58,7 +58,7 @@ Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& rea
   return walls;
 }
 
-bool FileAccessRules::enclose_this_process() const {
+bool FileAccessRules::enclose_this_thread() const {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_landlock_restrict_self, descriptor_, 0) == 0;
 }

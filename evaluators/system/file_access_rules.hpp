@@ -19,8 +19,9 @@ class FileAccessRules {
   FileAccessRules& operator=(FileAccessRules&&) noexcept;
   ~FileAccessRules();
 
-  // Call between fork and exec. Allocates nothing; on failure returns false and sets errno.
-  bool enclose_this_process() const;
+  // Restricts the calling thread, and the threads and processes that it starts from now on. May be called
+  // between fork and exec: allocates nothing; on failure returns false and sets errno.
+  bool enclose_this_thread() const;
 
  private:
   explicit FileAccessRules(int descriptor) : descriptor_(descriptor) {}

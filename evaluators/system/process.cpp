@@ -89,6 +89,8 @@ struct Launch {
   const std::pair<int, std::size_t>* limits = nullptr;
   std::size_t limit_count = 0;
   const FileAccessRules* walls = nullptr;
+  Privileges privileges = Privileges::kept;
+  bool expendable = false;
   pid_t parent = 0;
   sigset_t signals;              // the mask to restore in the child
   volatile int failed_step = 0;  // written by the child: vfork shares memory
@@ -103,10 +105,21 @@ struct Launch {
   ::_exit(127);
 }
 
-[[noreturn]] void become(Launch& launch) {
-  ::setpgid(0, 0);
+void die_with_parent(const Launch& launch) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launch.parent) ::_exit(127);  // the parent died before the line above took effect
+}
+
+void be_expendable() {
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  if (::write(file, "1000", 4) < 0) errno = 0;  // only the choice of the system is the worse for it
+  ::close(file);
+}
+
+[[noreturn]] void become(Launch& launch) {
+  ::setpgid(0, 0);
+  die_with_parent(launch);
   for (int number = 1; number < 32; ++number) {
     if (number == SIGKILL || number == SIGSTOP) continue;
     struct sigaction action {};
@@ -118,14 +131,21 @@ struct Launch {
   for (int i = 0; i < launch.descriptor_count; ++i)
     if (::dup2(launch.descriptors[i], 3 + i) < 0) give_up(launch, 1);
   if (launch.folder && ::chdir(launch.folder) != 0) give_up(launch, 2);
-  if (launch.walls && !launch.walls->enclose_this_process()) give_up(launch, 5);
+  if (launch.walls && !launch.walls->enclose_this_thread()) give_up(launch, 5);
   ::syscall(SYS_close_range, static_cast<unsigned>(3 + launch.descriptor_count), ~0U, 0U);
   for (std::size_t i = 0; i < launch.limit_count; ++i) {
     const rlimit limit{launch.limits[i].second, launch.limits[i].second};
     if (::setrlimit(static_cast<__rlimit_resource>(launch.limits[i].first), &limit) != 0) give_up(launch, 3);
   }
+  if (launch.expendable) be_expendable();
+  // Another user may be unable to walk the path of the program.
+  const int program = ::open(launch.program, O_PATH | O_CLOEXEC);
+  if (!give_up(launch.privileges)) give_up(launch, 6);
+  die_with_parent(launch);
   ::sigprocmask(SIG_SETMASK, &launch.signals, nullptr);
   ::execve(launch.program, launch.arguments, launch.environment);
+  if (errno == EACCES && program >= 0)
+    ::syscall(SYS_execveat, program, "", launch.arguments, launch.environment, AT_EMPTY_PATH);
   give_up(launch, 4);
 }
 
@@ -322,6 +342,8 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   launch.limits = options.limits.data();
   launch.limit_count = options.limits.size();
   launch.walls = options.walls;
+  launch.privileges = options.privileges;
+  launch.expendable = options.expendable;
   launch.parent = ::getpid();
 
   state->errors = std::move(err.read);
@@ -345,7 +367,8 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   });
   if (result.get() < 0) {
     state->watcher.join();
-    static constexpr const char* steps[] = {"fork", "dup2", "chdir", "setrlimit", "execve", "landlock"};
+    static constexpr const char* steps[] = {
+        "fork", "dup2", "chdir", "setrlimit", "execve", "landlock", "giving up privileges"};
     return failure(what,
                    fmt::format("{} failed: {}", steps[launch.failed_step], std::strerror(launch.error)));
   }

@@ -14,6 +14,7 @@
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/system/privileges.hpp"
 
 namespace cultivar {
 
@@ -28,6 +29,8 @@ struct ProcessOptions {
   std::vector<std::pair<int, std::size_t>> limits = {};  // RLIMIT_* -> soft and hard limit
   std::vector<int> descriptors = {};       // become 3, 4, 5, ... in the child; still owned by the caller
   const FileAccessRules* walls = nullptr;  // file access restrictions of the child; null: none
+  Privileges privileges = Privileges::kept;
+  bool expendable = false;  // the first to be ended when the machine runs out of memory
   // Put a guardian in between: everything that the child starts ends with the child and with this process.
   bool guarded = false;
 };

@@ -1,6 +1,11 @@
 #include "evaluators/targets/binary_cache.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
@@ -16,7 +21,59 @@ fs::path entry(const fs::path& folder, const std::string& key, const std::string
   return folder / key.substr(0, 2) / (key + suffix);
 }
 
+struct Entry {
+  fs::file_time_type used;
+  fs::path object;
+  std::uintmax_t bytes = 0;  // with the description
+};
+
+std::uintmax_t size_of_file(const fs::path& file) {
+  std::error_code missing;
+  const auto bytes = fs::file_size(file, missing);
+  return missing ? 0 : bytes;
+}
+
 }  // namespace
+
+std::uintmax_t bytes_below(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code trouble;
+  for (fs::recursive_directory_iterator at(folder, trouble), end; !trouble && at != end;
+       at.increment(trouble))
+    if (std::error_code gone; at->is_regular_file(gone)) bytes += size_of_file(at->path());
+  return bytes;
+}
+
+void BinaryCache::mark_used(const fs::path& object) {
+  ::utimensat(AT_FDCWD, object.c_str(), nullptr, 0);  // a cache of another user's is trimmed by that user
+}
+
+// Goes down to 3/4 of the limit, so that the next stores need not do it again. Another process may do the
+// same: what it has removed is just not there any more.
+void BinaryCache::trim(const fs::path& newest) const {
+  std::vector<Entry> entries;
+  std::uintmax_t total = 0;
+  std::error_code trouble;
+  for (fs::recursive_directory_iterator at(folder_, trouble), end; !trouble && at != end;
+       at.increment(trouble)) {
+    if (at->path().extension() != suffix_) continue;
+    std::error_code gone;
+    Entry found{at->last_write_time(gone), at->path(), size_of_file(at->path())};
+    found.bytes += size_of_file(fs::path(at->path()).replace_extension(".json"));
+    if (gone) continue;
+    total += found.bytes;
+    if (found.object != newest) entries.push_back(std::move(found));
+  }
+  if (total <= limit_) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& oldest : entries) {
+    if (total <= limit_ - limit_ / 4) return;
+    std::error_code gone;
+    fs::remove(fs::path(oldest.object).replace_extension(".json"), gone);  // first: see store
+    fs::remove(oldest.object, gone);
+    total -= oldest.bytes;
+  }
+}
 
 std::optional<Binary> BinaryCache::find(const std::string& key) const {
   const auto description = read_file(entry(folder_, key, ".json"));
@@ -35,6 +92,7 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
   } catch (const json::exception&) {
     return std::nullopt;
   }
+  mark_used(binary.path);
   return binary;
 }
 
@@ -52,6 +110,9 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
   const auto text = json_text(facts, 1);
   if (auto done = write_atomically(entry(folder_, key, ".json"), text); !done)
     return tl::make_unexpected(done.error());
+  // Looking through thousands of files takes long for a compile, so only one store in 16 does it, and each
+  // large one.
+  if (key.front() == '0' || bytes->size() > limit_ / 1024) trim(binary.path);
   return binary;
 }
 

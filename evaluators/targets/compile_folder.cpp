@@ -16,7 +16,6 @@ CompileFolder::CompileFolder(const fs::path& parent) {
                                std::chrono::steady_clock::now().time_since_epoch().count());
   std::error_code error;
   fs::create_directories(out(), error);
-  fs::permissions(out(), fs::perms::all, error);
 }
 
 CompileFolder::~CompileFolder() {

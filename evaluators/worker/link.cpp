@@ -1,6 +1,7 @@
 #include "evaluators/worker/link.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,20 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
+
+// This process's environment, in which malloc asks for huge pages: a worker handles hundreds of megabytes,
+// and a process with small pages takes ten times longer to start another one (check/oracle_process.hpp).
+std::vector<std::string> environment_of_worker() {
+  constexpr std::string_view kTunables = "GLIBC_TUNABLES=";
+  std::vector<std::string> all;
+  bool chosen = false;  // by the user
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    all.emplace_back(*variable);
+    chosen = chosen || all.back().starts_with(kTunables);
+  }
+  if (!chosen) all.push_back(std::string(kTunables) + "glibc.malloc.hugetlb=1");
+  return all;
+}
 
 constexpr double kWriteSeconds = 30.0;
 constexpr double kGoodbyeSeconds = 1.0;
@@ -108,6 +123,7 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
   // A cell that is being started when its worker dies is not yet set to die with it and would keep its
   // memory.
   process.guarded = true;
+  process.environment = environment_of_worker();
   Expected<ChildProcess> child = ChildProcess::spawn(process);
   if (!child)
     return tl::make_unexpected(

@@ -61,17 +61,18 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   write_text(folder / "model.sh", model, true);
   Simulation simulation;
   simulation.compile_s = simulation.evaluate_s = 0.003;
+  Runtime runtime = simulated_runtime(simulation);
+  runtime.cache = folder / "cache";  // remembers the model's command, so that resume runs it
   const auto session = [&](const std::string& evaluations) {
     if (fs::exists(run / "run.db"))
-      return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, simulated_runtime(simulation),
-                                   {}, kNever));
+      return told_by(resume_search(run, {"budget.evaluations=" + evaluations}, runtime, {}, kNever));
     const Config config =
         softmax_config(folder / "config",
                        {"models.m={provider: command, command: [\"" + (folder / "model.sh").string() +
                             "\", \"" + (folder / "asked").string() + "\"], prices: {input: 1, output: 1}}",
                         "operators={tune: 1, " + op + ": 2}", "asking={in_flight: 4, agent: {steps: 6}}",
                         "budget.evaluations=" + evaluations});
-    return told_by(begin_search(config, run, simulated_runtime(simulation), {}, kNever));
+    return told_by(begin_search(config, run, runtime, {}, kNever));
   };
   RandomStream stream = stream_of(5, "kills", 0);
   for (int i = 0; i < 12; ++i) {

@@ -51,6 +51,7 @@ RunningCommand::RunningCommand(const std::vector<std::string>& command, const Co
     ::dup2(err, 2);
     for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
     if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
+    if (options.walls && !options.walls->enclose_this_thread()) ::_exit(126);
     ::execvp(arguments[0], arguments.data());
     ::_exit(127);
   }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/system/file_access_rules.hpp"
+
 namespace cultivar::testing {
 
 struct CommandResult {
@@ -20,6 +22,7 @@ struct CommandOptions {
   std::filesystem::path folder = {};
   std::map<std::string, std::string> environment = {};  // set in addition
   double deadline_s = 60.0;                             // after this the whole process group is killed
+  const FileAccessRules* walls = nullptr;               // null: none
 };
 
 // Its own process group, stdin from /dev/null, output through files so that it can never block.

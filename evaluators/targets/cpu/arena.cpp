@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #if defined(__x86_64__)
@@ -32,6 +35,26 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) {
 constexpr std::uint64_t finite_mask = 0xbfffbfffbfffbfffU;
 std::uint64_t poison_word(std::uint64_t seed, std::size_t index) {
   return mixed(seed + index) & finite_mask;
+}
+
+// Calls work(begin, end) for parts of `bytes`, on several cores if there are many. Parts begin at whole
+// pages. The threads end with the call: those of a pool would go on looking for work while a kernel is timed.
+template <class Work>
+void in_parts(std::size_t bytes, const Work& work) {
+  constexpr std::size_t least = std::size_t{4} << 20, most_threads = 8;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency()),
+                    parts = std::clamp<std::size_t>(bytes / least, 1, std::min(cores, most_threads)),
+                    each = rounded(bytes / parts + 1, page());
+  std::vector<std::jthread> helpers;
+  std::size_t begin = 0;
+  for (; begin + each < bytes; begin += each) {
+    try {
+      helpers.emplace_back([&work, begin, end = begin + each] { work(begin, end); });
+    } catch (const std::system_error&) {  // no more threads are to be had
+      break;
+    }
+  }
+  work(begin, bytes);
 }
 
 }  // namespace
@@ -152,27 +175,49 @@ std::span<std::byte> Arena::data(std::size_t i) const {
   return {region_data(i) + offsets_[i], buffers_[i].bytes};
 }
 
+void Arena::fill(std::size_t buffer, std::span<const std::byte> contents) const {
+  const auto bytes = data(buffer);
+  in_parts(contents.size(), [&](std::size_t begin, std::size_t end) {
+    std::memcpy(bytes.data() + begin, contents.data() + begin, end - begin);
+  });
+}
+
+bool Arena::holds(std::size_t buffer, std::span<const std::byte> contents) const {
+  const auto bytes = data(buffer);
+  std::atomic<bool> same{contents.size() == bytes.size()};
+  in_parts(same ? bytes.size() : 0, [&](std::size_t begin, std::size_t end) {
+    if (std::memcmp(bytes.data() + begin, contents.data() + begin, end - begin) != 0) same = false;
+  });
+  return same;
+}
+
 void Arena::poison(std::size_t buffer, std::uint64_t seed) const {
   const auto bytes = data(buffer);
-  std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    const std::uint64_t word = poison_word(seed, i / 8);
-    std::memcpy(bytes.data() + i, &word, 8);
-  }
-  const std::uint64_t last = poison_word(seed, i / 8);
-  std::memcpy(bytes.data() + i, &last, bytes.size() - i);
+  in_parts(bytes.size(), [&](std::size_t begin, std::size_t end) {
+    std::size_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      const std::uint64_t word = poison_word(seed, i / 8);
+      std::memcpy(bytes.data() + i, &word, 8);
+    }
+    const std::uint64_t last = poison_word(seed, i / 8);
+    std::memcpy(bytes.data() + i, &last, end - i);
+  });
 }
 
 std::size_t Arena::still_poisoned(std::span<const std::byte> contents, std::uint64_t seed) const {
-  std::size_t count = 0, i = 0;
-  for (; i + 8 <= contents.size(); i += 8) {
-    const std::uint64_t word = poison_word(seed, i / 8);
-    if (std::memcmp(contents.data() + i, &word, 8) == 0) ++count;
-  }
-  // A remainder of only two bytes would match by chance once in 32,768 runs.
-  const std::uint64_t last = poison_word(seed, i / 8);
-  if (contents.size() - i >= 4 && std::memcmp(contents.data() + i, &last, contents.size() - i) == 0) ++count;
-  return count;
+  std::atomic<std::size_t> all{0};
+  in_parts(contents.size(), [&](std::size_t begin, std::size_t end) {
+    std::size_t count = 0, i = begin;
+    for (; i + 8 <= end; i += 8) {
+      const std::uint64_t word = poison_word(seed, i / 8);
+      if (std::memcmp(contents.data() + i, &word, 8) == 0) ++count;
+    }
+    // A remainder of only two bytes would match by chance once in 32,768 runs.
+    const std::uint64_t last = poison_word(seed, i / 8);
+    if (end - i >= 4 && std::memcmp(contents.data() + i, &last, end - i) == 0) ++count;
+    all += count;
+  });
+  return all;
 }
 
 namespace {

@@ -55,6 +55,8 @@ class Arena {  // not thread-safe
   std::uint64_t cell_address(std::size_t buffer) const { return regions_[buffer].address + offsets_[buffer]; }
   std::span<std::byte> data(std::size_t buffer) const;
 
+  void fill(std::size_t buffer, std::span<const std::byte> contents) const;
+  bool holds(std::size_t buffer, std::span<const std::byte> contents) const;
   // Fills a buffer with the random pattern of one run. Every element is finite as f64, f32, f16 and bf16.
   void poison(std::size_t buffer, std::uint64_t seed) const;
   // The number of 8-byte groups (counting a shorter remainder) that still hold the pattern.

@@ -24,6 +24,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/targets/cpu/cell_clocks.hpp"
 #include "evaluators/targets/cpu/cell_filter.hpp"
 #include "evaluators/targets/cpu/cell_layout.hpp"
 
@@ -79,6 +81,8 @@ Job job;
 LoadedKernel kernels[max_kernels];
 Barrier barrier;
 Word arrived{0}, started{0};
+// Allows no access to files. Null where the kernel has no Landlock: then only the filter forbids opening any.
+const FileAccessRules* no_files = nullptr;
 
 bool tell(const Note& note) {
   // Not send(): while it loads kernels, a copy may write but not send.
@@ -225,12 +229,15 @@ void arrive(std::uint32_t ring) {
 }
 
 // A copy starts with almost empty page tables. What every run needs is brought in before the run starts, so
-// that these faults are not timed: the kernels' code and constants, and the upper part of the stacks.
-constexpr std::size_t touched_stack = std::size_t{256} << 10, least_page = 4096;
+// that these faults are not timed: the kernels' code and constants, and the upper part of the stacks. The
+// stacks are cleared, because earlier calls left thread and process numbers there, which count the runs.
+constexpr std::size_t thread_stack = std::size_t{256} << 10, main_stack = std::size_t{64} << 10,
+                      least_page = 4096;
 
-[[gnu::noinline]] void touch_stack() {
-  volatile char part[touched_stack];
-  for (std::size_t i = 0; i < sizeof part; i += least_page) part[i] = 0;
+template <std::size_t bytes>
+[[gnu::noinline]] void clear_stack() {
+  volatile std::uint64_t part[bytes / sizeof(std::uint64_t)];
+  for (volatile std::uint64_t& word : part) word = 0;
 }
 
 int touch_if_kernels(dl_phdr_info* library, std::size_t, void* base) {
@@ -258,12 +265,14 @@ class ThreadNumber {
  public:
   // In the main thread, before the others start: notes the fields that hold its number.
   void look() {
-    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number();
+    const auto number = static_cast<std::uint32_t>(::gettid());
+    for (std::size_t i = 0; i < fields; ++i) possible_[i] = field(i) == number;
   }
   // In each other thread. A field that holds the right number in two threads does not do so by chance.
   void hide() {
+    const auto number = static_cast<std::uint32_t>(::gettid());
     for (std::size_t i = 0; i < fields; ++i) {
-      if (!possible_[i] || field(i) != number()) continue;
+      if (!possible_[i] || field(i) != number) continue;
       field(i) = 1;
       place_.store(static_cast<std::uint32_t>(i));
     }
@@ -278,22 +287,26 @@ class ThreadNumber {
   static volatile std::uint32_t& field(std::size_t i) {
     return reinterpret_cast<volatile std::uint32_t*>(::pthread_self())[i];
   }
-  static std::uint32_t number() { return static_cast<std::uint32_t>(::gettid()); }
 
   bool possible_[fields] = {};
   std::atomic<std::uint32_t> place_{fields};
 };
 ThreadNumber thread_number;
 
-void* serve(void* argument) {
-  const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
+void stay_on_core(std::uint32_t core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  CPU_SET(job.cores[thread], &cores);
+  CPU_SET(core, &cores);
   ::sched_setaffinity(0, sizeof cores, &cores);
+}
+
+void* serve(void* argument) {
+  const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
+  stay_on_core(job.cores[thread]);
   own_signal_stack();
-  touch_stack();
   thread_number.hide();
+  if (no_files) no_files->enclose_this_thread();  // the main thread still has to read the kernels
+  clear_stack<thread_stack>();
   std::uint32_t seen = control->ring.load();
   started.fetch_add(1);
   futex_wake(started);
@@ -312,6 +325,7 @@ void* serve(void* argument) {
   for (std::uint32_t i = 0; i < job.region_count; ++i) map_region(job.regions[i]);
 
   thread_number.look();
+  stay_on_core(job.cores[0]);  // a candidate can take this thread over, and may not have other cores
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstacksize(&attributes, std::size_t{16} << 20);
@@ -327,13 +341,41 @@ void* serve(void* argument) {
   while (control->load.load() == 0) futex_wait(control->load, 0);
   if (!lock_for_loading()) give_up(exit_no_seccomp, "the kernel refuses seccomp filters");
   load_kernels(object);
+  if (no_files) no_files->enclose_this_thread();
   touch_kernels();
   thread_number.hide_last();
+  clear_stack<main_stack>();
   std::fflush(nullptr);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   if (!lock_for_running()) std::_Exit(exit_no_seccomp);
   answer(kernels_loaded);
   for (Word never{0};;) futex_wait(never, 0);
+}
+
+// Waits until the copy ends, and leaves its process ID in use.
+[[gnu::noinline]] Note end_of(pid_t copy) {
+  Note note{Note::Kind::ended, 0, 0, {}};
+  siginfo_t how{};
+  while (::waitid(P_PID, static_cast<id_t>(copy), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  note.code = how.si_code == CLD_EXITED ? how.si_status : 0;
+  note.signal = how.si_code == CLD_EXITED ? 0 : how.si_status;
+  return note;
+}
+
+// Makes a copy and returns when it has ended. Not inlined: what it leaves on the stack tells of this copy,
+// and the next one is made after the stack was cleared.
+[[gnu::noinline]] bool serve_one_copy(const char* object, pid_t original, pid_t& copy) {
+  copy = ::fork();
+  if (copy == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != original) std::_Exit(exit_bad_start);
+    serve_as_copy(object);
+  }
+  if (copy > 0) return tell(end_of(copy));
+  Note note{Note::Kind::ended, exit_bad_start, 0, {}};
+  std::snprintf(note.text, sizeof note.text, "cannot fork: %s", std::strerror(errno));
+  return tell(note);
 }
 
 // The original: makes a copy for each byte that it receives, and tells how it ended. The ended copy keeps its
@@ -344,23 +386,9 @@ void* serve(void* argument) {
   for (char request = 0;;) {
     if (::recv(socket_descriptor, &request, 1, 0) != 1) std::_Exit(0);
     if (copy > 0) ::waitpid(copy, nullptr, 0);
-    copy = ::fork();
-    if (copy == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != original) std::_Exit(exit_bad_start);
-      serve_as_copy(object);
-    }
-    Note note{Note::Kind::ended, exit_bad_start, 0, {}};
-    if (copy < 0) {
-      std::snprintf(note.text, sizeof note.text, "cannot fork: %s", std::strerror(errno));
-    } else {
-      siginfo_t how{};
-      while (::waitid(P_PID, static_cast<id_t>(copy), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-      }
-      note.code = how.si_code == CLD_EXITED ? how.si_status : 0;
-      note.signal = how.si_code == CLD_EXITED ? 0 : how.si_status;
-    }
-    if (!tell(note)) std::_Exit(0);
+    copy = 0;
+    clear_stack<main_stack>();
+    if (!serve_one_copy(object, original, copy)) std::_Exit(0);
   }
 }
 
@@ -370,10 +398,7 @@ int run(const char* object) {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     give_up(exit_no_seccomp, "cannot set no_new_privs", std::strerror(errno));
-#if defined(__x86_64__)
-  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0,
-          0);  // rdtsc faults, so candidates cannot read the clock; threads inherit this
-#endif
+  if (const char* trouble = take_clocks_away()) give_up(exit_bad_start, "cannot hide the clocks", trouble);
   void* page = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_descriptor, 0);
   if (page == MAP_FAILED)
     give_up(exit_bad_start, "cannot map the control page: cultivar-cell is started by a worker, not by hand");
@@ -381,6 +406,8 @@ int run(const char* object) {
   std::memcpy(&job, &control->job, sizeof job);
   handle_signals();
   own_signal_stack();
+  const auto rules = FileAccessRules::make({}, {});
+  if (rules) no_files = &*rules;
   if (!tell({Note::Kind::ready, 0, 0, {}})) std::_Exit(exit_bad_start);
   serve_as_original(object);
 }

@@ -21,6 +21,30 @@ bool allow(scmp_filter_ctx context, int number) {
   return seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 0) == 0;
 }
 
+// Waiting without a timeout, and waking: what locks need. With a timeout, a futex is a clock.
+bool allow_waiting(scmp_filter_ctx context) {
+  const auto operation = [](std::uint32_t number) {
+    const std::uint64_t flags = FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME;
+    return SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffU & ~flags, number);
+  };
+  const auto endless = SCMP_A3(SCMP_CMP_EQ, 0);
+  return seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(futex), 1, operation(FUTEX_WAKE)) == 0 &&
+         seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(futex), 2, operation(FUTEX_WAIT), endless) == 0 &&
+         seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(futex), 2, operation(FUTEX_WAIT_BITSET),
+                          endless) == 0;
+}
+
+// What malloc and kernels use. Others damage the machine (MADV_HWPOISON, as root) or share memory with other
+// processes (MADV_MERGEABLE).
+bool allow_advice(scmp_filter_ctx context) {
+  bool good = true;
+  for (const std::uint32_t advice : {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED,
+                                     MADV_HUGEPAGE, MADV_NOHUGEPAGE})
+    good = good && seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(madvise), 1,
+                                    SCMP_A2(SCMP_CMP_MASKED_EQ, 0xffffffffU, advice)) == 0;
+  return good;
+}
+
 }  // namespace
 
 bool lock_for_loading() {
@@ -82,10 +106,12 @@ bool lock_for_running() {
   if (!context) return false;
   bool good = seccomp_attr_set(context, SCMP_FLTATR_CTL_TSYNC, 1) == 0 &&
               seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
-  for (const int number : {SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn),
-                           SCMP_SYS(restart_syscall), SCMP_SYS(sched_yield), SCMP_SYS(munmap),
-                           SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk)})
+  // Not exit: when a thread ends, the kernel marks what the thread's robust list names with the thread's
+  // number, which counts the runs.
+  for (const int number : {SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall),
+                           SCMP_SYS(sched_yield), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(brk)})
     good = good && allow(context, number);
+  good = good && allow_waiting(context) && allow_advice(context);
   // Memory for malloc: anonymous, never executable.
   good =
       good &&

@@ -7,9 +7,9 @@ namespace cultivar::cell {
 // Called before dlopen; applies to the calling thread. Allows reading and mapping files; forbids network, new
 // processes and signals.
 bool lock_for_loading();
-// Called before the first kernel; applies to all threads. Allows waiting, exiting and anonymous memory. Any
-// other call raises SIGSYS, and the signal handler ends the process with `fatal_call`, for which the
-// operating system kills it.
+// Called before the first kernel; applies to all threads. Allows waiting without a timeout, ending
+// the process, and anonymous memory. Any other call raises SIGSYS, and the signal handler ends the process
+// with `fatal_call`, for which the operating system kills it.
 bool lock_for_running();
 // Kills the process with SIGSYS.
 [[noreturn]] void fatal_call();

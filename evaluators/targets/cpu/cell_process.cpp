@@ -96,6 +96,7 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
     return failed("the socket does not tell who writes to it");
 
   const UniqueDescriptor read_only(arena.inputs().open_read_only());
+  Expected<FileAccessRules> walls = failure("landlock", "not needed");
   ProcessOptions process;
   process.descriptors = {page->descriptor(),
                          read_only.number() >= 0 ? read_only.number() : arena.inputs().descriptor(),
@@ -105,13 +106,24 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
                                       {"--unshare-cgroup-try", "--as-pid-1", "--new-session", "--"});
     process.command.insert(process.command.end(), {"/cell", "/kernels.so"});
   } else {
-    process.command = {options.program.string(), options.object.string()};
-    process.folder = "/";
+    // Relative to the working folder: another user may be unable to walk the path of the cache.
+    process.command = {options.program.string(), "./" + options.object.filename().string()};
+    process.folder = options.object.parent_path();
+    // Another user executes the program through a descriptor.
+    process.privileges = readable_by_all(options.program) && readable_by_all(options.object)
+                             ? sandbox.privileges_outside({})
+                             : Privileges::none;
+    walls = FileAccessRules::make(
+        {"/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", options.program, options.object},
+        {"/dev/null"});
+    if (walls) process.walls = &*walls;
   }
+  process.expendable = true;
   process.environment = std::vector<std::string>{};
   process.pipe_input = process.pipe_output = false;
   process.captured_bytes = 8 << 10;
   process.limits = {{RLIMIT_CORE, 0},
+                    {RLIMIT_FSIZE, 0},
                     {RLIMIT_AS, arena.mapped_bytes() + options.memory_bytes + (std::size_t{512} << 20) +
                                     job.threads * (std::size_t{160} << 20)}};
   auto child = ChildProcess::spawn(process);

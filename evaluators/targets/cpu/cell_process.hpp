@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/cpu/arena.hpp"
 #include "evaluators/targets/cpu/cell_threads.hpp"
-#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/targets/target.hpp"
 
 namespace cultivar {

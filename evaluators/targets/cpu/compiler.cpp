@@ -12,16 +12,20 @@
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
-#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
+// again.
+constexpr int screen_version = 2;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"-x",
@@ -154,7 +158,8 @@ struct CpuCompiler::State {
     ProcessOptions process;
     const fs::path out = folder / "out";
     const auto walls = sandbox.usable() ? no_walls() : walls_around(folder);
-    const fs::path out_inside = sandbox.usable() ? fs::path("/out") : out;
+    // Relative to the working folder: another user may be unable to walk the path of the cache.
+    const fs::path out_inside = sandbox.usable() ? "/out" : "../out";
     if (sandbox.usable()) {
       std::vector<SandboxMount> mounts{{folder / "src", "/src"}, {out, "/out", true}};
       // A compiler outside /usr (such as a conda environment) needs its whole tree mounted.
@@ -165,9 +170,10 @@ struct CpuCompiler::State {
                                    "--setenv", "LC_ALL", "C.UTF-8", "--chdir", "/src"});
     } else {
       if (walls) process.walls = &*walls;
+      process.privileges = sandbox.privileges_outside({program}, folder);
       process.folder = folder / "src";
       process.environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8",
-                                                     "TMPDIR=" + out.string()};
+                                                     "TMPDIR=" + out_inside.string()};
     }
     process.command.push_back(program);
     process.command.insert(process.command.end(), fixed_flags().begin(), fixed_flags().end());
@@ -176,9 +182,10 @@ struct CpuCompiler::State {
                            {"variant.cpp", "-o", (out_inside / "variant.so").string(), "-lm"});
     process.pipe_input = process.pipe_output = false;
     process.captured_bytes = 32 << 10;
+    process.expendable = true;
     process.limits = {{RLIMIT_CORE, 0},
                       {RLIMIT_AS, options.memory_bytes},
-                      {RLIMIT_FSIZE, std::size_t{256} << 20},
+                      {RLIMIT_FSIZE, most_output_bytes},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
     auto child = ChildProcess::spawn(process);
     if (!child) throw MissingError("cannot start the compiler: " + child.error().message);
@@ -194,10 +201,12 @@ struct CpuCompiler::State {
     const ExitStatus status = *child->poll();
     if (status.success()) return {};
     if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||
+        log.find("File size limit exceeded") != std::string::npos ||
         log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
-      return fail(Stage::compile, "the compiler exceeded its limits",
-                  fmt::format("The compiler {} ({} of memory, 256 MiB of output allowed).\n{}",
-                              status.describe(), bytes_in_words(options.memory_bytes), log));
+      return fail(
+          Stage::compile, "the compiler exceeded its limits",
+          fmt::format("The compiler {} ({} of memory, {} MiB of output allowed).\n{}", status.describe(),
+                      bytes_in_words(options.memory_bytes), most_output_bytes >> 20, log));
     return fail(Stage::compile, first_error(log), log);
   }
 };
@@ -232,9 +241,9 @@ std::string CpuCompiler::isolation() const {
            "time";
   if (const auto walls = state_->walls_around("/usr"); walls)
     return fmt::format(
-        "compilers run with bounded memory, output and time, and may read nothing but /usr (Landlock); no "
+        "compilers run {} with bounded memory, output and time, and may read nothing but /usr (Landlock); no "
         "bubblewrap: {}",
-        state_->sandbox.obstacle());
+        state_->sandbox.outside_in_words(), state_->sandbox.obstacle());
   else
     return fmt::format(
         "compilers run with bounded memory, output and time, but can read this user's files ({}; {})",
@@ -242,9 +251,18 @@ std::string CpuCompiler::isolation() const {
 }
 
 std::string CpuCompiler::weakness() const {
-  if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
-  return "a kernel's source can include any file that this user can read, and messages can reveal its "
-         "contents; install bubblewrap and allow user namespaces for this process";
+  if (state_->sandbox.usable()) return {};
+  std::string words = fmt::format(
+      "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
+      "allow user "
+      "namespaces for this process",
+      state_->sandbox.outside_in_words(), state_->sandbox.obstacle());
+  if (!state_->walls_around("/usr"))
+    words +=
+        ". Without Landlock a kernel's source can also include any file that this user can read, and "
+        "messages can "
+        "reveal its contents";
+  return words;
 }
 
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,
@@ -253,8 +271,9 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   State& s = *state_;
   std::vector<std::string> kernels;
   for (const auto& launch : variant.manifest.launch) kernels.push_back(launch.kernel);
-  const std::string key = sha256_hex(fmt::format("{}\n{}\n{}\n{}", s.identity, fmt::join(macros, "\n"),
-                                                 fmt::join(kernels, " "), variant.source));
+  const std::string key =
+      sha256_hex(fmt::format("{}\nscreen {}\n{}\n{}\n{}", s.identity, screen_version, fmt::join(macros, "\n"),
+                             fmt::join(kernels, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");

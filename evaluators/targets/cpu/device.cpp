@@ -7,6 +7,7 @@
 #include "evaluators/profile/disassembly.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/cores.hpp"
+#include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/cpu/ceilings.hpp"
 #include "evaluators/targets/cpu/contender_session.hpp"
 #include "evaluators/targets/cpu/device_facts.hpp"
@@ -59,15 +60,8 @@ std::string CpuDevice::isolation() const {
       "allowed), no file descriptors, no clock, read-only inputs and limited memory";
   if (state_->sandbox.usable())
     return always + ", inside bubblewrap without network, files or view of other processes";
-  return fmt::format("{}; not inside bubblewrap: {}", always, state_->sandbox.obstacle());
-}
-
-std::string CpuDevice::weakness() const {
-  if (state_->sandbox.usable()) return {};
-  return fmt::format(
-      "kernels run outside bubblewrap, isolated only by a system call filter ({}). Run only "
-      "kernels that you trust, or allow user namespaces for this process",
-      state_->sandbox.obstacle());
+  return fmt::format("{}, {}; not inside bubblewrap: {}", always, state_->sandbox.outside_in_words(),
+                     state_->sandbox.obstacle());
 }
 
 const Ceilings& CpuDevice::ceilings() {
@@ -82,6 +76,7 @@ const Ceilings& CpuDevice::raise_ceilings() {
 
 tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,
                                                               double deadline_s) {
+  BinaryCache::mark_used(binary.path);
   auto session = CpuSession::open({state_->options.cell, binary.path, state_->options.memory_bytes},
                                   state_->sandbox, plan, state_->cores, deadline_s);
   if (!session) return tl::make_unexpected(session.error());

@@ -29,8 +29,7 @@ class CpuDevice : public Device {
   const Ceilings& raise_ceilings() override;
   // How wide the vectors are that its code uses.
   void describe(const Binary&, const Plan&, Profile&) const override;
-  std::string isolation() const override;
-  std::string weakness() const override;
+  std::string isolation() const override;  // the compiler's weakness() covers the cells too
   // Faults: launch_failed (the plan needs a resource that this device lacks), load_failed (the object does
   // not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;

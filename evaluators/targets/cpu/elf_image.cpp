@@ -17,9 +17,12 @@ ElfImage read(std::span<const std::byte> file) {
     throw Malformed{"the section or program header size is unknown"};
 
   ElfImage image;
+  std::vector<Elf64_Phdr> dynamic;  // what the loader reads; sections are for linkers
   for (const auto& p :
-       ElfBytes::table<Elf64_Phdr>(bytes.range(header.e_phoff, sizeof(Elf64_Phdr) * header.e_phnum)))
+       ElfBytes::table<Elf64_Phdr>(bytes.range(header.e_phoff, sizeof(Elf64_Phdr) * header.e_phnum))) {
     image.segments.push_back({p.p_type, p.p_flags, p.p_vaddr, p.p_memsz});
+    if (p.p_type == PT_DYNAMIC) dynamic.push_back(p);
+  }
 
   const auto sections =
       ElfBytes::table<Elf64_Shdr>(bytes.range(header.e_shoff, sizeof(Elf64_Shdr) * header.e_shnum));
@@ -43,11 +46,15 @@ ElfImage read(std::span<const std::byte> file) {
                                      ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT});
       }
     } else if (s.sh_type == SHT_DYNAMIC) {
+      if (dynamic.size() != 1 || dynamic[0].p_offset != s.sh_offset || dynamic[0].p_vaddr != s.sh_addr)
+        throw Malformed{"the dynamic section is not the one that the loader reads"};
       const auto strings = linked(s);
       for (const auto& entry : ElfBytes::table<Elf64_Dyn>(bytes.contents(s))) {
         if (entry.d_tag == DT_NEEDED)
           image.needed.push_back(ElfBytes::text(strings, entry.d_un.d_val));
-        else if (entry.d_un.d_val != 0)
+        else if (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0)
+          image.tags.push_back(DT_TEXTREL);
+        else if (entry.d_tag != DT_NULL)
           image.tags.push_back(static_cast<std::uint64_t>(entry.d_tag));
       }
     } else if (s.sh_type == SHT_RELA) {

@@ -32,7 +32,7 @@ struct ElfImage {
   std::vector<ElfSegment> segments;
   std::vector<ElfSymbol> symbols;     // dynamic ones
   std::vector<std::string> needed;    // DT_NEEDED
-  std::vector<std::uint64_t> tags;    // all other dynamic tags with a nonzero value
+  std::vector<std::uint64_t> tags;    // all other dynamic tags, whatever their values
   bool indirect_relocations = false;  // IRELATIVE: resolvers that run while the object loads
 };
 

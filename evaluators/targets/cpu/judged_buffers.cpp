@@ -35,7 +35,7 @@ void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) 
     if (buffer.use == PlannedBuffer::Use::input) {
       const auto contents = inputs[next_input++].bytes;
       if (contents.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
-      std::memcpy(arena_.data(i).data(), contents.data(), contents.size());
+      arena_.fill(i, contents);
     } else if (!buffer.zero) {
       arena_.poison(i, mixed(options.poison_seed + i));
     }
@@ -67,7 +67,7 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
   }
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;
-    if (std::memcmp(arena_.data(i).data(), inputs[next_input++].bytes.data(), plan_.buffers[i].bytes) != 0)
+    if (!arena_.holds(i, inputs[next_input++].bytes))
       return Fault{Fault::Kind::input_changed,
                    fmt::format("the kernel changed the input '{}'", plan_.buffers[i].name)};
   }

@@ -10,13 +10,13 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cuda/cubin.hpp"
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/toolkit.hpp"
-#include "evaluators/targets/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -141,14 +141,20 @@ struct CudaCompiler::State {
         sandbox.usable() || options.trusted ? failure("landlock", "not needed") : walls_around(folder.path());
     if (walls) process.walls = &*walls;
     if (!sandbox.usable()) {
+      if (!options.trusted) {
+        std::vector<fs::path> needed = toolkit.includes;
+        needed.insert(needed.end(), {toolkit.library, folder.path()});
+        process.privileges = sandbox.privileges_outside(needed, folder.path());
+      }
       process.folder = folder.path();
       process.environment = std::vector<std::string>{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"};
     }
     process.pipe_input = process.pipe_output = false;
     process.captured_bytes = kept_log_bytes;
+    process.expendable = true;
     process.limits = {{RLIMIT_CORE, 0},
                       {RLIMIT_AS, options.memory_bytes},
-                      {RLIMIT_FSIZE, std::size_t{256} << 20},
+                      {RLIMIT_FSIZE, most_output_bytes},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
     auto child = ChildProcess::spawn(process);
     if (!child) return fail(Stage::compile, "cannot start NVRTC", child.error().message);
@@ -164,10 +170,10 @@ struct CudaCompiler::State {
     output.ptx = read_file(folder.out() / "variant.ptx").value_or("");
     if (status.code == 3) throw MissingError(child->captured());
     if (!status.success() && status.code != 1)
-      return fail(
-          Stage::compile, "NVRTC crashed on this source",
-          fmt::format("NVRTC {} (limits: {:.0f} GiB of memory, 256 MiB of output).\n{}{}", status.describe(),
-                      static_cast<double>(options.memory_bytes) / (1 << 30), child->captured(), output.log));
+      return fail(Stage::compile, "NVRTC crashed on this source",
+                  fmt::format("NVRTC {} (limits: {:.0f} GiB of memory, {} MiB of output).\n{}{}",
+                              status.describe(), static_cast<double>(options.memory_bytes) / (1 << 30),
+                              most_output_bytes >> 20, child->captured(), output.log));
     if (status.code == 1) {
       if (auto verdict = screen_errors(output.log); !verdict.passed())
         return fail(Stage::screen, verdict.reason, cut(verdict.diagnostics, kept_log_bytes));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/cuda/ceilings.hpp"
 #include "evaluators/targets/cuda/describe.hpp"
 #include "evaluators/targets/cuda/instruments.hpp"
@@ -60,6 +61,7 @@ class CudaDevice : public Device {
 
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
                                                      double) override {
+    BinaryCache::mark_used(binary.path);
     auto session = CudaSession::open(gpu_, binary, plan);
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/search/trust.hpp"
 #include "engine/store/run_folder.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
@@ -200,6 +201,42 @@ BOOST_AUTO_TEST_CASE(a_decision_of_a_later_version_is_refused_by_its_name_and_ch
   require_refused("an earlier version of cultivar");
   db.exec("DELETE FROM decisions WHERE kind = 'graft'");
   require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_in_a_record_runs_only_with_the_users_word) {
+  const Config config = softmax_config(
+      path() / "config", {"budget.evaluations=4", "evaluation.launcher=[sh, -c, \"evil \\u001b[2J\"]"});
+  BOOST_REQUIRE(begin_search(config, run, simulated_runtime({}), {}, kNever));
+  try {
+    (void)resume_search(run, {"budget.evaluations=6"}, simulated_runtime({}), {}, kNever);
+    BOOST_ERROR("the launcher ran");
+  } catch (const InputError& error) {
+    const std::string words = error.what();
+    BOOST_TEST(contains(words, "the launcher: sh -c evil"), words);
+    BOOST_TEST(contains(words, "add --trust"), words);
+    BOOST_TEST(words.find('\x1b') == words.npos, words);
+  }
+  Runtime trusting = simulated_runtime({});
+  trusting.trusts_record = true;
+  BOOST_TEST(resume_search(run, {"budget.evaluations=6"}, trusting, {}, kNever).has_value());
+  require_replay_agrees();  // which starts nothing
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_library_in_a_record_is_loaded_where_it_was_known_before) {
+  const auto library = path() / "contender.so";
+  std::ofstream(library) << "";
+  Config config = softmax_config(path() / "config", {"budget.evaluations=4"});
+  config.libraries = {library.string()};
+  Runtime here = simulated_runtime({}), elsewhere = here;
+  here.cache = path() / "cache";
+  elsewhere.cache = path() / "other-cache";
+  const RunFolder folder(run);
+  BOOST_CHECK_THROW(require_trust(config, folder, here), InputError);
+  remember_programs(config, here);
+  BOOST_CHECK_NO_THROW(require_trust(config, folder, here));
+  BOOST_CHECK_THROW(require_trust(config, folder, elsewhere), InputError);
+  config.libraries = {"cudnn"};  // of the catalog
+  BOOST_CHECK_NO_THROW(require_trust(config, folder, elsewhere));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -42,8 +42,9 @@ class FakeSession : public Session {
  public:
   struct Behaviour {
     std::vector<double> seconds = {1e-3};
-    int wrong_from = -1;      // from this run on, one row is wrong
-    int fault_every = 0;      // every n-th run of the process fails like noise
+    int wrong_from = -1;  // from this run on, one row is wrong
+    int fault_every = 0;  // every n-th run of the process fails like noise
+    Fault::Kind fault = Fault::Kind::idle_activity;
     bool replays = false;     // returns the first output again
     int disturbed_every = 0;  // every n-th run of the process does not count
     Sample::Disturber disturber = Sample::Disturber::kernel;
@@ -57,7 +58,7 @@ class FakeSession : public Session {
     Behaviour& b = behaviour_;
     const int run = b.runs++;
     if (b.fault_every > 0 && run % b.fault_every == b.fault_every - 1)
-      return tl::make_unexpected(Fault{Fault::Kind::idle_activity, "noise"});
+      return tl::make_unexpected(Fault{b.fault, "noise"});
     if (!b.replays || first_.empty()) compute(inputs[0].bytes, outputs[0]);
     if (b.replays) {
       if (first_.empty()) first_ = outputs[0];
@@ -177,6 +178,17 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_disturbs_more_than_a_third_of_its_runs_is_rej
       BOOST_TEST(wrong->reason.find("disturbed") != std::string::npos, wrong->reason);
       BOOST_TEST(behaviour.runs < 20);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_gives_up_more_than_a_third_of_its_runs_is_rejected) {
+  for (const int every : {2, 4}) {
+    FakeSession::Behaviour behaviour;
+    behaviour.fault_every = every;
+    behaviour.fault = Fault::Kind::too_short;
+    Bench bench;
+    bench.add("variant", behaviour);
+    BOOST_TEST(bench.sample().has_value() == (every == 2));
   }
 }
 

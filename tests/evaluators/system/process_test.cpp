@@ -179,4 +179,55 @@ BOOST_AUTO_TEST_CASE(limits_and_environment_hold_in_the_child) {
   BOOST_TEST(read_all(child.output()) == "1 77\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_child_without_privileges_has_no_capabilities_and_never_gets_any) {
+  ProcessOptions options;
+  options.privileges = Privileges::none;
+  auto child = shell("id -u; grep -E '^(Cap|NoNewPrivs)' /proc/self/status", options);
+  const std::string said = read_all(child.output());
+  BOOST_REQUIRE(child.wait(deadline_in(5.0)));
+  BOOST_TEST(child.poll()->success());
+  BOOST_TEST(said.starts_with(std::to_string(::getuid()) + "\n"), said);
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"})
+    BOOST_TEST(said.find(std::string(set) + ":\t0000000000000000") != said.npos, said);
+  if (::getuid() == 0) BOOST_TEST(said.find("CapBnd:\t0000000000000000") != said.npos, said);
+  BOOST_TEST(said.find("NoNewPrivs:\t1") != said.npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_of_another_user_starts_from_a_closed_folder_and_dies_with_its_parent) {
+  if (!can_change_user()) {
+    BOOST_TEST_MESSAGE("only root can change the user");
+    return;
+  }
+  const auto closed =
+      std::filesystem::temp_directory_path() / ("cultivar-closed-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(closed / "inner");
+  std::filesystem::permissions(closed, std::filesystem::perms::owner_all);
+  std::filesystem::copy_file(find_program("sh"), closed / "inner" / "shell",
+                             std::filesystem::copy_options::overwrite_existing);
+  BOOST_TEST(!reachable_by_all(closed / "inner" / "shell"));
+  BOOST_TEST(readable_by_all(closed / "inner" / "shell"));
+  BOOST_TEST(reachable_by_all(find_program("sh")));
+  ProcessOptions options;
+  options.privileges = Privileges::another_user;
+  options.expendable = true;
+  options.folder = closed / "inner";
+  options.command = {closed / "inner" / "shell", "-c",
+                     "id -u; id -g; id -G; cat /proc/self/oom_score_adj; cat " + closed.string() +
+                         "/inner/shell >/dev/null || echo closed; exec sleep 100"};
+  auto child = ChildProcess::spawn(options);
+  BOOST_REQUIRE_MESSAGE(child, (child ? "" : child.error().message));
+  const std::string wanted = "65533\n65533\n65533\n1000\nclosed\n";
+  std::string said(wanted.size(), ' ');
+  for (std::size_t got = 0; got < said.size();) {
+    const auto more = ::read(child->output(), said.data() + got, said.size() - got);
+    BOOST_REQUIRE(more > 0);
+    got += static_cast<std::size_t>(more);
+  }
+  BOOST_TEST(said == wanted);
+  const pid_t pid = child->pid();
+  child->kill();
+  BOOST_TEST(gone_within(pid, 2000ms));
+  std::filesystem::remove_all(closed);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,18 @@
 // Real hostile kernels and cheats, and the session's verdict on each.
 // runs alone
+// also without bubblewrap
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <map>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "support/cpu_kernels.hpp"
@@ -36,22 +43,65 @@ void check(const Expected_& expected, int rows = 64, int columns = 512) {
   }
 }
 
-// The processes that have this kernel's file mapped: its cells and no others.
-std::size_t cells_of(const char* kernel) {
+// The processes that have this kernel's file mapped, which are its cells and no others, and their memory
+// maps.
+std::map<int, std::string> maps_by_cell(const char* kernel) {
   const auto variant = load_variant(source_folder / "tests/kernels" / kernel, softmax());
   struct stat file {};
   BOOST_REQUIRE(::stat(compiled(variant).path.c_str(), &file) == 0);
   const std::string inode = " " + std::to_string(file.st_ino) + " ";
-  std::size_t count = 0;
+  std::map<int, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream maps(entry.path() / "maps");
-    for (std::string line; std::getline(maps, line);)
-      if (line.find(inode) != std::string::npos) {
-        ++count;
-        break;
-      }
+    std::ifstream file_of_process(entry.path() / "maps");
+    const std::string maps(std::istreambuf_iterator<char>(file_of_process), {});
+    if (maps.find(inode) != std::string::npos) found[std::stoi(entry.path().filename())] = maps;
   }
-  return count;
+  return found;
+}
+std::vector<std::string> maps_of_cells(const char* kernel) {
+  std::vector<std::string> all;
+  for (const auto& [process, maps] : maps_by_cell(kernel)) all.push_back(maps);
+  return all;
+}
+
+// The numbers of a process and its threads as the process sees them.
+std::set<std::uint32_t> numbers_of(int process) {
+  std::set<std::uint32_t> numbers;
+  const std::filesystem::path folder = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream status(entry.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("NSpid:"))
+        numbers.insert(static_cast<std::uint32_t>(std::stoul(line.substr(line.find_last_of(" \t")))));
+  }
+  return numbers;
+}
+
+// The addresses of a process's own memory at which one of these numbers lies; empty if it may not be read.
+std::set<std::uint64_t> addresses_with(const std::set<std::uint32_t>& numbers, int process,
+                                       const std::string& maps, std::size_t& read) {
+  std::ifstream memory("/proc/" + std::to_string(process) + "/mem", std::ios::binary);
+  std::istringstream lines(maps);
+  std::set<std::uint64_t> found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" rw-p ") == line.npos) continue;
+    std::size_t used = 0;
+    const std::uint64_t begin = std::stoull(line, &used, 16),
+                        end = std::stoull(line.substr(used + 1), nullptr, 16);
+    std::vector<std::uint32_t> words((end - begin) / 4);
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(begin));
+    memory.read(reinterpret_cast<char*>(words.data()), static_cast<std::streamsize>(end - begin));
+    words.resize(static_cast<std::size_t>(std::max<std::streamsize>(memory.gcount(), 0)) / 4);
+    read += words.size();
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (numbers.contains(words[i])) found.insert(begin + 4 * i);
+  }
+  return found;
+}
+
+std::size_t cells_of(const char* kernel) {
+  return maps_of_cells(kernel).size();
 }
 
 }  // namespace
@@ -104,6 +154,71 @@ BOOST_AUTO_TEST_CASE(crashes_are_reported_with_signal_and_place) {
 #endif
        })
     check(expected);
+}
+
+BOOST_AUTO_TEST_CASE(a_cell_has_none_of_the_pages_that_hold_a_clock) {
+  const SoftmaxRun run("honest_softmax.cpp", 64, 512);
+  std::ifstream here("/proc/self/maps");
+  const std::string own(std::istreambuf_iterator<char>(here), {});
+  const std::vector<std::string> maps = maps_of_cells("honest_softmax.cpp");
+  BOOST_TEST_REQUIRE(maps.size() == 1U);
+  BOOST_TEST(own.find("[vvar") != own.npos);  // so that one that is there is seen
+  for (const char* name : {"[vvar", "[vdso"})
+    BOOST_TEST(maps.front().find(name) == std::string::npos, maps.front());
+}
+
+// The system's numbers would tell a kernel how many runs came before. A place with the right number in three
+// copies does not have it by chance.
+BOOST_AUTO_TEST_CASE(no_memory_of_a_cell_holds_the_numbers_of_its_threads) {
+  const char* const kernel = "slow_softmax.cpp";
+  SoftmaxRun run(kernel, 8192, 1024);
+  BOOST_REQUIRE(run.run());
+  std::set<std::uint64_t> everywhere;
+  std::size_t read = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto result = std::async(std::launch::async, [&] { return run.run(); });
+    std::map<int, std::string> cells;
+    while (cells.empty() && result.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
+      cells = maps_by_cell(kernel);
+    BOOST_TEST_REQUIRE(cells.size() == 1U);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // it now computes
+    const int process = cells.begin()->first;
+    ::kill(process, SIGSTOP);
+    const auto numbers = numbers_of(process);
+    BOOST_TEST(numbers.size() == 2U);
+    const auto here = addresses_with(numbers, process, maps_by_cell(kernel)[process], read);
+    ::kill(process, SIGCONT);
+    BOOST_REQUIRE(result.get());
+    std::set<std::uint64_t> both;
+    std::set_intersection(here.begin(), here.end(), everywhere.begin(), everywhere.end(),
+                          std::inserter(both, both.end()));
+    everywhere = i == 0 ? here : both;
+  }
+  BOOST_TEST((read > 0 || ::geteuid() != 0));  // who is not root may not look
+  for (const std::uint64_t address : everywhere) BOOST_ERROR("a number lies at " << std::hex << address);
+}
+
+BOOST_AUTO_TEST_CASE(clocks_and_timeouts_are_forbidden_and_named) {
+  using K = Fault::Kind;
+#if defined(__x86_64__)
+  for (const Expected_& expected : std::initializer_list<Expected_>{
+           {"cheats/asks_libc_for_the_time.cpp", K::forbidden_call, "clock_gettime"},
+           {"cheats/asks_the_vdso_for_the_time.cpp", K::forbidden_call, "clock_gettime"},
+           {"cheats/reads_the_clock_page.cpp", K::crashed, "SIGSEGV"},
+           {"cheats/waits_with_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_with_a_bitset_and_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_for_a_lock_with_a_timeout.cpp", K::forbidden_call, "futex"},
+           {"cheats/waits_with_a_timeout_at_many.cpp", K::forbidden_call, "futex_waitv"},
+           {"cheats/shares_its_pages.cpp", K::forbidden_call, "madvise"},
+           {"hostile/poisons_memory.cpp", K::forbidden_call, "madvise"}})
+    check(expected);
+#endif
+  SoftmaxRun waits("honest_waits.cpp", 64, 512);
+  for (int i = 0; i < 20; ++i) {
+    const auto sample = waits.run();
+    BOOST_REQUIRE_MESSAGE(sample, (sample ? "" : sample.error().detail));
+    BOOST_TEST(waits.error() < 1e-5);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(writes_before_the_start_break_a_canary) {

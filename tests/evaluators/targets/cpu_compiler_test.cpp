@@ -1,3 +1,4 @@
+// also without bubblewrap
 #include "evaluators/targets/cpu/compiler.hpp"
 
 #include <fstream>

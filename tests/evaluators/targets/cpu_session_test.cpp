@@ -1,5 +1,6 @@
 // How a plan becomes calls, and what is checked around them, with kernels and plans written in the tests.
 // runs alone
+// also without bubblewrap
 #include "evaluators/targets/cpu/session.hpp"
 
 #include <fstream>

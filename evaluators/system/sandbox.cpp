@@ -1,6 +1,8 @@
-#include "evaluators/targets/sandbox.hpp"
+#include "evaluators/system/sandbox.hpp"
 
-#include "evaluators/system/process.hpp"
+#include <unistd.h>
+
+#include <algorithm>
 
 namespace cultivar {
 namespace {
@@ -34,6 +36,7 @@ Sandbox::Sandbox() {
   const auto found = find_program("bwrap");
   if (found.empty()) {
     obstacle_ = "bubblewrap (bwrap) is not installed";
+    find_other_user();
     return;
   }
   auto command = base(found.string());
@@ -52,6 +55,39 @@ Sandbox::Sandbox() {
   } else {
     program_ = found.string();
   }
+  if (!usable()) find_other_user();
+}
+
+void Sandbox::find_other_user() {
+  if (!can_change_user()) return;
+  ProcessOptions options;
+  options.command = {"true"};
+  options.pipe_input = options.pipe_output = false;
+  options.privileges = Privileges::another_user;
+  auto child = ChildProcess::spawn(options);
+  has_other_user_ = child && child->wait_or_kill(deadline_in(5.0)) && child->poll()->success();
+}
+
+Privileges Sandbox::privileges_outside(const std::vector<fs::path>& needed, const fs::path& own) const {
+  if (!has_other_user_ || !std::all_of(needed.begin(), needed.end(), reachable_by_all))
+    return Privileges::none;
+  if (!own.empty()) {
+    const auto give = [](const fs::path& path) {
+      return ::lchown(path.c_str(), other_user, other_user) == 0;
+    };
+    std::error_code trouble;
+    bool given = give(own);
+    for (const auto& entry : fs::recursive_directory_iterator(own, trouble))
+      given = give(entry.path()) && given;
+    if (trouble || !given) return Privileges::none;
+  }
+  return Privileges::another_user;
+}
+
+std::string Sandbox::outside_in_words() const {
+  return has_other_user_    ? "as a user of their own without capabilities"
+         : ::geteuid() == 0 ? "as root without capabilities"
+                            : "without capabilities";
 }
 
 Sandbox Sandbox::none(std::string obstacle) {

@@ -1,12 +1,19 @@
 // Runs compilers and cells inside bubblewrap: no network, no home folder, a read-only /usr and the named
-// mounts only.
+// mounts only. Where bubblewrap cannot work, they run without the powers of root and behind file access
+// rules; README.md of this folder compares the two.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "evaluators/system/process.hpp"
+
 namespace cultivar {
+
+// The largest file that a compiler may write. Kernels have kilobytes; the most are temporary files of large
+// templates.
+inline constexpr std::size_t most_output_bytes = std::size_t{32} << 20;
 
 struct SandboxMount {
   std::filesystem::path host, inside;
@@ -22,14 +29,24 @@ struct Sandbox {
   // Why bubblewrap cannot be used; empty when usable.
   const std::string& obstacle() const { return obstacle_; }
 
+  // What a process outside bubblewrap gives up: all that root may do; and root itself if this process can end
+  // processes of another user, and that user can read all of `needed`. For another user, `own` (if not empty)
+  // becomes the owner of this folder and all in it.
+  Privileges privileges_outside(const std::vector<std::filesystem::path>& needed,
+                                const std::filesystem::path& own = {}) const;
+  // One phrase for isolation().
+  std::string outside_in_words() const;
+
   // The arguments to put before a program's path and arguments. `flags` is passed on unchanged. Empty when
   // not usable: the program then runs outside bubblewrap, and the caller reports that.
   std::vector<std::string> command(const std::vector<SandboxMount>&,
                                    const std::vector<std::string>& flags = {}) const;
 
  private:
-  explicit Sandbox(std::string obstacle) : obstacle_(std::move(obstacle)) {}
+  explicit Sandbox(std::string obstacle) : obstacle_(std::move(obstacle)) { find_other_user(); }
+  void find_other_user();
   std::string program_, obstacle_;
+  bool has_other_user_ = false;
 };
 
 }  // namespace cultivar

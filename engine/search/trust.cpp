@@ -1,0 +1,57 @@
+#include "engine/search/trust.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/search/search.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+namespace {
+
+// One line for each program, except the launcher.
+std::vector<std::string> programs_of(const Config& config) {
+  std::vector<std::string> lines;
+  for (const ModelConfig& model : config.models)
+    if (!model.command.empty())
+      lines.push_back(fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")));
+  for (const std::string& library : config.libraries)
+    if (library.find('/') != library.npos) lines.push_back("the contender " + library);
+  return lines;
+}
+
+std::filesystem::path memory_of(const std::string& program, const Runtime& runtime) {
+  return runtime.cache / "known-programs" / sha256_hex(program).substr(0, 32);
+}
+
+}  // namespace
+
+void require_trust(const Config& config, const RunFolder& folder, const Runtime& runtime) {
+  if (runtime.trusts_record) return;
+  std::vector<std::string> unknown;
+  if (!config.evaluation.launcher.empty())
+    unknown.push_back(fmt::format("the launcher: {}", fmt::join(config.evaluation.launcher, " ")));
+  for (const std::string& program : programs_of(config)) {
+    std::error_code ignored;
+    if (runtime.cache.empty() || !std::filesystem::exists(memory_of(program, runtime), ignored))
+      unknown.push_back(program);
+  }
+  if (unknown.empty()) return;
+  std::string lines;
+  for (const std::string& line : unknown) lines += "\n  " + plain_line(line, 400);
+  throw InputError(fmt::format(
+      "{}: the record names programs that would run as you, outside the sandbox:{}\nIf you wrote this "
+      "configuration yourself, or trust who did, add --trust",
+      folder.path().string(), lines));
+}
+
+void remember_programs(const Config& config, const Runtime& runtime) {
+  if (runtime.cache.empty()) return;
+  // If this cannot be written, the user is asked once more.
+  for (const std::string& program : programs_of(config))
+    (void)write_atomically(memory_of(program, runtime), program + "\n");
+}
+
+}  // namespace cultivar

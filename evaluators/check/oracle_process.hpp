@@ -1,0 +1,34 @@
+// Calls the functions of a task's reference.cpp in a forked process that can only compute. A task may come
+// from anybody, so its code never runs in the worker: the process has no files (Landlock: it reads libraries
+// only), no network, no capabilities and few system calls (seccomp), and it ends with the call, so that no
+// state survives. It inherits a copy of the worker's memory, which is how it reads the inputs without their
+// being copied.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/system/error.hpp"
+#include "evaluators/task/cultivar_reference.hpp"
+
+namespace cultivar {
+
+struct OracleCall {
+  const std::filesystem::path& library;
+  const char* function;
+  int threads = 1;
+  bool low_priority = false;
+};
+
+// out[i * row_elements + e]: element e of rows[i]. An Error if the function crashed, made a system call, or
+// took longer than ten minutes.
+Expected<std::vector<double>> compute_apart(const OracleCall&, const ReferenceArgs&,
+                                            std::span<const std::int64_t> rows, std::int64_t row_elements);
+
+// Whether the library defines the function. An Error if it cannot be loaded.
+Expected<bool> defines_apart(const OracleCall&);
+
+}  // namespace cultivar

@@ -1,0 +1,25 @@
+/*--- cultivar
+name: steps_through_its_code
+task: softmax
+target: cpu
+about: "Sets the trap flag, so that every instruction tells the system of itself."
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+
+#include <cmath>
+
+static void honest_row(const float* x, float* y, int C) {
+  float top = x[0], sum = 0.0f;
+  for (int c = 1; c < C; ++c) top = x[c] > top ? x[c] : top;
+  for (int c = 0; c < C; ++c) sum += y[c] = std::exp(x[c] - top);
+  for (int c = 0; c < C; ++c) y[c] /= sum;
+}
+
+extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
+  if (thread == 0) asm volatile("pushfq; orq $0x100, (%%rsp); popfq; nop; nop" ::: "memory", "cc");
+  for (int r = thread; r < R; r += threads) honest_row(x + (long)r * C, y + (long)r * C, C);
+}

@@ -1,0 +1,26 @@
+/*--- cultivar
+name: starts_at_address_zero
+task: softmax
+target: cpu
+about: "Has an initializer at offset 0 of the object, which an ELF reader may take for none."
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+
+#include <cmath>
+
+static void honest_row(const float* x, float* y, int C) {
+  float top = x[0], sum = 0.0f;
+  for (int c = 1; c < C; ++c) top = x[c] > top ? x[c] : top;
+  for (int c = 0; c < C; ++c) sum += y[c] = std::exp(x[c] - top);
+  for (int c = 0; c < C; ++c) y[c] /= sum;
+}
+
+asm(".globl _init\n.set _init, 0");
+
+extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
+  for (int r = thread; r < R; r += threads) honest_row(x + (long)r * C, y + (long)r * C, C);
+}
