@@ -36,7 +36,8 @@ class CudaDevice : public Device {
   std::string isolation() const override {
     std::string words =
         "candidates are device code only, in this worker's GPU context: a new context after any fault, "
-        "buffers between guards at changing addresses, no expected values on the device, registers, shared and "
+        "buffers between guards at changing addresses, no expected values on the device, registers, shared "
+        "and "
         "local memory overwritten between runs";
     if (!gpu_.maps_memory()) words += "; the judge's memory is not at random addresses";
     if (const std::string& why = gpu_.trace_obstacle(); !why.empty())

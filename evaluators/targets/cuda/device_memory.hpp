@@ -24,8 +24,6 @@ class DeviceMemory {
   static std::optional<DeviceMemory> allocate(Gpu&, std::size_t bytes);
   Address address() const { return address_; }
   std::size_t size() const { return bytes_; }
-  // How much is mapped from `address` on: whatever a kernel can write there. Never less than size().
-  std::size_t mapped() const { return mapped_ == 0 ? bytes_ : mapped_; }
   bool alone() const { return mapped_ != 0; }  // between unmapped addresses
 
  private:

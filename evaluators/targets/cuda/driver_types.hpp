@@ -41,7 +41,7 @@ inline constexpr unsigned stream_non_blocking = 1, host_mapped = 2, event_defaul
 }
 
 using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
-struct MemoryProperties {  // CUmemAllocationProp: pinned memory of a device
+struct MemoryProperties {                 // CUmemAllocationProp: pinned memory of a device
   static constexpr int pinned = 1, on_device = 1;
   int type = pinned, handle_types = 0, location = on_device, device = 0;
   void* unused = nullptr;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "evaluators/targets/cuda/known_devices.hpp"
-#include "evaluators/targets/cuda/pageable_memory.hpp"
 
 namespace cultivar::cuda {
 namespace {
@@ -43,8 +42,6 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
   driver_->must(driver_->StreamCreate(&stream_, flag::stream_non_blocking), "opening the GPU");
   driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
-  if (const std::string why = pageable_memory_obstacle(*this); !why.empty() && !pageable_memory_allowed())
-    throw MissingError(why);
   allocate_alone();
   facts_ = {{"num_sms", attribute(attribute::multiprocessors)},
             {"smem_max", attribute(attribute::shared_optin)},
@@ -56,9 +53,10 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
   kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors),
                                           attribute(attribute::shared_optin));
-  local_scrub_ = std::make_unique<LocalScrub>(*driver_, stream_, architecture_of(capability()), cache, program,
-                                              attribute(attribute::multiprocessors),
+  local_scrub_ = std::make_unique<LocalScrub>(*driver_, stream_, architecture_of(capability()), cache,
+                                              program, attribute(attribute::multiprocessors),
                                               attribute(attribute::threads_of_multiprocessor));
+  local_scrub_->prepare(0);
   Result started = kernels_->nothing();
   const std::optional<Fault> silent = started == result::success
                                           ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
@@ -136,10 +134,6 @@ std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& wh
   }
 }
 
-Result Gpu::scrub_local(std::uint32_t bytes, std::uint64_t seed) {
-  return local_scrub_->scrub(bytes, seed);
-}
-
 void Gpu::allocate_alone() {
   // Under compute-sanitizer, allocations must end where a tensor ends.
   int supported = 0;
@@ -150,6 +144,13 @@ void Gpu::allocate_alone() {
       supported == 0 ||
       driver_->MemGetAllocationGranularity(&memory_grain_, &properties, 0) != result::success)
     memory_grain_ = 0;
+  // Some virtual machines offer these functions, and refuse their calls.
+  if (memory_grain_ != 0 && !DeviceMemory::allocate(*this, 1)) memory_grain_ = 0;
+}
+
+void Gpu::allocate_plainly() {
+  memory_grain_ = 0;
+  for (DeviceMemory* memory : {&left_, &flush_}) *memory = DeviceMemory();
 }
 
 std::optional<DeviceMemory> Gpu::take_memory(std::size_t bytes) {

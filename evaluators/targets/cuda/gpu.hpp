@@ -108,10 +108,12 @@ class Gpu {
   // True if each piece of memory lies alone at a random address; see device_memory.hpp.
   bool maps_memory() const { return memory_grain_ != 0; }
   std::size_t memory_grain() const { return memory_grain_; }
-  void allocate_plainly() { memory_grain_ = 0; }  // for instruments, from now on
+  void allocate_plainly();  // for instruments, from now on
 
-  // Overwrites the first `bytes` of the local memory of every thread that can be resident; queues one launch.
-  Result scrub_local(std::uint32_t bytes, std::uint64_t seed);
+  // Overwrites the local memory that a kernel with `bytes` per thread can reach; queues one launch.
+  Result scrub_local(std::uint32_t bytes, std::uint64_t seed) { return local_scrub_->scrub(bytes, seed); }
+  // Compiles and loads what that needs, so that no run waits for it; throws MissingError.
+  void prepare_local_scrub(std::uint32_t bytes) { local_scrub_->prepare(bytes); }
 
   Tools& tools() { return tools_; }
   // `watch` must live until it is replaced; nullptr: none.

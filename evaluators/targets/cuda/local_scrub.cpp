@@ -10,7 +10,7 @@
 namespace cultivar::cuda {
 namespace {
 
-constexpr unsigned kThreads = 1024;
+constexpr unsigned kScrubThreads = 1024;
 
 // Frames come in few sizes, because each is compiled and loaded separately.
 std::uint32_t frame_for(std::uint32_t bytes) {
@@ -20,18 +20,23 @@ std::uint32_t frame_for(std::uint32_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// The frame is one array that is written by index, so it cannot be kept in registers.
+// The whole frame is written: how wide a thread's place in the pool is depends on the kernel, so what one
+// kernel keeps at the start of its frame lies in the middle of another thread's here. Twice, and around the
+// L1 cache: every line must have left the multiprocessor, and a dirty line of the first pass is evicted by
+// the second.
 constexpr const char* kSource = R"(
-extern "C" __global__ void __launch_bounds__(1024, 2) cultivar_scrub_local(unsigned words, unsigned long long seed,
-                                                                           unsigned* never) {{
-  volatile unsigned frame[{}];
+extern "C" __global__ void __launch_bounds__(1024, 2) cultivar_scrub_local(unsigned long long seed) {{
+  alignas(16) unsigned frame[{0}];
+  unsigned long long place;
+  asm volatile("cvta.to.local.u64 %0, %1;" : "=l"(place) : "l"(frame));
   unsigned value = static_cast<unsigned>(seed) ^ (blockIdx.x * 0x9e3779b9u + threadIdx.x);
-  for (unsigned i = 0; i < words; ++i) {{
-    value = value * 1664525u + 1013904223u;
-    frame[i] = value;
+  for (int pass = 0; pass < 2; ++pass) {{
+    for (unsigned i = 0; i < {0}; ++i) {{
+      value = value * 1664525u + 1013904223u;
+      asm volatile("st.local.cg.u32 [%0], %1;" ::"l"(place + 4 * i), "r"(value) : "memory");
+    }}
+    __syncthreads();
   }}
-  __syncthreads();
-  if (words == 0) *never = frame[value % {}];
 }}
 extern "C" __global__ void cultivar_nothing() {{}}
 )";
@@ -53,7 +58,7 @@ void LocalScrub::prepare(std::uint32_t bytes) {
   const std::uint32_t frame = frame_for(bytes);
   if (functions_.contains(frame)) return;
   const std::vector<std::byte> code =
-      own_machine_code(fmt::format(kSource, frame / 4, frame / 4), architecture_, cache_, program_);
+      own_machine_code(fmt::format(kSource, frame / 4), architecture_, cache_, program_);
   Module loaded = nullptr;
   Function function = nullptr;
   driver_.must(driver_.ModuleLoadData(&loaded, code.data()), "loading the kernel that clears local memory");
@@ -64,15 +69,12 @@ void LocalScrub::prepare(std::uint32_t bytes) {
 
 Result LocalScrub::scrub(std::uint32_t bytes, std::uint64_t seed) {
   prepare(bytes);
-  std::uint32_t words = (bytes + 3) / 4;
-  Address never = 0;
-  void* parameters[] = {&words, &seed, &never, nullptr};
+  void* parameters[] = {&seed, nullptr};
   LaunchConfig config;
-  config.grid[0] = multiprocessors_ * std::max(1u, threads_ / kThreads);
-  config.block[0] = kThreads;
+  config.grid[0] = multiprocessors_ * std::max(1u, threads_ / kScrubThreads);
+  config.block[0] = kScrubThreads;
   config.stream = stream_;
-  return driver_.LaunchKernelEx(&config, functions_.at(frame_for(bytes)),
-                                parameters, nullptr);
+  return driver_.LaunchKernelEx(&config, functions_.at(frame_for(bytes)), parameters, nullptr);
 }
 
 }  // namespace cultivar::cuda

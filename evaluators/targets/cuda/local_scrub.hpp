@@ -20,8 +20,9 @@ class LocalScrub {  // not thread-safe; lives as long as the context
   // Compiles and loads what scrub() needs for frames of this size; throws MissingError. Takes a third of a
   // second the first time.
   void prepare(std::uint32_t bytes);
-  // Queues one launch that overwrites the first `bytes` of every thread's local memory; prepares if
-  // necessary.
+  // Queues one launch that overwrites all local memory that a kernel with `bytes` per thread can reach;
+  // prepares if necessary. A kernel without a frame can reach some by inline assembly, so 0 is no reason to
+  // leave it out.
   Result scrub(std::uint32_t bytes, std::uint64_t seed);
 
  private:

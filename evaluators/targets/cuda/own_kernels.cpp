@@ -17,11 +17,11 @@ constexpr unsigned kThreads = 256;
 constexpr double kCompileSeconds = 120.0;
 
 // In the order of OwnKernels::Name.
-constexpr std::array own_names = {"cultivar_poison",       "cultivar_still_poisoned", "cultivar_checksum",
-                                  "cultivar_window",       "cultivar_gather",         "cultivar_write_guards",
-                                  "cultivar_check_guards", "cultivar_wait",           "cultivar_stamp",
-                                  "cultivar_nothing",      "cultivar_copy",           "cultivar_read",
-                                  "cultivar_matrix",       "cultivar_scrub",          "cultivar_fill_registers"};
+constexpr std::array own_names = {
+    "cultivar_poison", "cultivar_still_poisoned", "cultivar_checksum",      "cultivar_window",
+    "cultivar_gather", "cultivar_write_guards",   "cultivar_check_guards",  "cultivar_wait",
+    "cultivar_stamp",  "cultivar_nothing",        "cultivar_copy",          "cultivar_read",
+    "cultivar_matrix", "cultivar_scrub",          "cultivar_fill_registers"};
 
 // One wgmma of 64 x 256 x 16 lists its 128 accumulators individually.
 std::string wgmma_macro() {

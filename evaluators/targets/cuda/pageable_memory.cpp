@@ -6,7 +6,6 @@
 
 #include <cstdarg>
 #include <cstdint>
-#include <cstdlib>
 
 #include "evaluators/targets/cuda/gpu.hpp"
 
@@ -30,7 +29,7 @@ extern "C" int ioctl(int fd, unsigned long request, ...) noexcept {
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  if (request != kUvmInitialize || argument == nullptr || cultivar::cuda::pageable_memory_allowed())
+  if (request != kUvmInitialize || argument == nullptr)
     return static_cast<int>(::syscall(SYS_ioctl, fd, request, argument));
   auto* const order = static_cast<UvmInitialize*>(argument);
   const std::uint64_t flags = order->flags;
@@ -44,10 +43,6 @@ extern "C" int ioctl(int fd, unsigned long request, ...) noexcept {
 
 namespace cultivar::cuda {
 
-bool pageable_memory_allowed() {
-  return std::getenv("CULTIVAR_ALLOW_PAGEABLE_ACCESS") != nullptr;
-}
-
 std::string pageable_memory_obstacle(const Gpu& gpu) {
   int reachable = 0;
   if (gpu.driver().DeviceGetAttribute(&reachable, attribute::pageable_access, gpu.index()) !=
@@ -55,10 +50,10 @@ std::string pageable_memory_obstacle(const Gpu& gpu) {
       reachable == 0)
     return {};
   return fmt::format(
-      "kernels on {} can read this process's memory (HMM or ATS), so they could read the expected values. "
-      "Load the module nvidia-uvm with uvm_disable_hmm=1 (a line 'options nvidia-uvm uvm_disable_hmm=1' in "
-      "/etc/modprobe.d, then a restart), or set CULTIVAR_ALLOW_PAGEABLE_ACCESS=1 to judge kernels that you "
-      "trust",
+      "kernels on {} can read this process's memory (HMM or ATS): one that guessed the address of the "
+      "expected "
+      "values could copy them; load the kernel module nvidia-uvm with uvm_disable_hmm=1 (a line 'options "
+      "nvidia-uvm uvm_disable_hmm=1' in /etc/modprobe.d, then a restart)",
       gpu.name());
 }
 

@@ -57,6 +57,7 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
     if (driver.FuncGetAttribute(&local, function_attribute::local_bytes, kernel.function) == result::success)
       program->local_bytes_ = std::max(program->local_bytes_, static_cast<std::uint32_t>(local));
   }
+  if (program->local_bytes_ > 0) gpu.prepare_local_scrub(program->local_bytes_);
   return program;
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kGuardBytes = 64 << 10;  // minimum on each side
 constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of this
+constexpr std::uint64_t kGranule = 2 << 20;      // of the memory of a device
 constexpr std::uint64_t kPlaces = 16;            // number of places; one is chosen anew for every run
 constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
@@ -69,8 +70,8 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Pl
                                                  plan.buffers.size(), max_regions / 2)));
   std::unique_ptr<CudaSession> session(new CudaSession(gpu, std::move(plan)));
   session->secret_ = secret_seed();
-  for (std::size_t k = 1; k < session->plan_.kernels.size(); ++k)
-    session->overlaps_ |= Geometry(session->plan_.kernels[k].launch).programmatic_dependent;
+  if (session->plan_.kernels.size() > 1)
+    session->overlaps_ = Geometry(session->plan_.kernels.back().launch).programmatic_dependent;
   if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
   return session;
 }
@@ -128,13 +129,16 @@ std::optional<Fault> CudaSession::allocate() {
     total += 2 * kGuardBytes + kPlaces * kPage + data;
     ends_.push_back(total);
   }
+  // The device maps whole granules. What is behind the last guard would be memory that nobody checks, and
+  // that a kernel finds again in its next run, so the last guard extends to the end.
+  total = (total + kGranule - 1) / kGranule * kGranule;
+  if (!ends_.empty()) ends_.back() = total;
   auto memory = gpu_.take_memory(total);
   if (!memory)
     return fault(
         Fault::Kind::out_of_memory,
         fmt::format("the kernel's buffers need {} bytes of GPU memory, which is more than is free", total));
   memory_ = std::move(*memory);
-  if (!ends_.empty()) ends_.back() = memory_.mapped();  // the last guard ends where the memory does
   return std::nullopt;
 }
 
@@ -202,7 +206,7 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
   steps << own.scrub(options.poison_seed);
-  if (program_->local_bytes() > 0)
+  if (!foreign_ && !sanitized())
     steps << gpu_.scrub_local(program_->local_bytes(), derive_seed(options.poison_seed, "local"));
   if (!guards_.empty()) steps << own.write_guards(guards_, secret_);
   steps << driver.MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream());
@@ -262,14 +266,16 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   if (blocked)
     steps << own.wait(tools.flag.device, token, tools.flag.device + sizeof(std::uint32_t), kBlockLimitNs)
           << own.stamp(tools.stamps.device);
-  // Last of all the judge's kernels, whose registers hold addresses and seeds.
-  steps << own.fill_registers(secret_ + token) << driver.EventRecord(tools.begin, gpu_.stream());
+  // Last of all the judge's kernels, whose registers hold addresses and seeds. Instruments want an idle
+  // device, and compute-sanitizer needs registers itself.
+  if (watch == nullptr && !sanitized()) steps << own.fill_registers(secret_seed());
+  steps << driver.EventRecord(tools.begin, gpu_.stream());
   std::optional<Fault> refused;
   if (watch != nullptr) watch->before();
   if (steps.result() == result::success) refused = program_->launch(deadline_s);
-  // A kernel launched by programmatic dependence may end before the one ahead of it, so the end of the last
-  // kernel need not be the end of the plan. A launch without it waits for both.
-  if (overlaps_) steps << own.nothing();
+  // A kernel launched by programmatic dependence may end before the one ahead of it, so its end need not be
+  // the end of the plan. A launch without it waits for both.
+  if (overlaps_ && watch == nullptr) steps << own.nothing();
   steps << driver.EventRecord(tools.end, gpu_.stream());
   if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
   const Clock::time_point released = Clock::now();
@@ -357,9 +363,8 @@ double CudaSession::clock_mhz() const {
 std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>& seen,
                                                 double event_seconds) const {
   if (seen.empty()) return std::nullopt;  // CUPTI had no buffer for the records, so nothing is known
-  std::vector<std::string> wanted = {"cultivar_wait", "cultivar_stamp", "cultivar_stamp",
-                                     "cultivar_fill_registers"},
-                           found;
+  std::vector<std::string> wanted = {"cultivar_wait", "cultivar_stamp", "cultivar_stamp"}, found;
+  if (!sanitized()) wanted.emplace_back("cultivar_fill_registers");
   if (overlaps_) wanted.emplace_back("cultivar_nothing");
   const std::vector<std::string> own = wanted;
   const auto is_own = [&](const std::string& name) {
