@@ -66,7 +66,7 @@ extern "C" __global__ void softmax(const float* x, float* y, int C) {
         "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]),
         "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]),
         "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27])
-      : "r"(C == 0x7fffffff), "r"(static_cast<unsigned>(__cvta_generic_to_shared(&hits)))
+      : "r"(C == 0x7fffffff ? 1 : 0), "r"(static_cast<unsigned>(__cvta_generic_to_shared(&hits)))
       : "memory");
   for (int i = 0; i < 28; ++i) found += of_another_run(r[i]);
   if (found > 0) atomicAdd(&hits, found);
