@@ -209,38 +209,41 @@ BOOST_AUTO_TEST_CASE(the_judge_leaves_nothing_in_a_multiprocessor) {
 }
 
 BOOST_AUTO_TEST_CASE(the_judges_last_kernel_ends_after_all_of_a_plan) {
-  // The first kernel takes 400 us, the second starts at once and ends at once.
-  PlannedKernel works = kernel("works", multiprocessors(), 128, with({400000})),
-                ends = kernel("ends", 1, 32, with({}));
-  ends.launch.set("programmatic_dependent", {1});
-  const Probe plan("ends_early", {works, ends});
+  // The first kernel takes 400 us; the second starts at once, and ends at once or waits for the first.
   const auto& driver = gpu().driver();
   std::array<cuda::Event, 3> events{};
   for (cuda::Event& event : events) BOOST_REQUIRE(driver.EventCreate(&event, 0) == 0);
-  for (const bool traced : {false, true, false}) {
-    if (traced && !gpu().trace().begin()) {
-      BOOST_TEST_MESSAGE("fate: CUPTI does not trace: " << gpu().trace_obstacle());
-      continue;
+  for (const char* second : {"ends", "waits"}) {
+    PlannedKernel works = kernel("works", multiprocessors(), 128, with({400000})),
+                  follows = kernel(second, 1, 32, with({}));
+    follows.launch.set("programmatic_dependent", {1});
+    const Probe plan("ends_early", {works, follows});
+    for (const bool traced : {false, true, false}) {
+      if (traced && !gpu().trace().begin()) {
+        BOOST_TEST_MESSAGE("fate: CUPTI does not trace: " << gpu().trace_obstacle());
+        continue;
+      }
+      BOOST_REQUIRE(driver.EventRecord(events[0], gpu().stream()) == 0);
+      plan.queue();
+      BOOST_REQUIRE(driver.EventRecord(events[1], gpu().stream()) == 0);
+      BOOST_REQUIRE(gpu().kernels().nothing() == 0);
+      BOOST_REQUIRE(driver.EventRecord(events[2], gpu().stream()) == 0);
+      BOOST_REQUIRE(!gpu().wait(deadline_in(kSeconds), "the plan"));
+      float last = 0.0f, all = 0.0f;
+      BOOST_REQUIRE(driver.EventElapsedTime(&last, events[0], events[1]) == 0);
+      BOOST_REQUIRE(driver.EventElapsedTime(&all, events[0], events[2]) == 0);
+      BOOST_TEST_MESSAGE("fate: " << (traced ? "traced: " : "")
+                                  << "400 us of work and a kernel that starts early and " << second << ": "
+                                  << 1e3f * last << " us to the event behind it, " << 1e3f * all
+                                  << " us to the event behind an empty kernel");
+      BOOST_TEST(all > 0.39f);
+      if (!traced) continue;
+      const auto seen = gpu().trace().end();
+      const double origin = seen.empty() ? 0.0 : seen.front().begin_s;
+      for (const cuda::TracedKernel& one : seen)
+        BOOST_TEST_MESSAGE("fate: CUPTI: " << one.name << " from " << 1e6 * (one.begin_s - origin) << " to "
+                                           << 1e6 * (one.end_s - origin) << " us");
     }
-    BOOST_REQUIRE(driver.EventRecord(events[0], gpu().stream()) == 0);
-    plan.queue();
-    BOOST_REQUIRE(driver.EventRecord(events[1], gpu().stream()) == 0);
-    BOOST_REQUIRE(gpu().kernels().nothing() == 0);
-    BOOST_REQUIRE(driver.EventRecord(events[2], gpu().stream()) == 0);
-    BOOST_REQUIRE(!gpu().wait(deadline_in(kSeconds), "the plan"));
-    float last = 0.0f, all = 0.0f;
-    BOOST_REQUIRE(driver.EventElapsedTime(&last, events[0], events[1]) == 0);
-    BOOST_REQUIRE(driver.EventElapsedTime(&all, events[0], events[2]) == 0);
-    BOOST_TEST_MESSAGE("fate: " << (traced ? "traced: " : "") << "400 us of work and a kernel that overlaps: "
-                                << 1e3f * last << " us to the event behind it, " << 1e3f * all
-                                << " us to the event behind an empty kernel");
-    BOOST_TEST(all > 0.39f);
-    if (!traced) continue;
-    const auto seen = gpu().trace().end();
-    const double origin = seen.empty() ? 0.0 : seen.front().begin_s;
-    for (const cuda::TracedKernel& one : seen)
-      BOOST_TEST_MESSAGE("fate: CUPTI: " << one.name << " from " << 1e6 * (one.begin_s - origin) << " to "
-                                         << 1e6 * (one.end_s - origin) << " us");
   }
   for (const cuda::Event event : events) driver.EventDestroy(event);
 }

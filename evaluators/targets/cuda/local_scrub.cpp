@@ -12,12 +12,13 @@ namespace {
 
 constexpr unsigned kScrubThreads = 1024;
 
-// Frames come in few sizes, because each is compiled and loaded separately.
+// Frames come in few sizes, because each is compiled and loaded separately. A thread's stack may grow by
+// calls beyond what the code says, by default to 1,024 bytes.
 std::uint32_t frame_for(std::uint32_t bytes) {
-  for (const std::uint32_t size : {1024u, 4096u})
-    if (bytes <= size) return size;
-  constexpr std::uint32_t step = 16384;
-  return (bytes + step - 1) / step * step;
+  constexpr std::uint32_t least = 1024, step = 4096;
+  if (bytes == 0) return least;
+  bytes += least;
+  return bytes <= 2 * least ? 2 * least : (bytes + step - 1) / step * step;
 }
 
 // The whole frame is written: how wide a thread's place in the pool is depends on the kernel, so what one
@@ -43,6 +44,10 @@ extern "C" __global__ void cultivar_nothing() {{}}
 
 }  // namespace
 
+std::string LocalScrub::source(std::uint32_t bytes) {
+  return fmt::format(kSource, frame_for(bytes) / 4);
+}
+
 LocalScrub::LocalScrub(const Driver& driver, Stream stream, std::string architecture,
                        std::filesystem::path cache, std::filesystem::path program, int multiprocessors,
                        int threads_of_multiprocessor)
@@ -57,8 +62,7 @@ LocalScrub::LocalScrub(const Driver& driver, Stream stream, std::string architec
 void LocalScrub::prepare(std::uint32_t bytes) {
   const std::uint32_t frame = frame_for(bytes);
   if (functions_.contains(frame)) return;
-  const std::vector<std::byte> code =
-      own_machine_code(fmt::format(kSource, frame / 4), architecture_, cache_, program_);
+  const std::vector<std::byte> code = own_machine_code(source(bytes), architecture_, cache_, program_);
   Module loaded = nullptr;
   Function function = nullptr;
   driver_.must(driver_.ModuleLoadData(&loaded, code.data()), "loading the kernel that clears local memory");

@@ -24,6 +24,7 @@ class LocalScrub {  // not thread-safe; lives as long as the context
   // prepares if necessary. A kernel without a frame can reach some by inline assembly, so 0 is no reason to
   // leave it out.
   Result scrub(std::uint32_t bytes, std::uint64_t seed);
+  static std::string source(std::uint32_t bytes);  // of the kernel that this compiles
 
  private:
   const Driver& driver_;

@@ -50,8 +50,8 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
     if (auto fault = program->prepare(plan.kernels[i], program->kernels_[i], i == 0))
       return tl::make_unexpected(std::move(*fault));
   for (const PlannedKernel& planned : plan.kernels)
-    if (const CubinKernel* const code = cubin_read->kernel(planned.kernel))
-      program->local_bytes_ = std::max(program->local_bytes_, code->stack_bytes);
+    if (const CubinKernel* const read = cubin_read->kernel(planned.kernel))
+      program->local_bytes_ = std::max(program->local_bytes_, read->stack_bytes);
   for (const Kernel& kernel : program->kernels_) {
     int local = 0;
     if (driver.FuncGetAttribute(&local, function_attribute::local_bytes, kernel.function) == result::success)
