@@ -188,8 +188,8 @@ BOOST_AUTO_TEST_CASE(the_judge_leaves_nothing_in_a_multiprocessor) {
   };
   const auto scrub_local = [&] { return gpu().scrub_local(512, seed); };
   for (const Medium& medium :
-       {Medium{"shared", sms, 1024, 200 << 10, [&] { return gpu().kernels().scrub(seed); }},
-        Medium{"reserved_shared", sms, 256, 0, [&] { return gpu().kernels().scrub(seed); }},
+       {Medium{"shared", sms, 1024, 200 << 10, [&] { return gpu().kernels().scrub(seed, true); }},
+        Medium{"reserved_shared", sms, 256, 0, [&] { return gpu().kernels().scrub(seed, true); }},
         Medium{"local", 2 * sms, 1024, 0, scrub_local}, Medium{"local_small", 8 * sms, 256, 0, scrub_local},
         Medium{"registers", sms, 1024, 0, [&] { return gpu().kernels().fill_registers(seed); }}}) {
     const auto one = [&](const char* what) {

@@ -153,8 +153,8 @@ Result OwnKernels::stamp(Address out) const {
 Result OwnKernels::nothing() const {
   return launch(kNothing, 1, 1, 1);
 }
-Result OwnKernels::scrub(std::uint64_t seed) const {
-  return launch(kScrub, multiprocessors_, 1, 1024, shared_bytes_, seed);
+Result OwnKernels::scrub(std::uint64_t seed, bool reserved_too) const {
+  return launch(kScrub, multiprocessors_, 1, 1024, shared_bytes_, seed, std::uint32_t{reserved_too});
 }
 Result OwnKernels::fill_registers(std::uint64_t seed) const {
   return launch(kFillRegisters, multiprocessors_, 1, 1024, seed, Address{0});

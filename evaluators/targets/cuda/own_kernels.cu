@@ -131,13 +131,13 @@ extern "C" __global__ void cultivar_nothing() {}
 // One block per multiprocessor overwrites all of its shared memory, so that nothing of an earlier kernel
 // remains. The first KiB of a block's shared memory is reserved for the system, lies in front of what a kernel
 // declares, and can be written by a kernel all the same (cooperative groups do).
-extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed) {
+extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed, u32 reserved_too) {
   extern __shared__ u64 shared[];
   u32 reserved, end;
   asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(reserved));
   asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
   end = min(end, static_cast<u32>(__cvta_generic_to_shared(shared)));
-  for (u32 at = reserved + 8 * threadIdx.x; at + 8 <= end; at += 8 * blockDim.x)
+  for (u32 at = reserved + 8 * threadIdx.x; reserved_too != 0 && at + 8 <= end; at += 8 * blockDim.x)
     asm volatile("st.volatile.shared.u64 [%0], %1;" ::"r"(at), "l"(poison_word(~seed - blockIdx.x, at)) : "memory");
   for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
     *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed + blockIdx.x, i);

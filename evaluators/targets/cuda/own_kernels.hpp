@@ -42,9 +42,10 @@ class OwnKernels {  // not thread-safe; lives as long as the context
   Result write_guards(std::span<const Region>, std::uint64_t seed) const;
   Result check_guards(std::span<const Region>, std::uint64_t seed, Address low, Address high) const;
   Result wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const;
-  Result stamp(Address out) const;                  // two numbers per multiprocessor: ns, cycles
-  Result nothing() const;                           // ends after everything queued before it
-  Result scrub(std::uint64_t seed) const;           // overwrites the shared memory of every multiprocessor
+  Result stamp(Address out) const;  // two numbers per multiprocessor: ns, cycles
+  Result nothing() const;           // ends after everything queued before it
+  // Overwrites the shared memory of every multiprocessor, and what is reserved of it for the system.
+  Result scrub(std::uint64_t seed, bool reserved_too) const;
   Result fill_registers(std::uint64_t seed) const;  // overwrites the registers of every multiprocessor
   Result copy(Address to, Address from, std::uint64_t bytes) const;
   Result read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const;

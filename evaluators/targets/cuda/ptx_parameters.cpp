@@ -189,11 +189,15 @@ class Parameters {
     if (holds.contains(s.predicate)) return false;
     if (held(holds, s.tokens).empty()) return true;
     const std::vector<std::size_t> from = handed_on(s);
+    const bool one_register = !operands.empty() && operands[0].size() == 1;  // not its halves
+    const bool has_result =
+        s.opcode() != "nanosleep" && s.opcode() != "bar" && s.opcode() != "barrier" && s.opcode() != "brx";
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (held(holds, operands[i]).empty()) continue;
       const bool alone = operands[i].size() == 1;
-      if (alone && i == 0 && !sizes_.contains(operands[i].front().text)) continue;  // it is overwritten
-      if (alone && std::find(from.begin(), from.end(), i) != from.end()) continue;
+      if (alone && i == 0 && has_result && !sizes_.contains(operands[i].front().text))
+        continue;  // it is overwritten
+      if (alone && one_register && std::find(from.begin(), from.end(), i) != from.end()) continue;
       if (s.opcode() == "ld" && i == 1 && reads_within(holds, operands[i], bytes_read(modifiers))) continue;
       const bool takes_maps = (s.opcode() == "cp" && has(".tensor")) ||
                               (s.opcode() == "prefetch" && has(".tensormap")) ||

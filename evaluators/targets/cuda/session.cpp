@@ -205,7 +205,7 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   choose_places(options.poison_seed);
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
-  steps << own.scrub(options.poison_seed);
+  steps << own.scrub(options.poison_seed, !sanitized());
   if (!foreign_ && !sanitized())
     steps << gpu_.scrub_local(program_->local_bytes(), derive_seed(options.poison_seed, "local"));
   if (!guards_.empty()) steps << own.write_guards(guards_, secret_);

@@ -161,6 +161,11 @@ BOOST_AUTO_TEST_CASE(parameters_are_read_by_their_names_and_maps_by_the_copies_t
         "{ asm volatile(\"{ .reg .b64 t; mov.b64 t, k_param_1; cvta.param.u64 t, t; st.u32 [t], 7; }\"); }",
         "{ unsigned v; asm volatile(\"{ .reg .b64 t; cvta.param.u64 t, %1; ld.u32 %0, [t]; }\" : \"=r\"(v) : "
         "\"l\"(4096ull)); y[0] = v; }",
+        "{ unsigned v, w; asm volatile(\"{ .reg .b64 t; mov.b64 t, k_param_1; mov.b64 {%0, %1}, t; }\" : "
+        "\"=r\"(v), "
+        "\"=r\"(w)); y[v & 3] = w; }",
+        "{ unsigned long long v; asm volatile(\"mov.b64 %0, k_param_1+4096;\" : \"=l\"(v)); y[0] = v; }",
+        "{ asm volatile(\"{ .reg .b32 t; mov.b32 t, k_param_1; nanosleep.u32 t; }\"); }",
         "{ unsigned v; asm volatile(\"ld.param.u32 %0, [k_param_2+126];\" : \"=r\"(v)); y[0] = v; }",
         "{ unsigned v; asm volatile(\"{ .reg .b64 k_param_9; mov.b64 k_param_9, 4096; ld.param::entry.u32 "
         "%0, "
