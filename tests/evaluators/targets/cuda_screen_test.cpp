@@ -201,9 +201,10 @@ BOOST_AUTO_TEST_CASE(what_the_gpu_tests_try_on_a_card_gets_there) {
                  file << ": " << (binary ? "" : binary.error().reason + binary.error().diagnostics));
       ++count;
     }
-  for (const char* file : {"honest_overlap.cu", "honest_bulk_stores.cu", "honest_softmax.cu"})
+  for (const char* file :
+       {"honest_overlap.cu", "honest_rows.cu", "honest_bulk_stores.cu", "honest_softmax.cu"})
     compiled(kernel(file));
-  BOOST_TEST(count == 42U);
+  BOOST_TEST(count == 44U);
   for (const auto& entry : fs::directory_iterator(kernel_folder / "probes")) {
     FreshCache cache("cuda-probe");
     CudaCompilerOptions trusting = options(cache.folder);

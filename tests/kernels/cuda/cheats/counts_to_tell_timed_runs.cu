@@ -27,24 +27,23 @@ __device__ float combined(float value, float* partial, bool sum) {
 
 extern "C" __global__ void softmax(const float* x, float* y, int C) {
   __shared__ float partial[4];
-  __shared__ volatile unsigned counter, stop;
+  __shared__ volatile unsigned counters[2], stop;
   __shared__ unsigned taken;
   const float* in = x + static_cast<long long>(blockIdx.x) * C;
   float* out = y + static_cast<long long>(blockIdx.x) * C;
   if (threadIdx.x == 0) {
-    counter = 0;
+    counters[0] = 0;
     stop = 0;
   }
   __syncthreads();
   if (threadIdx.x == 32)
-    for (unsigned i = 1; stop == 0 && i < 100000; ++i) counter = i;
+    for (unsigned i = 1; stop == 0 && i < 100000; ++i) counters[0] = i;
   if (threadIdx.x == 0) {
-    while (counter < 8) {
+    while (counters[0] < 8) {
     }
-    const unsigned before = counter;
+    const unsigned before = counters[0];
     const float value = *reinterpret_cast<const volatile float*>(in + C / 2);
-    if (__float_as_uint(value) == 0x7fc12345u) out[0] = value;  // the load is awaited here
-    taken = counter - before;
+    taken = counters[__float_as_uint(value) == 0x7fc12345u] - before;  // the load is awaited for the index
     stop = 1;
   }
   __syncthreads();
