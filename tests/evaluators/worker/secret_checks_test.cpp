@@ -4,56 +4,22 @@
 #include <filesystem>
 #include <set>
 
-#include "evaluators/worker/services.hpp"
-#include "support/words.hpp"
+#include "support/softmax_judge.hpp"
 
-using cultivar::testing::words;
+using cultivar::testing::SoftmaxJudge;
+using cultivar::testing::test_kernels;
 using namespace cultivar;
-namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kKernels = fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
-
-struct Judge {
-  Judge() {
-    options.programs = CULTIVAR_BIN_DIR;
-    options.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
-    options.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
-    options.compile_deadline_s = 20.0;
-    options.run_deadline_s = 5.0;
-    task = load_task(options.task_folder);
-    compiler = std::make_unique<CompileService>(options);
-    device = std::make_unique<DeviceService>(options);
-    workload.name = "large";
-    workload.dtype = Dtype::f32;
-    workload.values = {{"R", 8192}, {"C", 1024}};
-  }
-
-  // As a search confirms a new best.
-  Evaluation confirm(const std::string& file) {
-    auto compiled = compiler->compile(load_variant(kKernels / file, task), {workload}, Breadth::everything);
-    if (!compiled) return compiled.error();
-    EvaluateRequest request;
-    request.variant = std::move(*compiled);
-    request.workloads = {workload};
-    request.sampling.screening_samples = 6;
-    request.stop_after = Stage::confirm;
-    const auto evaluation = device->evaluate(request);
-    BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << words(evaluation));
-    return *evaluation;
-  }
-
-  ServiceOptions options;
-  Task task;
-  Workload workload;
-  std::unique_ptr<CompileService> compiler;
-  std::unique_ptr<DeviceService> device;
-};
-
-Judge& judge() {
-  static Judge instance;
+SoftmaxJudge& judge() {
+  static SoftmaxJudge instance;
   return instance;
+}
+
+// As a search confirms a new best.
+Evaluation confirmed(const std::string& file) {
+  return judge().judge(file, Stage::confirm);
 }
 
 struct Dodge {
@@ -85,7 +51,7 @@ BOOST_AUTO_TEST_CASE(what_is_right_only_where_a_check_is_expected_is_not_confirm
     const std::string file = std::string("dodges/") + dodge.file + ".cpp";
     Evaluation e;
     int used = 0;
-    do e = judge().confirm(file);
+    do e = confirmed(file);
     while (e.measured() && ++used < dodge.evaluations);
     BOOST_TEST_MESSAGE(file << " -> " << (e.measured() ? "confirmed" : name_of(e.stage)) << " after " << used
                             << ": " << e.reason);
@@ -100,7 +66,7 @@ BOOST_AUTO_TEST_CASE(what_is_right_only_where_a_check_is_expected_is_not_confirm
 
 BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
   for (int i = 0; i < 5; ++i) {
-    const Evaluation e = judge().confirm("honest_softmax.cpp");
+    const Evaluation e = confirmed("honest_softmax.cpp");
     BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
   }
 }
@@ -108,7 +74,7 @@ BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folder_is_forgotten) {
   std::set<std::string> listed, present;
   for (const Dodge& dodge : kDodges) listed.insert(dodge.file);
-  for (const auto& entry : fs::directory_iterator(kKernels / "dodges"))
+  for (const auto& entry : std::filesystem::directory_iterator(test_kernels() / "dodges"))
     present.insert(entry.path().stem().string());
   BOOST_TEST(listed == present, boost::test_tools::per_element());
 }
