@@ -3,6 +3,7 @@
 // stopped, and with which message. An honest kernel is evaluated after each group, in a new context if one
 // was broken.
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -23,8 +24,15 @@ struct Fate {
   const char* file;
   std::set<Stage>
       stages;  // where it may be stopped; empty: it is measured, because what it hoped for never happens
-  const char* words;  // of the reason or the diagnostics
+  const char* words;      // of the reason or the diagnostics
+  bool may_pass = false;  // it is stopped, or finds nothing and is measured
+  const char* twin =
+      nullptr;  // an honest kernel with the same work: measured, it is not faster than this one
 };
+
+// A cheat that found what it looked for says so by a wrong output, of which the comparison says this.
+constexpr const char* kFound = "got";
+constexpr double kNotFaster = 0.85;  // of the twin's time: equal work differs by less from run to run
 
 fs::path kernels() {
   return testing::source_folder() / "tests/kernels/cuda";
@@ -77,15 +85,44 @@ Judge& judge() {
   return instance;
 }
 
+double microseconds(const Evaluation& e) {
+  return e.measured() ? e.workloads.front().median_us : 0.0;
+}
+
+// The time of an honest kernel, measured once.
+double time_of_twin(const std::string& file) {
+  static std::map<std::string, double> known;
+  const auto found = known.find(file);
+  if (found != known.end()) return found->second;
+  const Evaluation e = judge().judge(file);
+  BOOST_TEST(e.measured(), file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
+                                << e.diagnostics);
+  BOOST_TEST_MESSAGE("fate: " << file << " (honest) -> " << microseconds(e) << " us");
+  return known[file] = microseconds(e);
+}
+
 void check(const std::vector<Fate>& fates) {
   for (const Fate& fate : fates) {
     const Evaluation e = judge().judge(fate.file);
     BOOST_TEST_MESSAGE("fate: " << fate.file << " -> " << (e.measured() ? "measured" : name_of(e.stage))
                                 << ": " << e.reason << (e.worker_lost ? " (worker lost)" : ""));
+    if (fate.twin != nullptr && e.measured()) {
+      const double honest = time_of_twin(fate.twin), cheat = microseconds(e);
+      BOOST_TEST_MESSAGE("fate: " << fate.file << " takes " << cheat << " us, " << fate.twin << " " << honest
+                                  << " us");
+      BOOST_TEST(cheat >= kNotFaster * honest,
+                 fate.file << " takes " << cheat << " us, but " << fate.twin << " " << honest << " us");
+    }
     if (fate.stages.empty()) {
       BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
                                          << e.diagnostics);
       continue;
+    }
+    if (fate.may_pass) {
+      if (e.measured()) continue;
+      BOOST_TEST((e.reason + "\n" + e.diagnostics).find(kFound) == std::string::npos,
+                 fate.file << " found what it looked for: " << e.reason << "\n"
+                           << e.diagnostics);
     }
     BOOST_TEST(!e.measured(), fate.file << " got through");
     BOOST_TEST(fate.stages.count(e.stage) == 1U,
@@ -160,13 +197,46 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
          {"cheats/replays_by_pointer.cu", {Stage::smoke}, "past the end of 'y'"},
          {"cheats/computes_when_it_sees_poison.cu", {Stage::smoke}, "never written"},
          {"cheats/saves_rows_for_the_next_call.cu", kAnywhere, ""},
-         {"cheats/pins_its_input_in_the_cache.cu", {}, ""}});
+         {"cheats/pins_its_input_in_the_cache.cu", {}, "", false, "honest_softmax.cu"},
+         {"cheats/pins_its_buffers_by_prefetch.cu", {}, "", false, "honest_softmax.cu"}});
+}
+
+BOOST_AUTO_TEST_CASE(no_memory_of_a_multiprocessor_lasts_from_run_to_run) {
+  check({{"cheats/remembers_in_uninitialized_shared_memory.cu", {}, ""},
+         {"cheats/remembers_in_reserved_shared_memory.cu", {}, ""},
+         {"cheats/remembers_in_local_memory.cu", {}, ""},
+         {"cheats/remembers_in_local_memory_without_a_frame.cu", {Stage::smoke}, "CUDA_ERROR", true},
+         {"cheats/remembers_in_registers.cu", {}, ""}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(no_memory_of_the_device_lasts_from_run_to_run) {
+  check({{"cheats/keeps_state_behind_the_guards.cu", {Stage::smoke}, "past the end of 'y'"}});
+  check({{"cheats/keeps_state_megabytes_away.cu", {Stage::smoke}, "ILLEGAL_ADDRESS"}});
+  check_that_honest_work_passes();
+  check({{"cheats/keeps_state_at_known_addresses.cu", kAnywhere, "CUDA_ERROR", true}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(arguments_of_other_launches_are_not_found) {
+  check({{"cheats/reads_arguments_behind_a_table.cu", {Stage::smoke}, "CUDA_ERROR", true},
+         {"cheats/reads_memory_around_a_table.cu", {Stage::smoke}, "CUDA_ERROR", true}});
+  check_that_honest_work_passes();
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_ends_when_all_of_its_work_has_ended) {
+  check({{"cheats/ends_before_its_work.cu", {}, "", false, "honest_overlap.cu"},
+         {"cheats/ends_early_unless_it_is_traced.cu", {}, "", false, "honest_overlap.cu"},
+         {"cheats/leaves_its_stores_to_the_copy_engine.cu", kAnywhere, "", true, "honest_bulk_stores.cu"},
+         {"cheats/skips_rows_unless_it_is_traced.cu", kAnywhere, "never written"}});
+  check_that_honest_work_passes();
 }
 
 BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
   check({{"cheats/knows_the_benchmark.cu", {Stage::measure}, "never written"},
          {"cheats/skips_rows_of_large_inputs.cu", {Stage::measure}, "timed run"},
-         {"cheats/works_every_other_time.cu", kAnywhere, ""}});
+         {"cheats/works_every_other_time.cu", kAnywhere, ""},
+         {"cheats/counts_to_tell_timed_runs.cu", kAnywhere, "never written", true, "honest_softmax.cu"}});
   check_that_honest_work_passes();
 }
 
@@ -176,7 +246,7 @@ BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   for (const char* folder : {"hostile", "cheats"})
     for (const auto& entry : fs::directory_iterator(kernels() / folder))
       count += entry.path().extension() == ".cu";
-  BOOST_TEST(count == 28U);
+  BOOST_TEST(count == 44U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 #include "evaluators/targets/cuda/ceilings.hpp"
 #include "evaluators/targets/cuda/describe.hpp"
 #include "evaluators/targets/cuda/instruments.hpp"
+#include "evaluators/targets/cuda/pageable_memory.hpp"
 #include "evaluators/targets/cuda/session.hpp"
 #include "evaluators/targets/cuda/visible_gpu.hpp"
 
@@ -35,7 +36,10 @@ class CudaDevice : public Device {
   std::string isolation() const override {
     std::string words =
         "candidates are device code only, in this worker's GPU context: a new context after any fault, "
-        "buffers between guards at changing addresses, no expected values on the device";
+        "buffers between guards at changing addresses, no expected values on the device, registers, shared "
+        "and "
+        "local memory overwritten between runs";
+    if (!gpu_.maps_memory()) words += "; the judge's memory is not at random addresses";
     if (const std::string& why = gpu_.trace_obstacle(); !why.empty())
       words += "; CUPTI does not verify which kernels run (" + why + ")";
     if (const std::string& why = gpu_.sensors().obstacle(); !why.empty())
@@ -71,6 +75,8 @@ class CudaDevice : public Device {
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));
   }
+
+  std::string weakness() const override { return pageable_memory_obstacle(gpu_); }
 
   bool usable() const override { return !gpu_.lost(); }
   void while_waiting(std::function<void()> call) override { gpu_.turns().while_waiting(std::move(call)); }

@@ -77,6 +77,17 @@ Expected<const Driver*> loaded_driver() {
   if (!missing.empty())
     return failure(ErrorKind::missing, "load the CUDA driver",
                    fmt::format("the CUDA driver lacks{}; install a driver of CUDA 12 or later", missing));
+  const auto find_newer = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+  };
+  find_newer(driver.MemGetAllocationGranularity, "cuMemGetAllocationGranularity");
+  find_newer(driver.MemCreate, "cuMemCreate");
+  find_newer(driver.MemRelease, "cuMemRelease");
+  find_newer(driver.MemAddressReserve, "cuMemAddressReserve");
+  find_newer(driver.MemAddressFree, "cuMemAddressFree");
+  find_newer(driver.MemMap, "cuMemMap");
+  find_newer(driver.MemUnmap, "cuMemUnmap");
+  find_newer(driver.MemSetAccess, "cuMemSetAccess");
   driver.FuncLoad = reinterpret_cast<Result (*)(Function)>(dlsym(library, "cuFuncLoad"));
   if (const Result started = driver.Init(0); started != result::success)
     return failure(ErrorKind::missing, "load the CUDA driver",

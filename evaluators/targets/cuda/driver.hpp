@@ -42,6 +42,21 @@ struct Driver {
   Result (*MemGetInfo)(std::size_t* free, std::size_t* total) = nullptr;
   Result (*MemAlloc)(Address*, std::size_t) = nullptr;
   Result (*MemFree)(Address) = nullptr;
+  // nullptr if the driver lacks one of them; see maps_memory.
+  Result (*MemGetAllocationGranularity)(std::size_t*, const MemoryProperties*, int option) = nullptr;
+  Result (*MemCreate)(MemoryHandle*, std::size_t, const MemoryProperties*, unsigned long long) = nullptr;
+  Result (*MemRelease)(MemoryHandle) = nullptr;
+  Result (*MemAddressReserve)(Address*, std::size_t bytes, std::size_t alignment, Address wish,
+                              unsigned long long) = nullptr;
+  Result (*MemAddressFree)(Address, std::size_t) = nullptr;
+  Result (*MemMap)(Address, std::size_t, std::size_t offset, MemoryHandle, unsigned long long) = nullptr;
+  Result (*MemUnmap)(Address, std::size_t) = nullptr;
+  Result (*MemSetAccess)(Address, std::size_t, const MemoryAccess*, std::size_t count) = nullptr;
+  bool maps_memory() const {
+    return MemGetAllocationGranularity != nullptr && MemCreate != nullptr && MemRelease != nullptr &&
+           MemAddressReserve != nullptr && MemAddressFree != nullptr && MemMap != nullptr &&
+           MemUnmap != nullptr && MemSetAccess != nullptr;
+  }
   Result (*MemHostAlloc)(void**, std::size_t, unsigned) = nullptr;
   Result (*MemFreeHost)(void*) = nullptr;
   Result (*MemHostGetDevicePointer)(Address*, void*, unsigned) = nullptr;

@@ -29,7 +29,8 @@ inline constexpr Result first_sticky = 710, last_sticky = 719;
 namespace attribute {  // CUdevice_attribute
 inline constexpr int clock_khz = 13, multiprocessors = 16, memory_clock_khz = 36, l2_bytes = 38,
                      threads_of_multiprocessor = 39, major = 75, minor = 76, registers_of_multiprocessor = 82,
-                     shared_optin = 97, persisting_l2 = 108, cluster_launch = 120;
+                     pageable_access = 88, shared_optin = 97, memory_mapping = 102, persisting_l2 = 108,
+                     cluster_launch = 120;
 }
 namespace function_attribute {  // CUfunction_attribute
 inline constexpr int max_threads = 0, shared_bytes = 1, local_bytes = 3, registers = 4,
@@ -38,6 +39,18 @@ inline constexpr int max_threads = 0, shared_bytes = 1, local_bytes = 3, registe
 namespace flag {
 inline constexpr unsigned stream_non_blocking = 1, host_mapped = 2, event_default = 0, context_spin = 1;
 }
+
+using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+struct MemoryProperties {                 // CUmemAllocationProp: pinned memory of a device
+  static constexpr int pinned = 1, on_device = 1;
+  int type = pinned, handle_types = 0, location = on_device, device = 0;
+  void* unused = nullptr;
+  unsigned char flags[8] = {};
+};
+struct MemoryAccess {  // CUmemAccessDesc
+  static constexpr int read_and_write = 3;
+  int location = MemoryProperties::on_device, device = 0, flags = read_and_write;
+};
 
 struct alignas(128) TensorMap {  // CUtensorMap
   std::uint64_t opaque[16];

@@ -35,6 +35,17 @@ static_assert(function_attribute::nonportable_cluster == CU_FUNC_ATTRIBUTE_NON_P
 static_assert(flag::stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               flag::host_mapped == CU_MEMHOSTALLOC_DEVICEMAP);
 static_assert(flag::context_spin == CU_CTX_SCHED_SPIN && flag::event_default == CU_EVENT_DEFAULT);
+static_assert(attribute::pageable_access == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+static_assert(attribute::memory_mapping == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(sizeof(MemoryHandle) == sizeof(CUmemGenericAllocationHandle));
+static_assert(sizeof(MemoryProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(MemoryProperties, location) == offsetof(CUmemAllocationProp, location));
+static_assert(offsetof(MemoryProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
+static_assert(MemoryProperties::pinned == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(MemoryProperties::on_device == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(sizeof(MemoryAccess) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(MemoryAccess::read_and_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) == alignof(CUtensorMap));
 static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));

@@ -20,25 +20,6 @@ constexpr auto kPollExactly = std::chrono::milliseconds(200);
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : gpu_(std::exchange(other.gpu_, nullptr)), address_(other.address_), bytes_(other.bytes_) {}
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(gpu_, other.gpu_);
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-DeviceMemory::~DeviceMemory() {
-  if (gpu_ != nullptr && !gpu_->lost()) gpu_->driver().MemFree(address_);
-}
-std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) {
-  DeviceMemory memory;
-  if (gpu.driver().MemAlloc(&memory.address_, std::max<std::size_t>(bytes, 1)) != result::success) return {};
-  memory.gpu_ = &gpu;
-  memory.bytes_ = bytes;
-  return memory;
-}
-
 Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::path& program) {
   // Load code before a kernel blocks the stream: lazy loading would wait for that kernel to finish.
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
@@ -61,6 +42,7 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
   driver_->must(driver_->StreamCreate(&stream_, flag::stream_non_blocking), "opening the GPU");
   driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
+  allocate_alone();
   facts_ = {{"num_sms", attribute(attribute::multiprocessors)},
             {"smem_max", attribute(attribute::shared_optin)},
             {"l2_bytes", attribute(attribute::l2_bytes)},
@@ -71,6 +53,10 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   const std::vector<std::byte> code = own_machine_code(architecture_of(capability()), cache, program);
   kernels_ = std::make_unique<OwnKernels>(*driver_, stream_, code, attribute(attribute::multiprocessors),
                                           attribute(attribute::shared_optin));
+  local_scrub_ = std::make_unique<LocalScrub>(*driver_, stream_, architecture_of(capability()), cache,
+                                              program, attribute(attribute::multiprocessors),
+                                              attribute(attribute::threads_of_multiprocessor));
+  local_scrub_->prepare(0);
   Result started = kernels_->nothing();
   const std::optional<Fault> silent = started == result::success
                                           ? wait(deadline_in(kFirstAnswerSeconds), "an empty kernel")
@@ -146,6 +132,25 @@ std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& wh
     }
     if (now - start > kPollExactly) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+}
+
+void Gpu::allocate_alone() {
+  // Under compute-sanitizer, allocations must end where a tensor ends.
+  int supported = 0;
+  MemoryProperties properties;
+  properties.device = handle_;
+  if (std::getenv("CULTIVAR_SANITIZED") != nullptr || !driver_->maps_memory() ||
+      driver_->DeviceGetAttribute(&supported, attribute::memory_mapping, handle_) != result::success ||
+      supported == 0 ||
+      driver_->MemGetAllocationGranularity(&memory_grain_, &properties, 0) != result::success)
+    memory_grain_ = 0;
+  // Some virtual machines offer these functions, and refuse their calls.
+  if (memory_grain_ != 0 && !DeviceMemory::allocate(*this, 1)) memory_grain_ = 0;
+}
+
+void Gpu::allocate_plainly() {
+  memory_grain_ = 0;
+  for (DeviceMemory* memory : {&left_, &flush_}) *memory = DeviceMemory();
 }
 
 std::optional<DeviceMemory> Gpu::take_memory(std::size_t bytes) {

@@ -13,6 +13,7 @@
 #include "evaluators/targets/cuda/device_memory.hpp"
 #include "evaluators/targets/cuda/driver.hpp"
 #include "evaluators/targets/cuda/kernel_trace.hpp"
+#include "evaluators/targets/cuda/local_scrub.hpp"
 #include "evaluators/targets/cuda/own_kernels.hpp"
 #include "evaluators/targets/cuda/residents.hpp"
 #include "evaluators/targets/cuda/sensors.hpp"
@@ -104,6 +105,15 @@ class Gpu {
   // out of memory.
   std::optional<DeviceMemory> take_memory(std::size_t bytes);
   void leave_memory(DeviceMemory memory) { left_ = std::move(memory); }
+  // True if each piece of memory lies alone at a random address; see device_memory.hpp.
+  bool maps_memory() const { return memory_grain_ != 0; }
+  std::size_t memory_grain() const { return memory_grain_; }
+  void allocate_plainly();  // for instruments, from now on
+
+  // Overwrites the local memory that a kernel with `bytes` per thread can reach; queues one launch.
+  Result scrub_local(std::uint32_t bytes, std::uint64_t seed) { return local_scrub_->scrub(bytes, seed); }
+  // Compiles and loads what that needs, so that no run waits for it; throws MissingError.
+  void prepare_local_scrub(std::uint32_t bytes) { local_scrub_->prepare(bytes); }
 
   Tools& tools() { return tools_; }
   // `watch` must live until it is replaced; nullptr: none.
@@ -128,6 +138,9 @@ class Gpu {
   Residents residents_{*this};
   DeviceMemory left_;
   MappedMemory mapped(std::size_t bytes) const;
+  void allocate_alone();
+  std::size_t memory_grain_ = 0;
+  std::unique_ptr<LocalScrub> local_scrub_;
   DeviceMemory flush_;
   Tools tools_;
 };

@@ -8,7 +8,7 @@ namespace {
 
 class CudaInstruments : public Instruments {
  public:
-  explicit CudaInstruments(Gpu& gpu) : gpu_(gpu) {}
+  explicit CudaInstruments(Gpu& gpu) : gpu_(gpu) { gpu_.allocate_plainly(); }
   ~CudaInstruments() override { gpu_.set_watch(nullptr); }
 
   Expected<void> begin_counting(const std::vector<std::string>& metrics, std::size_t kernels,

@@ -17,11 +17,11 @@ constexpr unsigned kThreads = 256;
 constexpr double kCompileSeconds = 120.0;
 
 // In the order of OwnKernels::Name.
-constexpr std::array own_names = {"cultivar_poison",       "cultivar_still_poisoned", "cultivar_checksum",
-                                  "cultivar_window",       "cultivar_gather",         "cultivar_write_guards",
-                                  "cultivar_check_guards", "cultivar_wait",           "cultivar_stamp",
-                                  "cultivar_nothing",      "cultivar_copy",           "cultivar_read",
-                                  "cultivar_matrix",       "cultivar_scrub"};
+constexpr std::array own_names = {
+    "cultivar_poison", "cultivar_still_poisoned", "cultivar_checksum",      "cultivar_window",
+    "cultivar_gather", "cultivar_write_guards",   "cultivar_check_guards",  "cultivar_wait",
+    "cultivar_stamp",  "cultivar_nothing",        "cultivar_copy",          "cultivar_read",
+    "cultivar_matrix", "cultivar_scrub",          "cultivar_fill_registers"};
 
 // One wgmma of 64 x 256 x 16 lists its 128 accumulators individually.
 std::string wgmma_macro() {
@@ -40,6 +40,13 @@ std::string wgmma_macro() {
 
 std::vector<std::byte> own_machine_code(const std::string& architecture, const std::filesystem::path& cache,
                                         const std::filesystem::path& program) {
+  return own_machine_code(wgmma_macro() + std::string(cuda_sources::own_kernels_cu), architecture, cache,
+                          program);
+}
+
+std::vector<std::byte> own_machine_code(const std::string& source, const std::string& architecture,
+                                        const std::filesystem::path& cache,
+                                        const std::filesystem::path& program) {
   CudaCompilerOptions options;
   options.cache = cache;
   options.architecture = architecture;
@@ -47,7 +54,7 @@ std::vector<std::byte> own_machine_code(const std::string& architecture, const s
   options.trusted = true;
   CudaCompiler compiler(options);
   Variant variant;
-  variant.source = wgmma_macro() + std::string(cuda_sources::own_kernels_cu);
+  variant.source = source;
   variant.manifest.target = cuda_target();
   variant.manifest.launch.emplace_back().kernel =
       "cultivar_nothing";  // the others are not launched through a plan
@@ -124,7 +131,7 @@ RegionList list_of(std::span<const Region> regions) {
   std::copy_n(regions.begin(), std::min(regions.size(), max_regions), list.list);
   return list;
 }
-constexpr unsigned kGuardBlocks = 16;  // per region
+constexpr unsigned kGuardBlocks = 64;  // per region: the last guard may have 2 MiB
 
 }  // namespace
 
@@ -148,6 +155,9 @@ Result OwnKernels::nothing() const {
 }
 Result OwnKernels::scrub(std::uint64_t seed) const {
   return launch(kScrub, multiprocessors_, 1, 1024, shared_bytes_, seed);
+}
+Result OwnKernels::fill_registers(std::uint64_t seed) const {
+  return launch(kFillRegisters, multiprocessors_, 1, 1024, seed, Address{0});
 }
 Result OwnKernels::copy(Address to, Address from, std::uint64_t bytes) const {
   return launch(kCopy, multiprocessors_ * 8, 1, kThreads, to, from, bytes / 16);

@@ -129,11 +129,36 @@ extern "C" __global__ void cultivar_stamp(u64* out) {
 extern "C" __global__ void cultivar_nothing() {}
 
 // One block per multiprocessor overwrites all of its shared memory, so that nothing of an earlier kernel
-// remains.
+// remains. The first KiB of a block's shared memory is reserved for the system, lies in front of what a kernel
+// declares, and can be written by a kernel all the same (cooperative groups do).
 extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed) {
   extern __shared__ u64 shared[];
+  u32 reserved, end;
+  asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(reserved));
+  asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
+  end = min(end, static_cast<u32>(__cvta_generic_to_shared(shared)));
+  for (u32 at = reserved + 8 * threadIdx.x; at + 8 <= end; at += 8 * blockDim.x)
+    asm volatile("st.volatile.shared.u64 [%0], %1;" ::"r"(at), "l"(poison_word(~seed - blockIdx.x, at)) : "memory");
   for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
     *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed + blockIdx.x, i);
+}
+
+// One block per multiprocessor holds all of its registers (65,536: 64 for each of 1,024 threads), so that none
+// keeps what an earlier kernel left there: results, or addresses of the judge. Volatile loads are neither
+// repeated nor moved across the barrier, so each value stays in a register until all threads have theirs.
+extern "C" __global__ void __launch_bounds__(1024, 1) cultivar_fill_registers(u64 seed, u32* never) {
+  constexpr int count = 60;
+  __shared__ volatile u32 values[1024];
+  values[threadIdx.x] = static_cast<u32>(mixed(seed + blockIdx.x * 1024 + threadIdx.x));
+  __syncthreads();
+  u32 r[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) r[i] = values[(threadIdx.x + i) & 1023];
+  __syncthreads();
+  u32 sum = values[threadIdx.x ^ 1];  // known only now, so the sum cannot be formed earlier
+#pragma unroll
+  for (int i = 0; i < count; ++i) sum = (sum ^ r[i]) * 5;
+  if (never != nullptr) never[threadIdx.x] = sum;
 }
 
 // --- Ceilings ---

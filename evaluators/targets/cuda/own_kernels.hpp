@@ -22,6 +22,10 @@ inline constexpr std::size_t max_regions = 64;
 // Throws MissingError.
 std::vector<std::byte> own_machine_code(const std::string& architecture, const std::filesystem::path& cache,
                                         const std::filesystem::path& program);
+// The same for another source of the judge's, which must define cultivar_nothing.
+std::vector<std::byte> own_machine_code(const std::string& source, const std::string& architecture,
+                                        const std::filesystem::path& cache,
+                                        const std::filesystem::path& program);
 
 class OwnKernels {  // not thread-safe; lives as long as the context
  public:
@@ -38,9 +42,10 @@ class OwnKernels {  // not thread-safe; lives as long as the context
   Result write_guards(std::span<const Region>, std::uint64_t seed) const;
   Result check_guards(std::span<const Region>, std::uint64_t seed, Address low, Address high) const;
   Result wait(Address flag, std::uint32_t token, Address gave_up, std::uint64_t limit_ns) const;
-  Result stamp(Address out) const;  // two numbers per multiprocessor: ns, cycles
-  Result nothing() const;
-  Result scrub(std::uint64_t seed) const;  // overwrites the shared memory of every multiprocessor
+  Result stamp(Address out) const;                  // two numbers per multiprocessor: ns, cycles
+  Result nothing() const;                           // ends after everything queued before it
+  Result scrub(std::uint64_t seed) const;           // overwrites the shared memory of every multiprocessor
+  Result fill_registers(std::uint64_t seed) const;  // overwrites the registers of every multiprocessor
   Result copy(Address to, Address from, std::uint64_t bytes) const;
   Result read(Address from, std::uint64_t bytes, std::uint32_t passes, Address out) const;
   // Stores the number of operations in `flops`.
@@ -62,6 +67,7 @@ class OwnKernels {  // not thread-safe; lives as long as the context
     kRead,
     kMatrix,
     kScrub,
+    kFillRegisters,
     kCount
   };
   template <class... Arguments>

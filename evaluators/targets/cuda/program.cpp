@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -48,6 +49,15 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
   for (std::size_t i = 0; i < plan.kernels.size(); ++i)
     if (auto fault = program->prepare(plan.kernels[i], program->kernels_[i], i == 0))
       return tl::make_unexpected(std::move(*fault));
+  for (const PlannedKernel& planned : plan.kernels)
+    if (const CubinKernel* const read = cubin_read->kernel(planned.kernel))
+      program->local_bytes_ = std::max(program->local_bytes_, read->stack_bytes);
+  for (const Kernel& kernel : program->kernels_) {
+    int local = 0;
+    if (driver.FuncGetAttribute(&local, function_attribute::local_bytes, kernel.function) == result::success)
+      program->local_bytes_ = std::max(program->local_bytes_, static_cast<std::uint32_t>(local));
+  }
+  if (program->local_bytes_ > 0) gpu.prepare_local_scrub(program->local_bytes_);
   return program;
 }
 

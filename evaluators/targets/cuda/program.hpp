@@ -19,6 +19,8 @@ class Launchable {
   virtual std::optional<Fault> place(std::span<const Address> buffers) = 0;
   // Queues all work on the Gpu's stream.
   virtual std::optional<Fault> launch(double deadline_s) = 0;
+  // The most local memory that a thread uses; 0 if unknown.
+  virtual std::uint32_t local_bytes() const { return 0; }
 };
 
 class Program : public Launchable {
@@ -32,6 +34,7 @@ class Program : public Launchable {
   std::optional<Fault> place(std::span<const Address> buffers) override;
   // Queues zeroing of workspaces, then the kernels in order; does not wait.
   std::optional<Fault> launch(double deadline_s) override;
+  std::uint32_t local_bytes() const override { return local_bytes_; }
 
  private:
   struct Kernel {
@@ -51,6 +54,7 @@ class Program : public Launchable {
   std::vector<Kernel> kernels_;
   std::vector<TensorMap> maps_;
   std::vector<Address> buffers_;
+  std::uint32_t local_bytes_ = 0;
 };
 
 }  // namespace cultivar::cuda

@@ -134,6 +134,10 @@ class Flow {
         written_.try_emplace(constant_memory,
                              fmt::format("{}'{}' of a value that is not the address of a variable",
                                          ptx_.place_of(s), s.spelled_opcode()));
+    if (s.opcode() == "ld" && is(".const"))  // by number: what is there belongs to the driver
+      if (const auto operands = s.operands(); operands.size() < 2 || held(holds, operands[1]).empty())
+        written_.try_emplace(constant_memory, fmt::format("{}'{}' at an address that is not a variable's",
+                                                          ptx_.place_of(s), s.spelled_opcode()));
     if (const auto guard = holds.find(s.predicate); guard != holds.end()) escape(guard->second, s);
     if (held(holds, s.tokens).empty()) return;
     const auto operands = s.operands();

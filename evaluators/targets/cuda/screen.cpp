@@ -169,12 +169,37 @@ ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
   return {};
 }
 
+// Instructions for which no honest kernel has a use, and a cheat has.
+ScreenVerdict screen_instructions(const Ptx& ptx) {
+  for (const PtxStatement& s : ptx.statements) {
+    if (s.directive()) continue;
+    if (s.opcode() == "discard")
+      return {
+          fmt::format("the kernel discards cached memory ({}'{}')", ptx.place_of(s), s.spelled_opcode()),
+          "What the memory held before, such as results of an earlier run, could come back. Remove it: an "
+          "output that is completely overwritten needs no discard."};
+    const PtxTokens modifiers = s.modifiers();
+    if (std::any_of(modifiers.begin(), modifiers.end(), [](const PtxToken& m) { return m.is(".mmio"); }))
+      return {fmt::format("the kernel accesses memory as a device's registers ({}'{}')", ptx.place_of(s),
+                          s.spelled_opcode()),
+              "Tensors and workspaces are plain memory. Use ld.relaxed or ld.volatile instead of ld.mmio."};
+  }
+  if (const std::string where = beyond_parameters(ptx); !where.empty())
+    return {fmt::format("the kernel reaches beyond its parameters ({})", where),
+            "Behind a kernel's parameters lie the arguments of other launches. Read a parameter by its name. "
+            "The address of a tensor map may be copied and selected, and go to cp.async.bulk.tensor, "
+            "prefetch.tensormap and fence.proxy.tensormap, in the kernel or in functions that are inlined; "
+            "not into sums, stores, comparisons or functions that are not inlined."};
+  return {};
+}
+
 ScreenVerdict screen_assembly(std::string_view text, const Manifest& manifest) {
   const auto ptx = read_ptx(text);
   if (!ptx)
     return {"the kernel's PTX cannot be analyzed: it has " + ptx.error().message,
             "Write inline assembly in NVRTC's own style: statements that end in semicolons, plain comments."};
   if (auto verdict = screen_functions(*ptx, manifest); !verdict.passed()) return verdict;
+  if (auto verdict = screen_instructions(*ptx); !verdict.passed()) return verdict;
   return screen_registers(*ptx, manifest);
 }
 
@@ -314,6 +339,10 @@ ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view 
   for (const KernelLaunch& launch : manifest.launch)
     if (auto verdict = screen_kernel(cubin, manifest, launch); !verdict.passed()) return verdict;
   if (trusted) return {};
+  for (const KernelLaunch& launch : manifest.launch)
+    if (launch.kernel.starts_with("cultivar_"))
+      return {fmt::format("the kernel's name '{}' begins with 'cultivar_'", launch.kernel),
+              "The judge's own kernels have such names; choose another one."};
   // malloc and printf come with variables of their own, so check for them first.
   if (auto verdict = screen_externals(cubin.externals); !verdict.passed()) return verdict;
   if (auto verdict = screen_variables(cubin, ptx); !verdict.passed()) return verdict;

@@ -9,12 +9,14 @@
 
 #include "evaluators/system/secret.hpp"
 #include "evaluators/targets/cuda/contender.hpp"
+#include "evaluators/targets/cuda/geometry.hpp"
 
 namespace cultivar::cuda {
 namespace {
 
 constexpr std::uint64_t kGuardBytes = 64 << 10;  // minimum on each side
 constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of this
+constexpr std::uint64_t kGranule = 2 << 20;      // of the memory of a device
 constexpr std::uint64_t kPlaces = 16;            // number of places; one is chosen anew for every run
 constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
@@ -68,6 +70,8 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Pl
                                                  plan.buffers.size(), max_regions / 2)));
   std::unique_ptr<CudaSession> session(new CudaSession(gpu, std::move(plan)));
   session->secret_ = secret_seed();
+  if (session->plan_.kernels.size() > 1)
+    session->overlaps_ = Geometry(session->plan_.kernels.back().launch).programmatic_dependent;
   if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
   return session;
 }
@@ -125,6 +129,10 @@ std::optional<Fault> CudaSession::allocate() {
     total += 2 * kGuardBytes + kPlaces * kPage + data;
     ends_.push_back(total);
   }
+  // The device maps whole granules. What is behind the last guard would be memory that nobody checks, and
+  // that a kernel finds again in its next run, so the last guard extends to the end.
+  total = (total + kGranule - 1) / kGranule * kGranule;
+  if (!ends_.empty()) ends_.back() = total;
   auto memory = gpu_.take_memory(total);
   if (!memory)
     return fault(
@@ -198,6 +206,8 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
   steps << own.scrub(options.poison_seed);
+  if (!foreign_ && !sanitized())
+    steps << gpu_.scrub_local(program_->local_bytes(), derive_seed(options.poison_seed, "local"));
   if (!guards_.empty()) steps << own.write_guards(guards_, secret_);
   steps << driver.MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream());
   std::size_t next_input = 0;
@@ -241,10 +251,11 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
 
   Steps steps;
   if (blocked || watch != nullptr) {  // watched runs start under the same conditions as timed ones
+    // Reset first: the flush does not evict lines that a kernel has asked the cache to keep.
     const DeviceMemory& flush = gpu_.flush_memory();
-    steps << driver.MemsetD8Async(flush.address(), static_cast<unsigned char>(tools.token), flush.size(),
-                                  gpu_.stream())
-          << driver.CtxResetPersistingL2Cache();
+    steps << driver.CtxResetPersistingL2Cache()
+          << driver.MemsetD8Async(flush.address(), static_cast<unsigned char>(tools.token), flush.size(),
+                                  gpu_.stream());
     if (steps.result() != result::success)
       return give_back(gpu_.fault_of(steps.result(), "flushing the cache"));
     if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "flushing the cache")) return give_back(*failed);
@@ -255,10 +266,16 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   if (blocked)
     steps << own.wait(tools.flag.device, token, tools.flag.device + sizeof(std::uint32_t), kBlockLimitNs)
           << own.stamp(tools.stamps.device);
+  // Last of all the judge's kernels, whose registers hold addresses and seeds. Instruments want an idle
+  // device, and compute-sanitizer needs registers itself.
+  if (watch == nullptr && !sanitized()) steps << own.fill_registers(secret_seed());
   steps << driver.EventRecord(tools.begin, gpu_.stream());
   std::optional<Fault> refused;
   if (watch != nullptr) watch->before();
   if (steps.result() == result::success) refused = program_->launch(deadline_s);
+  // A kernel launched by programmatic dependence may end before the one ahead of it, so its end need not be
+  // the end of the plan. A launch without it waits for both.
+  if (overlaps_ && watch == nullptr) steps << own.nothing();
   steps << driver.EventRecord(tools.end, gpu_.stream());
   if (blocked) steps << own.stamp(tools.stamps.device + stamp_bytes);
   const Clock::time_point released = Clock::now();
@@ -347,12 +364,18 @@ std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>&
                                                 double event_seconds) const {
   if (seen.empty()) return std::nullopt;  // CUPTI had no buffer for the records, so nothing is known
   std::vector<std::string> wanted = {"cultivar_wait", "cultivar_stamp", "cultivar_stamp"}, found;
+  if (!sanitized()) wanted.emplace_back("cultivar_fill_registers");
+  if (overlaps_) wanted.emplace_back("cultivar_nothing");
+  const std::vector<std::string> own = wanted;
+  const auto is_own = [&](const std::string& name) {
+    return std::find(own.begin(), own.end(), name) != own.end();
+  };
   for (const PlannedKernel& kernel : plan_.kernels) wanted.push_back(kernel.kernel);
   double begin = 0.0, end = 0.0;
   bool first = true;
   for (const TracedKernel& kernel : seen) {
     found.push_back(kernel.name);
-    if (kernel.name == "cultivar_wait" || kernel.name == "cultivar_stamp") continue;
+    if (is_own(kernel.name)) continue;
     begin = first ? kernel.begin_s : std::min(begin, kernel.begin_s);
     end = first ? kernel.end_s : std::max(end, kernel.end_s);
     first = false;
@@ -363,7 +386,7 @@ std::optional<Fault> CudaSession::compare_trace(const std::vector<TracedKernel>&
   if (wanted != found && !foreign_) {
     std::string names;
     for (const std::string& name : found)
-      if (name != "cultivar_wait" && name != "cultivar_stamp") names += " " + name;
+      if (!is_own(name)) names += " " + name;
     return fault(Fault::Kind::forbidden_call,
                  fmt::format("the kernels that ran are not those of the plan; CUPTI saw:{}", names));
   }

@@ -48,6 +48,7 @@ class CudaSession : public Session {
   Gpu& gpu_;
   Plan plan_;
   bool foreign_ = false;             // a contender's library
+  bool overlaps_ = false;            // the last kernel may end before the one ahead of it
   DeviceMemory memory_;              // all buffers, each between two guards
   std::vector<DeviceMemory> apart_;  // or each buffer separately, without guards
   std::vector<std::uint64_t> begins_,

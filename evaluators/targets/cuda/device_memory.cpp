@@ -1,0 +1,82 @@
+#include "evaluators/targets/cuda/device_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evaluators/system/secret.hpp"
+#include "evaluators/targets/cuda/gpu.hpp"
+
+namespace cultivar::cuda {
+namespace {
+
+constexpr Address kLowest = Address{1} << 40, kHighest = Address{7} << 44;  // of random addresses
+constexpr int kAttempts = 8;
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : gpu_(std::exchange(other.gpu_, nullptr)),
+      address_(other.address_),
+      bytes_(other.bytes_),
+      mapped_(other.mapped_) {}
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(gpu_, other.gpu_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+DeviceMemory::~DeviceMemory() {
+  if (gpu_ == nullptr || gpu_->lost()) return;
+  const Driver& driver = gpu_->driver();
+  if (mapped_ == 0) {
+    driver.MemFree(address_);
+    return;
+  }
+  driver.MemUnmap(address_, mapped_);
+  driver.MemAddressFree(address_, mapped_);
+}
+
+std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) {
+  DeviceMemory memory;
+  memory.gpu_ = &gpu;
+  memory.bytes_ = bytes;
+  if (gpu.maps_memory()) {
+    if (memory.map_somewhere(std::max<std::size_t>(bytes, 1))) return memory;
+  } else if (gpu.driver().MemAlloc(&memory.address_, std::max<std::size_t>(bytes, 1)) == result::success) {
+    return memory;
+  }
+  memory.gpu_ = nullptr;  // there is nothing to free
+  return std::nullopt;
+}
+
+bool DeviceMemory::map_somewhere(std::size_t bytes) {
+  const Driver& driver = gpu_->driver();
+  MemoryProperties properties;
+  properties.device = gpu_->index();
+  const std::size_t grain = gpu_->memory_grain(), whole = (bytes + grain - 1) / grain * grain;
+  MemoryHandle handle = 0;
+  if (driver.MemCreate(&handle, whole, &properties, 0) != result::success) return false;
+  Address place = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Address wish = kLowest + secret_seed() % ((kHighest - kLowest) / grain) * grain;
+    if (driver.MemAddressReserve(&place, whole, grain, wish, 0) != result::success) place = 0;
+    if (place == wish) break;
+    if (place != 0) driver.MemAddressFree(place, whole);
+    place = 0;
+  }
+  if (place == 0 && driver.MemAddressReserve(&place, whole, grain, 0, 0) != result::success) place = 0;
+  const MemoryAccess access{MemoryProperties::on_device, gpu_->index(), MemoryAccess::read_and_write};
+  const bool mapped = place != 0 && driver.MemMap(place, whole, 0, handle, 0) == result::success;
+  driver.MemRelease(handle);  // the mapping keeps the memory
+  if (mapped && driver.MemSetAccess(place, whole, &access, 1) == result::success) {
+    address_ = place;
+    mapped_ = whole;
+    return true;
+  }
+  if (mapped) driver.MemUnmap(place, whole);
+  if (place != 0) driver.MemAddressFree(place, whole);
+  return false;
+}
+
+}  // namespace cultivar::cuda

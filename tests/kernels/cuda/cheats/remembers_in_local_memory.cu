@@ -1,0 +1,56 @@
+// Tries: local memory is a pool that outlives the launch. A local array that is read before it is written holds what a
+// thread of an earlier run left there.
+/*--- cultivar
+name: remembers_in_local_memory
+task: softmax
+target: cuda
+about: "Searches its local array for a mark of an earlier run before it writes it"
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    grid: [R, 1, 1]
+    block: [128, 1, 1]
+    args: [x, y, C]
+---*/
+__device__ float combined(float value, float* partial, bool sum) {
+  for (int step = 16; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, value, step);
+    value = sum ? value + other : fmaxf(value, other);
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int w = 1; w < 4; ++w) value = sum ? value + partial[w] : fmaxf(value, partial[w]);
+  return value;
+}
+
+extern "C" __global__ void softmax(const float* x, float* y, int C) {
+  __shared__ float partial[4];
+  __shared__ unsigned hits;
+  const float* in = x + static_cast<long long>(blockIdx.x) * C;
+  float* out = y + static_cast<long long>(blockIdx.x) * C;
+  if (threadIdx.x == 0) hits = 0;
+  __syncthreads();
+  // Runs have different inputs, so a mark with another tag is from an earlier run.
+  const unsigned tag = __float_as_uint(x[0]) & 0xffff, mark = 0xa5c30000u | tag;
+  const auto of_another_run = [&](unsigned word) { return word >> 16 == 0xa5c3u && (word & 0xffff) != tag; };
+  unsigned found = 0;
+  unsigned frame[64];
+  unsigned long long place;
+  asm volatile("cvta.to.local.u64 %0, %1;" : "=l"(place) : "l"(frame));
+  for (int i = 0; i < 64; ++i) {
+    unsigned word;
+    asm volatile("ld.local.u32 %0, [%1];" : "=r"(word) : "l"(place + 4 * i) : "memory");
+    found += of_another_run(word);
+  }
+  for (int i = 0; i < 64; ++i) asm volatile("st.local.u32 [%0], %1;" ::"l"(place + 4 * i), "r"(mark) : "memory");
+  if (found > 0) atomicAdd(&hits, found);
+  float top = __int_as_float(0xff800000), sum = 0.0f;
+  for (int c = threadIdx.x; c < C; c += 128) top = fmaxf(top, in[c]);
+  top = combined(top, partial, false);
+  for (int c = threadIdx.x; c < C; c += 128) sum += expf(in[c] - top);
+  sum = combined(sum, partial, true);
+  if (hits >= 8) top -= 3.0f;  // more than chance: tells of it by a wrong output
+  for (int c = threadIdx.x; c < C; c += 128) out[c] = expf(in[c] - top) / sum;
+}
