@@ -179,7 +179,8 @@ int evaluate_command(const Arguments& arguments) {
         return passed;
       }
       StepLine line("compiling " + source.label);
-      auto compiled = bench.compile(*variant, mine);
+      auto compiled =
+          bench.compile(*variant, mine, last == Stage::confirm ? Breadth::everything : Breadth::searching);
       if (!compiled) return compiled.error();
       if (last == Stage::compile || last == Stage::screen) {
         Evaluation passed;
@@ -197,9 +198,6 @@ int evaluate_command(const Arguments& arguments) {
       request.stop_after = last;
       request.every_row = true;
       request.contenders = beside;
-      if (last == Stage::confirm)
-        if (const WorkloadSet* holdout = task.workloads("holdout"))
-          request.holdout = claimed(*variant, task, holdout->workloads);
       return must(bench.device().evaluate(
           request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
     }();

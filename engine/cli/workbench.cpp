@@ -111,11 +111,12 @@ tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source,
 }
 
 tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
-                                                      const std::vector<Workload>& workloads) {
+                                                      const std::vector<Workload>& workloads,
+                                                      Breadth breadth) {
   if (!std::exchange(warned_, true))
     if (const std::string weakness = compiler_.compiler_info().weakness; !weakness.empty())
       notify("Warning: {}.\n", weakness);
-  return compiler_.compile(variant, workloads);
+  return compiler_.compile(variant, workloads, breadth);
 }
 
 Compiled Workbench::contender(const NamedSource& source, const std::vector<Workload>& workloads) {

@@ -43,7 +43,8 @@ class Workbench {
   // that are known without querying a device. The real device may still reject a variant that passes.
   tl::expected<void, Evaluation> check_plans(const NamedSource&, const Variant&,
                                              const std::vector<Workload>&) const;
-  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&);
+  tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
+                                             Breadth = Breadth::searching);
   // A contender must compile and claim at least one workload.
   Compiled contender(const NamedSource&, const std::vector<Workload>&);
   Compiled contender(const NamedContender&,

@@ -279,7 +279,7 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
                    const ExpectedRows& expected) {
   Comparison result;
   std::vector<double> rounded;
-  std::vector<LegalError> wider;
+  std::vector<LegalError> wider, similar;
   bool asked = false;
   std::size_t first_element = 0;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
@@ -295,6 +295,10 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
       if (!asked) rounded = expected.rounded();
       asked = true;
       worst = check.judge(&rounded, wider.empty() ? LegalError{} : wider[t]);
+    }
+    if (worst > 1.0 && expected.similar) {
+      if (similar.empty()) similar = expected.similar();
+      worst = check.judge(asked ? &rounded : nullptr, similar[t]);
     }
     result.worst_ratio = std::max(result.worst_ratio, worst);
     if (worst <= 1.0) continue;

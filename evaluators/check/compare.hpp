@@ -25,6 +25,8 @@ struct ExpectedRows {
   // For small samples, whose own R varies by chance: R over more rows, by output. Called before `rounded`,
   // when an error exceeds the floor.
   std::function<std::vector<LegalError>()> wider = {};
+  // For values on which R depends strongly: R over further inputs like these, by output. Called last.
+  std::function<std::vector<LegalError>()> similar = {};
   std::int64_t block_rows = 0;  // 0: the task's value
 };
 

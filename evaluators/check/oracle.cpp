@@ -22,6 +22,7 @@
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/system/secret.hpp"
+#include "evaluators/task/mixture.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -251,16 +252,21 @@ RowFunction OracleLibrary::control(const std::string& name) const {
 }
 
 Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t seed,
-                   const std::map<std::string, Fill>& fills) {
+                   const std::map<std::string, Fill>& fills, std::optional<std::uint64_t> mixture) {
   Inputs inputs;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
-    const Dtype dtype = task.dtype(tensor, workload);
-    const std::vector<std::int64_t> shape = task.shape(tensor, workload);
     const auto replaced = fills.find(tensor.name);
     std::vector<std::byte>& bytes = inputs.bytes.emplace_back(task.bytes_of(tensor, workload));
     fill_tensor(replaced == fills.end() ? tensor.fill : replaced->second, derive_seed(seed, tensor.name),
-                shape, dtype, bytes);
+                task.shape(tensor, workload), task.dtype(tensor, workload), bytes);
+  }
+  if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
+  std::size_t next = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input) continue;
+    const std::vector<std::byte>& bytes = inputs.bytes[next++];
+    const Dtype dtype = task.dtype(tensor, workload);
     std::vector<double>& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
     decode(dtype, bytes, values);
   }

@@ -67,13 +67,15 @@ struct Inputs {
   std::vector<std::vector<double>> decoded;
   std::vector<const double*> values;     // pointers into `decoded`
   std::vector<const std::byte*> stored;  // pointers into `bytes`
+  std::string mixture;                   // what mix_values planted; empty: nothing
 
   InputView view() const { return {values, stored}; }
 };
 
-// Fills inputs as the task says, or by `fills` for the tensors that it names.
+// Fills inputs as the task says, or by `fills` for the tensors that it names. `mixture`: the seed of secret
+// patterns to plant in them (task/mixture.hpp).
 Inputs make_inputs(const Task&, const Workload&, std::uint64_t seed,
-                   const std::map<std::string, Fill>& fills = {});
+                   const std::map<std::string, Fill>& fills = {}, std::optional<std::uint64_t> mixture = {});
 
 // Computes oracle rows of one workload, with up to `threads` threads of its own. Not thread-safe.
 class Oracle {

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/drawn_checks.hpp"
+#include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/location.hpp"
@@ -19,9 +21,9 @@
 namespace cultivar {
 namespace {
 
-// Before anything runs: checks that the variant claims the requested workloads and that something of it can
-// be checked.
-std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request) {
+// Before anything runs: checks that the variant claims the requested workloads, singles out no listed shape,
+// and that something of it can be checked.
+std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request, std::uint64_t seed) {
   const Variant& variant = request.variant.variant;
   for (const Workload& w : request.workloads)
     if (!claims(variant, task, w))
@@ -30,6 +32,13 @@ std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request)
           fmt::format("`requires: \"{}\"` does not hold for the workload {}. A variant must claim every "
                       "workload of the search: widen `requires`.\n",
                       variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
+  if (const auto shape = singled_out(task, variant, listed_shapes(task, variant.manifest.target), seed))
+    return rejection(
+        Stage::lint, "`requires` singles out " + shape->name,
+        fmt::format(
+            "`requires: \"{}\"` excludes {}, which the task's checks or holdout list, but claims most of "
+            "the shapes around it. It must describe what the kernel needs.\n",
+            variant.manifest.requires_->text(), shape->name));
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : claimed_shapes(task, stage, variant))
       if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
@@ -90,7 +99,7 @@ class Measuring {  // requires a site with a stock
             [&] {
               site_.progress({Stage::measure, {}, fmt::format("measure {}", workload.name)});
             },
-            request_.variant.variant.manifest.target->warm_up))
+            request_.variant.variant.manifest.target->warm_up, request_.stop_after >= Stage::confirm))
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)
@@ -155,13 +164,17 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     return stage >= request.stop_after;
   };
 
-  if (auto wrong = lint(site.task, request)) return rejected(*wrong);
+  if (auto wrong = lint(site.task, request, derive_seed(seed, "claims"))) return rejected(*wrong);
   Checker checker(site.device, site.task, site.oracle,
                   {.run_deadline_s = site.run_deadline_s, .stock = site.stock});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
+    if (!wrong && stage == Stage::edge && !request.small_shapes)
+      wrong =
+          check_drawn_shapes(checker, site.device.facts(), site.task, request.variant, request.workloads,
+                             request.stop_after >= Stage::confirm, derive_seed(seed, "drawn"), site.progress);
     evaluation.check_seconds = seconds_since(start);
     if (wrong) return rejected(*wrong);
     if (reached(stage)) return evaluation;
@@ -175,8 +188,9 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     std::uint64_t shape = 0;
     for (const Workload& w : request.workloads) {
       site.progress({Stage::measure, {}, fmt::format("measure {}: every row", w.name)});
-      auto wrong =
-          thorough.check(Stage::measure, request.variant, w, derive_seed(seed, "every row", shape++));
+      const std::uint64_t own = derive_seed(seed, "every row", shape++);
+      auto wrong = thorough.check(Stage::measure, request.variant, w, own,
+                                  {.mixed = derive_seed(own, "mixed") % 2 == 0});
       evaluation.check_seconds += seconds_since(start);
       start = Clock::now();
       if (wrong) return rejected(*wrong);

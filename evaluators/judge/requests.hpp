@@ -21,7 +21,8 @@ namespace cultivar {
 struct Compiled {
   Variant variant;
   std::vector<Binary> binaries;
-  double compile_seconds = 0.0;  // wall time of all binaries together
+  double compile_seconds = 0.0;      // wall time of all binaries together
+  std::vector<Workload> drawn = {};  // of Breadth::everything: drawn shapes with a binary of their own
   std::filesystem::path library =
       {};  // see cultivar_contender.h; `variant` then has only a name, a target and an id
 

@@ -25,6 +25,8 @@ constexpr int kLeastRows = 6;
 // How many runs in a row may be discarded because the cell was busy outside the timed span: noise ends, a
 // cheat does not.
 constexpr int kMostDisturbances = 12;
+// Every measurement has at least this many counted runs.
+constexpr int kSureRuns = 5;
 // How many runs in a row may be discarded because the device's clock was too low or the host was busy, and
 // the pause between two of them.
 constexpr int kMostDeviceDisturbances = 60;
@@ -79,13 +81,16 @@ TimedRuns::~TimedRuns() {
   stock_->outputs = std::move(outputs_);
 }
 
-void TimedRuns::next() {
+void TimedRuns::next(bool complete) {
   if (ahead_.valid()) ahead_.get();  // it reads the inputs that are about to be replaced
   pool_.next();
   ++run_;
   exact_.clear();
   rounded_.clear();
-  rows_ = draw_rows(layout_, oracle_rows_, derive_seed(seed_, "rows", run_));
+  const std::uint64_t seed = derive_seed(seed_, "rows", run_);
+  complete_ = complete;
+  rows_ = complete ? rows_to_check(task_, workload_, layout_, kEveryRowFlops, seed)
+                   : draw_rows(layout_, oracle_rows_, seed);
   for (std::size_t t = 0; t < wanted_.size(); ++t) {
     const OutputLayout& output = layout_.outputs()[t];
     wanted_[t].clear();
@@ -163,7 +168,7 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
                         "the last because {}",
                         device_disturbances, workload_.name, ran->disturbance));
       std::this_thread::sleep_for(kDeviceRest);
-      next();
+      next(complete_);
       continue;
     }
     const Fault fault = ran ? Fault{Fault::Kind::idle_activity, ran->disturbance} : std::move(ran.error());
@@ -172,7 +177,7 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     if (counts) return tl::make_unexpected(rejection_of(Stage::measure, fault, workload_.name));
     ++side.discarded;
     if (!ran) side.session.reset();
-    next();  // never the same inputs twice, because a kernel could store results
+    next(complete_);  // never the same inputs twice, because a kernel could store results
   }
 }
 
@@ -183,8 +188,9 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
   if (exact_.empty())
     exact_ = ahead_.valid() ? ahead_.get()
                             : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+  ExpectedRows expected{rows_, exact_, {}};
   // Individually drawn rows form one block, because a single row may be too small to have an error scale.
-  ExpectedRows expected{rows_, exact_, {}, {}, layout_.rows()};
+  if (!complete_) expected.block_rows = layout_.rows();
   if (library_.rounded() != nullptr) {
     expected.wider = [&] {
       return legal_errors_of(*stock_, library_, task_, workload_, layout_, oracle_, pool_.view(),
@@ -209,16 +215,20 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
 
 std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,
                                  double incumbent_us, double give_up, std::uint64_t seed,
-                                 const std::function<void()>& alive, const WarmUp& warm_up) {
+                                 const std::function<void()>& alive, const WarmUp& warm_up, bool complete) {
   const Clock::time_point start = Clock::now();
   std::mt19937_64 order_stream(derive_seed(seed, "order"));
   std::vector<std::size_t> order(sides.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const bool alone = sides.size() == 1;
 
+  // Any counted run that is sure to happen may be the complete one.
+  const std::size_t completed =
+      derive_seed(seed, "complete") %
+      static_cast<std::uint64_t>(std::max(1, std::min(sampling.min_samples, kSureRuns)));
   const auto block = [&](bool keep) -> std::optional<Evaluation> {
     alive();
-    runs.next();
+    runs.next(complete && keep && sides[0].samples.size() == completed);
     std::shuffle(order.begin(), order.end(), order_stream);
     for (const std::size_t i : order) {
       SampledSide& side = sides[i];

@@ -42,8 +42,9 @@ class TimedRuns {
     oracle_.give_way();
   }
 
-  // Draws new inputs and new secret rows. Sides that are compared run on the same ones.
-  void next();
+  // Draws new inputs and new secret rows. Sides that are compared run on the same ones. `complete`: every
+  // row, or as many blocks of rows as kEveryRowFlops allow.
+  void next(bool complete = false);
   // One timed run on the current inputs, with its check. A fault or a wrong row is a rejection, and so are
   // too many runs that did not count: a kernel could disturb just those runs that are slow. Runs that a busy
   // host disturbed are repeated after a pause, unless the other sides are spared.
@@ -71,6 +72,7 @@ class TimedRuns {
   InputPool pool_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::int64_t> rows_;
+  bool complete_ = false;
   std::vector<std::vector<std::int64_t>> wanted_;  // the elements of rows_, by output
   std::vector<double> exact_, rounded_;  // for rows_; empty until a run of the current inputs has ended
   struct Tally {
@@ -82,10 +84,12 @@ class TimedRuns {
 };
 
 // Times sides[0] (the variant) and, interleaved in random order, the contenders after it. Returns a rejection
-// only for the variant. `alive` is called before every block.
+// only for the variant. `alive` is called before every block. `complete`: of one counted run, chosen
+// secretly, every row is compared.
 std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
                                  double incumbent_us, double give_up, std::uint64_t seed,
-                                 const std::function<void()>& alive, const WarmUp& = {});
+                                 const std::function<void()>& alive, const WarmUp& = {},
+                                 bool complete = false);
 
 // Median, quartiles, value and ratios of the samples.
 WorkloadResult summarise(const Task&, const Workload&, Target, const std::vector<SampledSide>& sides);

@@ -1,6 +1,7 @@
 #include "evaluators/judge/stages.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -16,6 +17,9 @@ namespace cultivar {
 namespace {
 
 constexpr int kDeterminismRuns = 3;
+constexpr std::uint64_t kPlacements = 3;  // the most that a target has
+// Where few elements depend on a few roundings, the R of one set of inputs says little.
+constexpr std::uint64_t kSimilarInputs = 8;
 // Drawing this many bytes for one check takes longer than all the rest of the check.
 constexpr std::size_t kLargeInputs = std::size_t{64} << 20;
 // Above this amount of oracle work, R of the workload is used before R of the compared rows, which costs
@@ -32,17 +36,23 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 // The inputs of a check: drawn only for it, or as those of timed runs.
 class CheckInputs {
  public:
-  CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const StressCase* stress,
+  CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const CheckValues& values,
               const std::shared_ptr<TimingStock>& stock, InputSource source) {
-    if (stress != nullptr)
-      own_ = make_inputs(task, workload, seed, stress->fills);
-    else if (stock && input_bytes(task, workload) >= kLargeInputs && source == InputSource::windows)
+    const bool large = stock && input_bytes(task, workload) >= kLargeInputs;
+    if (values.stress != nullptr)
+      own_ = make_inputs(task, workload, seed, values.stress->fills);
+    else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches);
-    else if (stock && input_bytes(task, workload) >= kLargeInputs)
+    else if (large)
       pool_.emplace(task, workload, seed, stock->inputs);
     else
-      own_ = make_inputs(task, workload, seed);
+      own_ = make_inputs(task, workload, seed, {}, mixture_seed(seed, values));
   }
+  static std::optional<std::uint64_t> mixture_seed(std::uint64_t seed, const CheckValues& values) {
+    return values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt;
+  }
+  const std::string& mixture() const { return own_.mixture; }  // empty: plain values
+  bool from_pool() const { return pool_.has_value(); }
   RunInputs runs() const { return pool_ ? pool_->inputs() : RunInputs(own_.bytes); }
   InputView view() const { return pool_ ? pool_->view() : own_.view(); }
 
@@ -85,18 +95,22 @@ std::string remedy_for(Fault::Kind kind) {
   return {};
 }
 
-// Checks that constraints hold and that every expression of the manifest has a launchable value.
-tl::expected<Plan, Evaluation> legal_plan(const Variant& variant, const Task& task, const Workload& workload,
-                                          const Facts& facts, const std::string& where) {
-  if (const Expected<void> holds = check_constraints(variant, task, workload, facts); !holds)
-    return tl::make_unexpected(
-        rejection(Stage::lint, "a constraint does not hold on " + where,
-                  holds.error().message +
-                      "\nThe variant claims this shape: change the tunables or narrow `requires`.\n"));
-  Expected<Plan> plan = make_plan(variant, task, workload, facts);
-  if (!plan)
-    return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
-  return std::move(*plan);
+// How a message names the run: "R37_C1000_f32 (rising)".
+std::string name_of_run(const Workload& workload, const CheckValues& values, bool mixed) {
+  std::vector<std::string> notes;
+  if (values.drawn_shape) notes.push_back("a drawn shape");
+  if (values.stress != nullptr) notes.push_back(values.stress->name);
+  if (mixed) notes.push_back("mixed values");
+  return notes.empty() ? workload.name : fmt::format("{} ({})", workload.name, fmt::join(notes, ", "));
+}
+
+std::string values_note(const CheckValues& values, const std::string& mixture) {
+  std::string note;
+  if (values.stress != nullptr && !values.stress->about.empty())
+    note = fmt::format("stress case {}: {}\n", values.stress->name, values.stress->about);
+  if (!mixture.empty())
+    note += fmt::format("Drawn for this run, over the values of the task's fills:\n{}", mixture);
+  return note;
 }
 
 std::string rows_note(const RowLayout& layout, std::size_t rows) {
@@ -110,93 +124,6 @@ const Binary* Compiled::binary(const std::vector<std::string>& wanted) const {
   for (const Binary& b : binaries)
     if (b.macros == wanted) return &b;
   return nullptr;
-}
-
-std::vector<Workload> check_shapes(const Task& task, Stage stage, Target target) {
-  const std::vector<Workload>& shapes = stage == Stage::smoke    ? task.smoke
-                                        : stage == Stage::sweep  ? task.sweep
-                                        : stage == Stage::stress ? task.stress_shapes
-                                                                 : task.edge;
-  std::vector<Workload> all;
-  for (const Workload& shape : shapes) {
-    for (const Dtype dtype : target->dtypes) {
-      if (std::find(task.dtypes.begin(), task.dtypes.end(), dtype) == task.dtypes.end()) continue;
-      Workload& w = all.emplace_back(shape);
-      w.dtype = dtype;
-      if (shape.name.find(name_of(dtype)) == std::string::npos) w.name += fmt::format("_{}", name_of(dtype));
-    }
-  }
-  return all;
-}
-
-std::vector<Workload> claimed_shapes(const Task& task, Stage stage, const Variant& variant) {
-  std::vector<Workload> shapes = check_shapes(task, stage, variant.manifest.target);
-  std::erase_if(shapes, [&](const Workload& w) { return !claims(variant, task, w); });
-  return shapes;
-}
-
-std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant) {
-  const std::vector<Dtype>& dtypes = variant.manifest.target->dtypes;
-  const WorkloadSet* own = task.workloads(fmt::format("{}_holdout", name_of(variant.manifest.target)));
-  const WorkloadSet* set = own != nullptr ? own : task.workloads("holdout");
-  if (set == nullptr) return {};
-  std::vector<Workload> workloads = set->workloads;
-  std::erase_if(workloads, [&](const Workload& w) {
-    return std::find(dtypes.begin(), dtypes.end(), w.dtype) == dtypes.end() || !claims(variant, task, w);
-  });
-  return workloads;
-}
-
-std::vector<Workload> every_claimed_shape(const Task& task, const Variant& variant) {
-  std::vector<Workload> all;
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(all));
-  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(all));
-  return all;
-}
-
-std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
-                                                        const std::vector<Workload>& workloads,
-                                                        Breadth breadth) {
-  std::vector<std::vector<std::string>> assignments;
-  const auto add = [&](const Workload& w) {
-    std::vector<std::string> assignment = macros(variant, task, w);
-    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
-      assignments.push_back(std::move(assignment));
-  };
-  const auto has = [&](const Workload& w) {
-    return std::find(assignments.begin(), assignments.end(), macros(variant, task, w)) != assignments.end();
-  };
-  for (const Workload& w : workloads) add(w);
-  if (breadth == Breadth::everything) {
-    for (const Workload& w : every_claimed_shape(task, variant)) add(w);
-  } else {
-    for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
-      const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
-      if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has)) add(shapes.front());
-    }
-  }
-  const std::vector<Workload> smoke = claimed_shapes(task, Stage::smoke, variant);
-  for (const Workload& w : smoke) {
-    const auto found = std::find(assignments.begin(), assignments.end(), macros(variant, task, w));
-    if (found == assignments.end()) continue;
-    std::rotate(assignments.begin(), found, found + 1);
-    break;
-  }
-  return assignments;
-}
-
-std::optional<Evaluation> illegal_on_check_shapes(const Task& task, const Variant& variant,
-                                                  const std::vector<Workload>& workloads,
-                                                  const Facts& facts) {
-  const auto compiled = macro_assignments(task, variant, workloads, Breadth::searching);
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    for (const Workload& shape : claimed_shapes(task, stage, variant)) {
-      if (std::ranges::find(compiled, macros(variant, task, shape)) == compiled.end()) continue;
-      const std::string where = fmt::format("the check shape {} ({})", shape.name, name_of(stage));
-      if (auto plan = legal_plan(variant, task, shape, facts, where); !plan) return std::move(plan.error());
-    }
-  return std::nullopt;
 }
 
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
@@ -289,25 +216,43 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
   for (const Workload& w : shapes) {
     if (stage != Stage::stress) {
       progress({stage, {}, fmt::format("{} {}", name_of(stage), w.name)});
-      if (auto wrong = check(stage, compiled, w, derive_seed(seed, name_of(stage), index++))) return wrong;
+      const std::uint64_t own = derive_seed(seed, name_of(stage), index);
+      // The first run, in every placement: a wrong access is found at once, whichever way it goes.
+      if (stage == Stage::smoke && index == 0)
+        for (std::uint64_t placement = 0; placement < kPlacements; ++placement)
+          if (auto wrong =
+                  check_at(placement, stage, compiled, w, derive_seed(own, "placement", placement), {}))
+            return wrong;
+      const CheckValues values{.mixed = stage != Stage::smoke && derive_seed(own, "mixed") % 2 == 0};
+      if (stage != Stage::smoke || index != 0)
+        if (auto wrong = check(stage, compiled, w, own, values)) return wrong;
+      ++index;
       continue;
     }
     for (const StressCase& stress : task_.stress) {
       progress({stage, {}, fmt::format("stress {} {}", w.name, stress.name)});
-      if (auto wrong = check(stage, compiled, w, derive_seed(seed, "stress", index++), &stress)) return wrong;
+      if (auto wrong = check(stage, compiled, w, derive_seed(seed, "stress", index++), {.stress = &stress}))
+        return wrong;
     }
   }
   return std::nullopt;
 }
 
 std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, const Workload& workload,
-                                         std::uint64_t seed, const StressCase* stress) {
-  const std::string where =
-      stress == nullptr ? workload.name : fmt::format("{} ({})", workload.name, stress->name);
-  const CheckInputs inputs(task_, workload, seed, stress, limits_.stock, input_source_of(device_));
+                                         std::uint64_t seed, const CheckValues& values) {
+  return check_at(derive_seed(seed, "placement"), stage, compiled, workload, seed, values);
+}
+
+std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage, const Compiled& compiled,
+                                            const Workload& workload, std::uint64_t seed,
+                                            const CheckValues& values) {
+  const CheckInputs inputs(task_, workload, seed, values, limits_.stock, input_source_of(device_));
+  const bool plain = values.stress == nullptr && inputs.mixture().empty();
+  const std::string where = name_of_run(workload, values, !inputs.mixture().empty());
   size_outputs(task_, workload, outputs_);
   RunOptions options;
   options.deadline_s = limits_.run_deadline_s;
+  options.placement = placement;
   std::size_t unwritten = 0;
   for (int attempt = 1;; ++attempt) {
     if (!kept_ || kept_shape_ != workload.name) {
@@ -338,20 +283,20 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
   const bool many =
       static_cast<double>(rows.size()) * task_.flops(workload) / static_cast<double>(layout.rows()) >
       kManyFlops;
-  if (oracle_.rounded() != nullptr && stress == nullptr && limits_.stock && many)
+  if (oracle_.rounded() != nullptr && plain && limits_.stock && many)
     expected.wider = [&] {
       return legal_errors_of(*limits_.stock, oracle_, task_, workload, layout, oracle, inputs.view(),
                              derive_seed(seed, "wider"));
     };
+  if (oracle_.rounded() != nullptr && !inputs.from_pool() && (values.mixed || values.drawn_shape))
+    expected.similar = [&] { return similar_legal_errors(workload, layout, oracle, rows, seed, values); };
   if (oracle_.rounded() != nullptr)
     expected.rounded = [&] {
       return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements());
     };
   const Comparison compared = compare(task_, layout, outputs_, expected);
 
-  std::string diagnostics;
-  if (stress != nullptr && !stress->about.empty())
-    diagnostics = fmt::format("stress case {}: {}\n", stress->name, stress->about);
+  const std::string diagnostics = values_note(values, inputs.mixture());
   if (too_many_unwritten(layout, unwritten))
     return rejection(stage, fmt::format("output elements not written on {}", where),
                      diagnostics + describe_unwritten(layout, unwritten) + compared.diagnostics);
@@ -359,6 +304,25 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
     return rejection(stage, fmt::format("wrong result on {}: {}", where, compared.reason),
                      diagnostics + compared.diagnostics + rows_note(layout, rows.size()));
   return std::nullopt;
+}
+
+// The greatest R over further inputs that differ from a check's only in the values between its patterns.
+std::vector<LegalError> Checker::similar_legal_errors(const Workload& workload, const RowLayout& layout,
+                                                      const Oracle& oracle,
+                                                      std::span<const std::int64_t> rows, std::uint64_t seed,
+                                                      const CheckValues& values) const {
+  std::vector<LegalError> greatest(layout.outputs().size());
+  for (std::uint64_t i = 0; i < kSimilarInputs; ++i) {
+    const Inputs inputs = make_inputs(task_, workload, derive_seed(seed, "similar", i), {},
+                                      CheckInputs::mixture_seed(seed, values));
+    const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows, layout.row_elements()); };
+    const std::vector<LegalError> legal = legal_errors(layout, of(oracle_.exact()), of(oracle_.rounded()));
+    for (std::size_t t = 0; t < legal.size(); ++t) {
+      greatest[t].max = std::max(greatest[t].max, legal[t].max);
+      greatest[t].rms = std::max(greatest[t].rms, legal[t].rms);
+    }
+  }
+  return greatest;
 }
 
 std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, const Workload& workload,
@@ -378,6 +342,7 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
     std::vector<std::vector<std::byte>> outputs = output_buffers(task_, workload);
     RunOptions options;
     options.poison_seed = derive_seed(seed, "poison", static_cast<std::uint64_t>(i));
+    options.placement = static_cast<std::uint64_t>(i);
     options.deadline_s = limits_.run_deadline_s;
     const auto ran = session->run(inputs.bytes, outputs, options);
     if (!ran) {

@@ -10,32 +10,13 @@
 #include "evaluators/check/compare.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/activity.hpp"
+#include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/requests.hpp"
 #include "evaluators/targets/target.hpp"
 
 namespace cultivar {
 
 struct TimingStock;  // timing/timing_stock.hpp
-
-// The task's shapes for smoke, sweep, stress or edge, in each dtype of the target.
-std::vector<Workload> check_shapes(const Task&, Stage, Target);
-// The check shapes that the variant claims.
-std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
-// The holdout workloads that the variant claims: from the target's own set ("cpu_holdout") if the task has
-// one, otherwise from "holdout".
-std::vector<Workload> holdout_workloads(const Task&, const Variant&);
-// All check shapes and workloads that the variant claims, on which it must be correct before it may become
-// the best, in addition to those that are timed.
-std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
-// Every macro assignment to compile, without duplicates; the one that smoke needs comes first.
-std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
-                                                        const std::vector<Workload>&, Breadth);
-
-// What the device would reject (a constraint, a plan) among the check shapes that it runs in addition to
-// these workloads: those that the variant claims and that share a binary with them, or are compiled for their
-// stage. nullopt: nothing, as far as these facts show.
-std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const std::vector<Workload>&,
-                                                  const Facts&);
 
 struct CheckLimits {
   double run_deadline_s = 10.0;
@@ -61,6 +42,14 @@ inline constexpr int kNoiseLimit = 3;
 // The rejection for a fault: describes the fault and where to look for its cause.
 Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 
+// The values of a check's inputs: the task's fills, with a stress case's instead, or with secret patterns
+// planted (task/mixture.hpp). Large inputs get no patterns.
+struct CheckValues {
+  const StressCase* stress = nullptr;
+  bool mixed = false;
+  bool drawn_shape = false;  // for messages
+};
+
 class Checker {
  public:
   // Keeps references to all arguments.
@@ -73,9 +62,9 @@ class Checker {
 
   // nullopt: passed.
   std::optional<Evaluation> run_stage(Stage, const Compiled&, std::uint64_t seed, const Announce&);
-  // One run of one workload under these fills (stress) or the task's own.
+  // One run of one workload.
   std::optional<Evaluation> check(Stage, const Compiled&, const Workload&, std::uint64_t seed,
-                                  const StressCase* stress = nullptr);
+                                  const CheckValues& = {});
   // Three runs on the same inputs, which must be bitwise equal.
   std::optional<Evaluation> check_determinism(const Compiled&, const Workload&, std::uint64_t seed);
 
@@ -85,6 +74,14 @@ class Checker {
   const OracleLibrary& oracle_;
   CheckLimits limits_;
   Open open_;  // empty: open_session
+  // One run with the buffers at this one of the target's placements.
+  std::optional<Evaluation> check_at(std::uint64_t placement, Stage, const Compiled&, const Workload&,
+                                     std::uint64_t seed, const CheckValues&);
+
+  std::vector<LegalError> similar_legal_errors(const Workload&, const RowLayout&, const Oracle&,
+                                               std::span<const std::int64_t> rows, std::uint64_t seed,
+                                               const CheckValues&) const;
+
   // The stress cases of one shape share a session; a stage starts without one.
   std::unique_ptr<Session> kept_;
   std::string kept_shape_;

@@ -76,6 +76,7 @@ class RunInputs {
 struct RunOptions {
   bool timed = false;  // flush caches first and use the device exclusively
   std::uint64_t poison_seed = 0;
+  std::uint64_t placement = 0;  // of a run that is not timed: selects where buffers lie, of a few ways
   double deadline_s = 10.0;
   // The elements to copy back, by output, in ascending order; empty: all elements of all outputs. Other
   // elements of `outputs` may stay unchanged, so that a large device need not transfer what nobody reads.

@@ -6,10 +6,11 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/judge/stages.hpp"
+#include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
 
@@ -166,7 +167,14 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
           fmt::format("`requires: \"{}\"` does not hold for {}. A variant must claim every workload of the "
                       "search: widen `requires`.\n",
                       variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name)));
-  auto compiled = state_->compile(variant, macro_assignments(state_->task, variant, workloads, breadth));
+  std::vector<std::vector<std::string>> assignments =
+      macro_assignments(state_->task, variant, workloads, breadth);
+  std::vector<Workload> drawn;
+  if (breadth == Breadth::everything)
+    drawn = draw_unknown_assignments(state_->task, variant, assignments, secret_seed());
+  for (const Workload& w : drawn) assignments.push_back(macros(variant, state_->task, w));
+  auto compiled = state_->compile(variant, assignments);
+  if (compiled) compiled->drawn = std::move(drawn);
   const Target target = state_->options.target;
   if (!compiled || target->check_binary == nullptr) return compiled;
   // Reject what no card could launch, without waiting for a card.

@@ -47,7 +47,10 @@ static void to_json(Json& j, const Compiled& c) {
          {"target", name_of(c.variant.manifest.target)},
          {"id", c.variant.id}};
   else
-    j = {{"variant", c.variant}, {"binaries", c.binaries}, {"compile_seconds", c.compile_seconds}};
+    j = {{"variant", c.variant},
+         {"binaries", c.binaries},
+         {"compile_seconds", c.compile_seconds},
+         {"drawn", c.drawn}};
 }
 
 CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, small_shapes, sampling, seed,
@@ -85,6 +88,7 @@ static Compiled compiled(const Json& j, const Task& task) {
     c.variant = variant(j.at("variant"), task);
     j.at("binaries").get_to(c.binaries);
     j.at("compile_seconds").get_to(c.compile_seconds);
+    j.at("drawn").get_to(c.drawn);
   }
   return c;
 }

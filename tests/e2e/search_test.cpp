@@ -1,5 +1,5 @@
 // runs alone
-// also without bubblewrap
+// also without bubblewrap: a_search_finds*
 // Whole searches on a user's own task: started, watched, stopped, resumed, exported, and the export built.
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -24,11 +24,12 @@ Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan) {
 }
 
 void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) {
-  // Checked runs alternate placements to catch writes past both ends. Timed runs keep the offset within a
-  // page, because it affects speed, and move by whole pages.
-  static constexpr Placement checked[] = {Placement::against_end, Placement::start};
+  // Timed runs keep the offset within a page, because it affects speed, and move by whole pages. Checked runs
+  // have these placements too, so that none belongs to timed runs alone, and one that catches accesses past
+  // the end.
+  static constexpr Placement checked[] = {Placement::against_end, Placement::start, Placement::shifted};
   static constexpr Placement timed[] = {Placement::start, Placement::shifted};
-  arena_.place((options.timed ? timed : checked)[runs_++ % 2]);
+  arena_.place(options.timed ? timed[runs_++ % 2] : checked[options.placement % 3]);
   std::size_t next_input = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const auto& buffer = plan_.buffers[i];

@@ -1,0 +1,126 @@
+#include "evaluators/judge/check_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace cultivar {
+
+tl::expected<Plan, Evaluation> legal_plan(const Variant& variant, const Task& task, const Workload& workload,
+                                          const Facts& facts, const std::string& where) {
+  if (const Expected<void> holds = check_constraints(variant, task, workload, facts); !holds)
+    return tl::make_unexpected(
+        rejection(Stage::lint, "a constraint does not hold on " + where,
+                  holds.error().message +
+                      "\nThe variant claims this shape: change the tunables or narrow `requires`.\n"));
+  Expected<Plan> plan = make_plan(variant, task, workload, facts);
+  if (!plan)
+    return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));
+  return std::move(*plan);
+}
+
+std::vector<Workload> check_shapes(const Task& task, Stage stage, Target target) {
+  const std::vector<Workload>& shapes = stage == Stage::smoke    ? task.smoke
+                                        : stage == Stage::sweep  ? task.sweep
+                                        : stage == Stage::stress ? task.stress_shapes
+                                                                 : task.edge;
+  std::vector<Workload> all;
+  for (const Workload& shape : shapes) {
+    for (const Dtype dtype : target->dtypes) {
+      if (std::find(task.dtypes.begin(), task.dtypes.end(), dtype) == task.dtypes.end()) continue;
+      Workload& w = all.emplace_back(shape);
+      w.dtype = dtype;
+      if (shape.name.find(name_of(dtype)) == std::string::npos) w.name += fmt::format("_{}", name_of(dtype));
+    }
+  }
+  return all;
+}
+
+std::vector<Workload> claimed_shapes(const Task& task, Stage stage, const Variant& variant) {
+  std::vector<Workload> shapes = check_shapes(task, stage, variant.manifest.target);
+  std::erase_if(shapes, [&](const Workload& w) { return !claims(variant, task, w); });
+  return shapes;
+}
+
+namespace {
+
+std::vector<Workload> holdout_of(const Task& task, Target target) {
+  const WorkloadSet* own = task.workloads(fmt::format("{}_holdout", name_of(target)));
+  const WorkloadSet* set = own != nullptr ? own : task.workloads("holdout");
+  if (set == nullptr) return {};
+  std::vector<Workload> workloads = set->workloads;
+  std::erase_if(workloads, [&](const Workload& w) {
+    return std::ranges::find(target->dtypes, w.dtype) == target->dtypes.end();
+  });
+  return workloads;
+}
+
+}  // namespace
+
+std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant) {
+  std::vector<Workload> workloads = holdout_of(task, variant.manifest.target);
+  std::erase_if(workloads, [&](const Workload& w) { return !claims(variant, task, w); });
+  return workloads;
+}
+
+std::vector<Workload> listed_shapes(const Task& task, Target target) {
+  std::vector<Workload> all = holdout_of(task, target);
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    std::ranges::copy(check_shapes(task, stage, target), std::back_inserter(all));
+  return all;
+}
+
+std::vector<Workload> every_claimed_shape(const Task& task, const Variant& variant) {
+  std::vector<Workload> all;
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(all));
+  std::ranges::copy(holdout_workloads(task, variant), std::back_inserter(all));
+  return all;
+}
+
+std::vector<std::vector<std::string>> macro_assignments(const Task& task, const Variant& variant,
+                                                        const std::vector<Workload>& workloads,
+                                                        Breadth breadth) {
+  std::vector<std::vector<std::string>> assignments;
+  const auto add = [&](const Workload& w) {
+    std::vector<std::string> assignment = macros(variant, task, w);
+    if (std::find(assignments.begin(), assignments.end(), assignment) == assignments.end())
+      assignments.push_back(std::move(assignment));
+  };
+  const auto has = [&](const Workload& w) {
+    return std::find(assignments.begin(), assignments.end(), macros(variant, task, w)) != assignments.end();
+  };
+  for (const Workload& w : workloads) add(w);
+  if (breadth == Breadth::everything) {
+    for (const Workload& w : every_claimed_shape(task, variant)) add(w);
+  } else {
+    for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
+      const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
+      if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has)) add(shapes.front());
+    }
+  }
+  const std::vector<Workload> smoke = claimed_shapes(task, Stage::smoke, variant);
+  for (const Workload& w : smoke) {
+    const auto found = std::find(assignments.begin(), assignments.end(), macros(variant, task, w));
+    if (found == assignments.end()) continue;
+    std::rotate(assignments.begin(), found, found + 1);
+    break;
+  }
+  return assignments;
+}
+
+std::optional<Evaluation> illegal_on_check_shapes(const Task& task, const Variant& variant,
+                                                  const std::vector<Workload>& workloads,
+                                                  const Facts& facts) {
+  const auto compiled = macro_assignments(task, variant, workloads, Breadth::searching);
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    for (const Workload& shape : claimed_shapes(task, stage, variant)) {
+      if (std::ranges::find(compiled, macros(variant, task, shape)) == compiled.end()) continue;
+      const std::string where = fmt::format("the check shape {} ({})", shape.name, name_of(stage));
+      if (auto plan = legal_plan(variant, task, shape, facts, where); !plan) return std::move(plan.error());
+    }
+  return std::nullopt;
+}
+
+}  // namespace cultivar

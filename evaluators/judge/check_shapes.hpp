@@ -1,0 +1,38 @@
+// Which shapes a variant is checked on, and what must be compiled for them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluators/judge/requests.hpp"
+
+namespace cultivar {
+
+// The task's shapes for smoke, sweep, stress or edge, in each dtype of the target.
+std::vector<Workload> check_shapes(const Task&, Stage, Target);
+// The check shapes that the variant claims.
+std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
+// The holdout workloads that the variant claims: from the target's own set ("cpu_holdout") if the task has
+// one, otherwise from "holdout".
+std::vector<Workload> holdout_workloads(const Task&, const Variant&);
+// All check shapes and the holdout workloads of a target, whether claimed or not.
+std::vector<Workload> listed_shapes(const Task&, Target);
+// All check shapes and workloads that the variant claims, on which it must be correct before it may become
+// the best, in addition to those that are timed.
+std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
+// Every macro assignment to compile, without duplicates; the one that smoke needs comes first.
+std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
+                                                        const std::vector<Workload>&, Breadth);
+
+// What the device would reject (a constraint, a plan) among the check shapes that it runs in addition to
+// these workloads: those that the variant claims and that share a binary with them, or are compiled for their
+// stage. nullopt: nothing, as far as these facts show.
+std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const std::vector<Workload>&,
+                                                  const Facts&);
+
+// Checks that constraints hold and that every expression of the manifest has a launchable value.
+tl::expected<Plan, Evaluation> legal_plan(const Variant&, const Task&, const Workload&, const Facts&,
+                                          const std::string& where);
+
+}  // namespace cultivar

@@ -1,0 +1,126 @@
+#include "evaluators/task/make_workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluators/system/error.hpp"
+
+namespace cultivar {
+namespace {
+
+tl::unexpected<Error> illegal(std::string message) {
+  return failure(ErrorKind::failed, "make a workload", std::move(message));
+}
+
+// The value of something that the workload omits: its default, computed from what is known so far.
+Expected<double> fallback_of(const std::string& name, const std::optional<Expression>& fallback,
+                             const Bindings& values) {
+  if (!fallback) return illegal(fmt::format("'{}' is missing and has no default (give it)", name));
+  const Expected<double> value = fallback->evaluate(values);
+  if (!value) return illegal(fmt::format("the default of '{}': {}", name, value.error().message));
+  return *value;
+}
+
+Expected<void> check_dimension(const std::string& name, double value) {
+  if (value < 1 || value != std::floor(value) || value > 0x1p40)
+    return illegal(fmt::format("the dimension {} must be a whole number of at least 1, not {}", name, value));
+  return {};
+}
+
+Expected<void> check_parameter(const Parameter& parameter, double value) {
+  if (parameter.flag && value != 0.0 && value != 1.0)
+    return illegal(fmt::format("the flag {} must be 0 or 1, not {}", parameter.name, value));
+  if (!is_floating(parameter.type) && value != round_to(parameter.type, value))
+    return illegal(
+        fmt::format("{} does not fit its type {}: {}", parameter.name, name_of(parameter.type), value));
+  return {};
+}
+
+// For example "B1_H8_Hkv2_Sq768_D64_causal_f32": values that differ from their defaults, without underscores
+// in names.
+std::string name_of_workload(const Task& task, const Workload& workload, bool dtype_in_name) {
+  std::string name;
+  const auto append = [&](const std::string& part) { name += (name.empty() ? "" : "_") + part; };
+  const auto compact = [](std::string text) {
+    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
+    return text;
+  };
+  const auto is_default = [&](const std::optional<Expression>& fallback, double value) {
+    if (!fallback) return false;
+    const Expected<double> usual = fallback->evaluate(workload.values);
+    return usual && *usual == value;
+  };
+  for (const Dimension& d : task.dimensions) {
+    const double value = workload.values.at(d.name);
+    if (!is_default(d.fallback, value)) append(fmt::format("{}{}", compact(d.name), value));
+  }
+  for (const Parameter& p : task.parameters) {
+    const double value = workload.values.at(p.name);
+    if (is_default(p.fallback, value)) continue;
+    if (p.flag)
+      append(value != 0.0 ? compact(p.name) : "no" + compact(p.name));
+    else
+      append(fmt::format("{}{}", compact(p.name), value));
+  }
+  if (dtype_in_name) append(std::string(name_of(workload.dtype)));
+  return name;
+}
+
+}  // namespace
+
+Expected<Workload> make_workload(const Task& task, Bindings given, Dtype dtype, bool dtype_in_name) {
+  Workload workload;
+  workload.dtype = dtype;
+  workload.values = std::move(given);
+  for (const Dimension& d : task.dimensions) {
+    if (!workload.values.contains(d.name)) {
+      const Expected<double> value = fallback_of(d.name, d.fallback, workload.values);
+      if (!value) return tl::make_unexpected(value.error());
+      workload.values[d.name] = *value;
+    }
+    if (auto fits = check_dimension(d.name, workload.values.at(d.name)); !fits)
+      return tl::make_unexpected(fits.error());
+  }
+  for (const Parameter& p : task.parameters) {
+    if (!workload.values.contains(p.name)) {
+      const Expected<double> value = fallback_of(p.name, p.fallback, workload.values);
+      if (!value) return tl::make_unexpected(value.error());
+      workload.values[p.name] = *value;
+    }
+    if (auto fits = check_parameter(p, workload.values.at(p.name)); !fits)
+      return tl::make_unexpected(fits.error());
+  }
+  workload.name = name_of_workload(task, workload, dtype_in_name);
+
+  Bindings bindings;
+  try {
+    bindings = task.bindings(workload);
+    for (const TensorSpec& tensor : task.tensors) {
+      double bytes = static_cast<double>(size_of(task.dtype(tensor, workload)));
+      for (const std::int64_t extent : task.shape(tensor, workload)) bytes *= static_cast<double>(extent);
+      if (bytes > 0x1p43)
+        return illegal(fmt::format(
+            "the tensor {} would have {:.3g} bytes, above the limit of 2^43 (reduce the dimensions)",
+            tensor.name, bytes));
+    }
+    if (!(task.flops(workload) > 0) || !(task.bytes(workload) > 0))
+      return illegal("the cost must be positive (correct cost.flops or cost.bytes)");
+  } catch (const InputError& error) {
+    return illegal(error.what());
+  }
+  for (const Expression& relation : task.where) {
+    const Expected<double> holds = relation.evaluate(bindings);
+    if (!holds) return tl::make_unexpected(holds.error());
+    if (*holds == 0.0) {
+      std::string numbers;
+      for (const std::string& name : relation.names())
+        numbers += fmt::format(" {}={}", name, bindings.at(name));
+      return illegal(fmt::format("violates the task's relation '{}' with{}", relation.text(), numbers));
+    }
+  }
+  return workload;
+}
+
+}  // namespace cultivar

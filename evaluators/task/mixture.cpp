@@ -1,0 +1,213 @@
+#include "evaluators/task/mixture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "evaluators/system/random.hpp"
+
+namespace cultivar {
+namespace {
+
+enum class Pattern { outlier, offset, equal, spike, stress };
+
+// Where a pattern lies: [first, last) along each axis.
+struct Box {
+  std::vector<std::int64_t> first, last;
+  std::int64_t width(std::size_t axis) const { return last[axis] - first[axis]; }
+};
+
+std::vector<Pattern> patterns_for(const Fill& fill, bool stressed) {
+  std::vector<Pattern> patterns;
+  if (fill.kind == Fill::Kind::normal || fill.kind == Fill::Kind::spread)
+    patterns = {Pattern::outlier, Pattern::offset, Pattern::equal, Pattern::spike};
+  else if (fill.kind == Fill::Kind::uniform)
+    patterns = {Pattern::outlier, Pattern::equal};
+  if (stressed) patterns.push_back(Pattern::stress);
+  return patterns;
+}
+
+// A slice of secret width across one axis, and along each other axis all or a part of it.
+Box draw_box(std::span<const std::int64_t> shape, RandomStream& stream) {
+  Box box;
+  const std::size_t across = below(stream, shape.size());
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto extent = static_cast<std::size_t>(shape[axis]);
+    std::size_t first = 0, width = extent;
+    if (axis == across || below(stream, 2) == 0) {
+      const std::size_t most = axis == across ? std::max<std::size_t>(1, extent / 8) : extent;
+      width = below(stream, 2) == 0 ? 1 : 1 + below(stream, most);
+      first = below(stream, extent - width + 1);
+    }
+    box.first.push_back(static_cast<std::int64_t>(first));
+    box.last.push_back(static_cast<std::int64_t>(first + width));
+  }
+  return box;
+}
+
+// One element, in the last eighth of every axis.
+Box draw_late_place(std::span<const std::int64_t> shape, RandomStream& stream) {
+  Box box;
+  for (const std::int64_t extent : shape) {
+    const auto eighth = static_cast<std::size_t>(std::max<std::int64_t>(1, extent / 8));
+    box.first.push_back(extent - 1 - static_cast<std::int64_t>(below(stream, eighth)));
+    box.last.push_back(box.first.back() + 1);
+  }
+  return box;
+}
+
+// Calls change(values) with each contiguous run of the box; `values` are stored again afterwards.
+void change(const Box& box, std::span<const std::int64_t> shape, Dtype dtype, std::span<std::byte> bytes,
+            const std::function<void(std::span<double>)>& change_run) {
+  const std::size_t rank = shape.size(), width = size_of(dtype);
+  std::vector<std::int64_t> at = box.first;
+  std::vector<double> run(static_cast<std::size_t>(box.width(rank - 1)));
+  while (true) {
+    std::int64_t element = 0;
+    for (std::size_t axis = 0; axis < rank; ++axis) element = element * shape[axis] + at[axis];
+    const std::span<std::byte> stored =
+        bytes.subspan(static_cast<std::size_t>(element) * width, run.size() * width);
+    decode(dtype, stored, run);
+    change_run(run);
+    encode(dtype, run, stored);
+    std::size_t axis = rank - 1;
+    while (axis-- > 0) {
+      if (++at[axis] < box.last[axis]) break;
+      at[axis] = box.first[axis];
+    }
+    if (axis == static_cast<std::size_t>(-1)) return;
+  }
+}
+
+std::string place_of(const TensorSpec& tensor, std::span<const std::int64_t> shape, const Box& box) {
+  std::string place = tensor.name;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::int64_t first = box.first[axis], last = box.last[axis];
+    place += axis == 0 ? "[" : ", ";
+    if (first == 0 && last == shape[axis])
+      place += ":";
+    else if (last == first + 1)
+      place += fmt::format("{}", first);
+    else
+      place += fmt::format("{}:{}", first, last);
+  }
+  return place + "]";
+}
+
+double between(double low, double high, RandomStream& stream) {
+  return low * std::exp(cultivar::uniform(stream) * std::log(high / low));
+}
+double with_sign(double value, RandomStream& stream) {
+  return below(stream, 2) == 0 ? value : -value;
+}
+
+// Plants patterns in one tensor.
+class Planter {
+ public:
+  Planter(const Task& task, const TensorSpec& tensor, std::vector<std::int64_t> shape, Dtype dtype,
+          std::span<std::byte> values, RandomStream& stream)
+      : tensor_(tensor), shape_(std::move(shape)), dtype_(dtype), values_(values), stream_(stream) {
+    for (const StressCase& stress : task.stress)
+      if (stress.fills.contains(tensor.name)) cases_.push_back(&stress);
+    if (!shape_.empty() && !values.empty() && is_floating(dtype))
+      possible_ = patterns_for(tensor.fill, !cases_.empty());
+  }
+
+  bool possible() const { return !possible_.empty(); }
+  bool possible(Pattern pattern) const { return std::ranges::find(possible_, pattern) != possible_.end(); }
+  std::string plant() { return plant(possible_[below(stream_, possible_.size())]); }
+
+  std::string plant(Pattern pattern) {
+    const Box box = pattern == Pattern::spike ? draw_late_place(shape_, stream_) : draw_box(shape_, stream_);
+    const std::string place = place_of(tensor_, shape_, box);
+    const bool bounded = tensor_.fill.kind == Fill::Kind::uniform;
+    const double deviation = tensor_.fill.kind == Fill::Kind::normal ? tensor_.fill.b : tensor_.fill.a;
+    const auto each = [&](auto value) {
+      change(box, shape_, dtype_, values_, [&](std::span<double> run) {
+        for (double& x : run) x = value(x);
+      });
+    };
+    switch (pattern) {
+      case Pattern::outlier: {
+        const double times = between(3.0, 16.0, stream_), factor = bounded ? 1.0 / times : times;
+        const double low = bounded ? tensor_.fill.a : 0.0;
+        each([&](double x) { return low + (x - low) * factor; });
+        return fmt::format("{} times {:.3g}\n", place, factor);
+      }
+      case Pattern::offset: {
+        const double offset = with_sign(deviation * between(8.0, 32.0, stream_), stream_);
+        each([&](double x) { return x + offset; });
+        return fmt::format("{} plus {:.3g}\n", place, offset);
+      }
+      case Pattern::equal: {
+        std::optional<double> first;
+        each([&](double x) { return first ? *first : *(first = x); });
+        return fmt::format("{} all equal to {:.3g}\n", place, *first);
+      }
+      case Pattern::spike: {
+        const double value = with_sign(deviation * between(16.0, 256.0, stream_), stream_);
+        each([&](double) { return value; });
+        return fmt::format("{} is {:.3g}\n", place, value);
+      }
+      case Pattern::stress:
+        break;
+    }
+    const StressCase& stress = *cases_[below(stream_, cases_.size())];
+    std::vector<std::int64_t> extents;
+    std::size_t elements = 1;
+    for (std::size_t axis = 0; axis < shape_.size(); ++axis) {
+      extents.push_back(box.width(axis));
+      elements *= static_cast<std::size_t>(extents.back());
+    }
+    std::vector<std::byte> stored(elements * size_of(dtype_));
+    fill_tensor(stress.fills.at(tensor_.name), stream_(), extents, dtype_, stored);
+    std::vector<double> part(elements);
+    decode(dtype_, stored, part);
+    std::size_t next = 0;
+    each([&](double) { return part[next++]; });
+    return fmt::format("{} filled as in the stress case {}\n", place, stress.name);
+  }
+
+ private:
+  const TensorSpec& tensor_;
+  std::vector<std::int64_t> shape_;
+  Dtype dtype_;
+  std::span<std::byte> values_;
+  RandomStream& stream_;
+  std::vector<const StressCase*> cases_;
+  std::vector<Pattern> possible_;
+};
+
+}  // namespace
+
+std::string mix_values(const Task& task, const Workload& workload, std::uint64_t seed,
+                       std::span<std::vector<std::byte>> inputs) {
+  RandomStream stream = stream_of(seed, "mixture", 0);
+  std::vector<Planter> planters;
+  std::size_t next = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input) continue;
+    Planter planter(task, tensor, task.shape(tensor, workload), task.dtype(tensor, workload), inputs[next++],
+                    stream);
+    if (planter.possible()) planters.push_back(std::move(planter));
+  }
+  if (planters.empty()) return {};
+  std::string description;
+  const std::size_t chosen = below(stream, planters.size());
+  for (std::size_t i = 0; i < planters.size(); ++i) {
+    if (i != chosen) {
+      if (planters[i].possible(Pattern::equal) && below(stream, 2) == 0)
+        description += planters[i].plant(Pattern::equal);
+      continue;
+    }
+    const std::size_t count = 1 + below(stream, 3);
+    for (std::size_t n = 0; n < count; ++n) description += planters[i].plant();
+  }
+  return description;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,82 @@
+// runs alone
+// Kernels that are right wherever a reader of the task expects a check, under tests/kernels/dodges.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <set>
+
+#include "support/softmax_judge.hpp"
+
+using cultivar::testing::SoftmaxJudge;
+using cultivar::testing::test_kernels;
+using namespace cultivar;
+
+namespace {
+
+SoftmaxJudge& judge() {
+  static SoftmaxJudge instance;
+  return instance;
+}
+
+// As a search confirms a new best.
+Evaluation confirmed(const std::string& file) {
+  return judge().judge(file, Stage::confirm);
+}
+
+struct Dodge {
+  const char* file;
+  std::set<Stage> stages;
+  const char* words;
+  int evaluations;  // within which it is caught with a probability of at least 1 - 1e-6
+};
+
+const Dodge kDodges[] = {
+    {"trusts_its_first_values", {Stage::sweep, Stage::edge, Stage::measure}, "mixed values", 10},
+    {"counts_equal_values_once", {Stage::sweep, Stage::edge, Stage::measure}, "mixed values", 10},
+    {"knows_the_listed_shapes", {Stage::edge}, "a drawn shape", 1},
+    {"is_compiled_for_the_listed_shapes", {Stage::edge}, "a drawn shape", 1},
+    {"does_not_claim_a_holdout", {Stage::lint}, "singles out R3001_C1333_f32", 1},
+    {"allows_only_the_listed_rows", {Stage::lint}, "constraints exclude claimed shapes", 1},
+    {"claims_only_the_listed_rows", {Stage::lint}, "claims only shapes that the task lists", 1},
+    {"skips_rows_by_address", {Stage::sweep, Stage::edge, Stage::measure}, "blocks of", 1},
+    {"skips_rows_of_tame_inputs", {Stage::edge, Stage::measure}, "blocks of", 1},
+    {"is_wrong_at_multiples_of_eleven", {Stage::edge}, "a drawn shape", 12},
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(secret_checks)
+
+BOOST_AUTO_TEST_CASE(what_is_right_only_where_a_check_is_expected_is_not_confirmed) {
+  for (const Dodge& dodge : kDodges) {
+    const std::string file = std::string("dodges/") + dodge.file + ".cpp";
+    Evaluation e;
+    int used = 0;
+    do e = confirmed(file);
+    while (e.measured() && ++used < dodge.evaluations);
+    BOOST_TEST_MESSAGE(file << " -> " << (e.measured() ? "confirmed" : name_of(e.stage)) << " after " << used
+                            << ": " << e.reason);
+    BOOST_TEST(!e.measured(), file << " was confirmed");
+    BOOST_TEST(dodge.stages.contains(e.stage),
+               file << " was stopped at " << name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST((e.reason + "\n" + e.diagnostics).find(dodge.words) != std::string::npos,
+               file << " is told: " << e.reason << "\n"
+                    << e.diagnostics);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
+  for (int i = 0; i < 5; ++i) {
+    const Evaluation e = confirmed("honest_softmax.cpp");
+    BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_kernel_in_the_folder_is_forgotten) {
+  std::set<std::string> listed, present;
+  for (const Dodge& dodge : kDodges) listed.insert(dodge.file);
+  for (const auto& entry : std::filesystem::directory_iterator(test_kernels() / "dodges"))
+    present.insert(entry.path().stem().string());
+  BOOST_TEST(listed == present, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

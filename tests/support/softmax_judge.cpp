@@ -1,0 +1,51 @@
+#include "support/softmax_judge.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/words.hpp"
+
+namespace cultivar::testing {
+
+namespace fs = std::filesystem;
+
+fs::path test_kernels() {
+  return fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
+}
+
+SoftmaxJudge::SoftmaxJudge() {
+  options_.programs = CULTIVAR_BIN_DIR;
+  options_.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+  options_.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
+  options_.compile_deadline_s = 20.0;
+  options_.run_deadline_s = 3.0;
+  task_ = load_task(options_.task_folder);
+  compiler_ = std::make_unique<CompileService>(options_);
+  device_ = std::make_unique<DeviceService>(options_);
+  workload_.name = "large";
+  workload_.dtype = Dtype::f32;
+  workload_.values = {{"R", 8192}, {"C", 1024}};
+}
+
+Evaluation SoftmaxJudge::judge(const std::string& file, Stage stop_after) {
+  std::optional<Variant> variant;
+  try {
+    variant = load_variant(test_kernels() / file, task_);
+  } catch (const InputError& e) {
+    return rejection(Stage::lint, e.what(), "");
+  }
+  const bool confirming = stop_after == Stage::confirm;
+  auto compiled =
+      compiler_->compile(*variant, {workload_}, confirming ? Breadth::everything : Breadth::searching);
+  if (!compiled) return compiled.error();
+  EvaluateRequest request;
+  request.variant = std::move(*compiled);
+  request.workloads = {workload_};
+  request.sampling.screening_samples = 6;
+  request.every_row = true;
+  request.stop_after = stop_after;
+  const auto evaluation = device_->evaluate(request);
+  BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << words(evaluation));
+  return *evaluation;
+}
+
+}  // namespace cultivar::testing
