@@ -18,12 +18,16 @@ DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : gpu_(std::exchange(other.gpu_, nullptr)),
       address_(other.address_),
       bytes_(other.bytes_),
-      mapped_(other.mapped_) {}
+      mapped_(other.mapped_),
+      base_(other.base_),
+      reserved_(other.reserved_) {}
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(gpu_, other.gpu_);
   std::swap(address_, other.address_);
   std::swap(bytes_, other.bytes_);
   std::swap(mapped_, other.mapped_);
+  std::swap(base_, other.base_);
+  std::swap(reserved_, other.reserved_);
   return *this;
 }
 DeviceMemory::~DeviceMemory() {
@@ -34,7 +38,7 @@ DeviceMemory::~DeviceMemory() {
     return;
   }
   driver.MemUnmap(address_, mapped_);
-  driver.MemAddressFree(address_, mapped_);
+  driver.MemAddressFree(base_, reserved_);
 }
 
 std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) {
@@ -65,17 +69,28 @@ bool DeviceMemory::map_somewhere(std::size_t bytes) {
     if (place != 0) driver.MemAddressFree(place, whole);
     place = 0;
   }
-  if (place == 0 && driver.MemAddressReserve(&place, whole, grain, 0, 0) != result::success) place = 0;
+  Address base = place;
+  std::size_t reserved = whole;
+  // Where the driver grants no wish: a random place in a far larger range that it chooses.
+  for (const std::size_t span :
+       {std::size_t{1} << 38, std::size_t{1} << 35, std::size_t{1} << 32, std::size_t{0}}) {
+    if (place != 0) break;
+    reserved = span + whole;
+    if (driver.MemAddressReserve(&base, reserved, grain, 0, 0) != result::success) base = 0;
+    if (base != 0) place = base + secret_seed() % (span / grain + 1) * grain;
+  }
   const MemoryAccess access{MemoryProperties::on_device, gpu_->index(), MemoryAccess::read_and_write};
   const bool mapped = place != 0 && driver.MemMap(place, whole, 0, handle, 0) == result::success;
   driver.MemRelease(handle);  // the mapping keeps the memory
   if (mapped && driver.MemSetAccess(place, whole, &access, 1) == result::success) {
     address_ = place;
     mapped_ = whole;
+    base_ = base;
+    reserved_ = reserved;
     return true;
   }
   if (mapped) driver.MemUnmap(place, whole);
-  if (place != 0) driver.MemAddressFree(place, whole);
+  if (base != 0) driver.MemAddressFree(base, reserved);
   return false;
 }
 

@@ -31,6 +31,8 @@ class DeviceMemory {
   Gpu* gpu_ = nullptr;
   Address address_ = 0;
   std::size_t bytes_ = 0, mapped_ = 0;
+  Address base_ = 0;  // of the reserved addresses around it
+  std::size_t reserved_ = 0;
 };
 
 }  // namespace cultivar::cuda

@@ -26,10 +26,20 @@ std::uint32_t frame_for(std::uint32_t bytes) {
 // L1 cache: every line must have left the multiprocessor, and a dirty line of the first pass is evicted by
 // the second.
 constexpr const char* kSource = R"(
+__device__ unsigned arrivals;
 extern "C" __global__ void __launch_bounds__(1024, 2) cultivar_scrub_local(unsigned long long seed) {{
   alignas(16) unsigned frame[{0}];
   unsigned long long place;
   asm volatile("cvta.to.local.u64 %0, %1;" : "=l"(place) : "l"(frame));
+  if (threadIdx.x == 0) {{  // until all blocks have begun: see meet() in own_kernels.cu
+    const unsigned all = (atomicAdd(&arrivals, 1u) / gridDim.x + 1) * gridDim.x;
+    unsigned long long now, limit;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    limit = now + 2000000;
+    while (static_cast<int>(*static_cast<volatile unsigned*>(&arrivals) - all) < 0 && now < limit)
+      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  }}
+  __syncthreads();
   unsigned value = static_cast<unsigned>(seed) ^ (blockIdx.x * 0x9e3779b9u + threadIdx.x);
   for (int pass = 0; pass < 2; ++pass) {{
     for (unsigned i = 0; i < {0}; ++i) {{

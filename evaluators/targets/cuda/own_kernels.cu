@@ -128,11 +128,27 @@ extern "C" __global__ void cultivar_stamp(u64* out) {
 
 extern "C" __global__ void cultivar_nothing() {}
 
+// Waits until all blocks of the launch have begun, for at most 2 ms. Blocks of which no two fit on a
+// multiprocessor then cover all of them: without this, one that begins late could take the place of one that
+// has ended. `arrivals` counts on from launch to launch of the same grid.
+__device__ __forceinline__ void meet(u32* arrivals) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const u32 all = (atomicAdd(arrivals, 1) / gridDim.x + 1) * gridDim.x;
+    const u64 limit = globaltimer() + 2000000;
+    while (static_cast<int>(*static_cast<volatile u32*>(arrivals) - all) < 0 && globaltimer() < limit) {
+    }
+  }
+  __syncthreads();
+}
+__device__ u32 cultivar_scrubbers, cultivar_fillers;
+
 // One block per multiprocessor overwrites all of its shared memory, so that nothing of an earlier kernel
 // remains. The first KiB of a block's shared memory is reserved for the system, lies in front of what a kernel
 // declares, and can be written by a kernel all the same (cooperative groups do).
 extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed, u32 reserved_too) {
   extern __shared__ u64 shared[];
+  meet(&cultivar_scrubbers);
   u32 reserved, end;
   asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(reserved));
   asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
@@ -149,6 +165,7 @@ extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed, u32 reserved_too)
 extern "C" __global__ void __launch_bounds__(1024, 1) cultivar_fill_registers(u64 seed, u32* never) {
   constexpr int count = 60;
   __shared__ volatile u32 values[1024];
+  meet(&cultivar_fillers);
   values[threadIdx.x] = static_cast<u32>(mixed(seed + blockIdx.x * 1024 + threadIdx.x));
   __syncthreads();
   u32 r[count];
