@@ -31,7 +31,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values)
 
 CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log)
 CULTIVAR_JSON(CompileFailure, stage, reason, diagnostics, late)
-CULTIVAR_JSON(GateReport, decision, trouble, challenger_seconds, incumbent_seconds, seconds, input_seed)
+CULTIVAR_JSON(GateReport, decision, times, trouble, challenger_seconds, incumbent_seconds, seconds,
+              input_seed)
 CULTIVAR_JSON(ProfilePartial, profile, rejection, again)
 CULTIVAR_JSON(Activity, stage, contender, text)
 CULTIVAR_JSON(DeviceInfo, description, isolation, weakness, facts, ceilings)
@@ -58,7 +59,7 @@ void to_json(Json& j, const EvaluateRequest& r) {
   j["contenders"] = r.contenders;
 }
 
-CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows)
+CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows, earlier)
 void to_json(Json& j, const GateRequest& r) {
   write_fields(j, r);
   j.update({{"challenger", r.challenger}, {"incumbent", r.incumbent}, {"control", r.control}});
