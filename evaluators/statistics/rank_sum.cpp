@@ -35,12 +35,12 @@ std::vector<double> cumulative_of(int n, int m, int batches, std::int64_t terms)
   std::vector<long double> series(static_cast<std::size_t>(terms), 0.0L);
   series.front() = 1.0L;
   for (int b = 0; b < batches; ++b) multiply_by_gaussian(series, n, m);
-  const long double all = log_arrangements(n, m) * static_cast<long double>(batches);
+  const long double one = std::exp(-log_arrangements(n, m) * static_cast<long double>(batches));
   std::vector<double> cumulative;
   long double sum = 0.0L;
   for (const long double count : series) {
     sum += count;
-    cumulative.push_back(static_cast<double>(std::min(1.0L, std::exp(std::log(sum) - all))));
+    cumulative.push_back(static_cast<double>(std::min(1.0L, sum * one)));
   }
   return cumulative;
 }

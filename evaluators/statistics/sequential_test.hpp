@@ -39,6 +39,7 @@ class SequentialTest {
 
   bool shown() const { return evidence_ >= threshold_; }  // once shown, always shown
   double evidence() const { return evidence_; }           // the greatest wealth so far; 1 = none
+  double wealth() const { return now_; }                  // now
   // Whether it can be shown by that many further bets, if each wins as much as a bet can.
   bool within_reach(int bets) const;
   // The bets that show a claim at this level if each wins as much as a bet can.

@@ -16,6 +16,7 @@ constexpr double plain = 0.03;          // a log ratio of the pilots that a batc
 constexpr double ample_seconds = 2.0;   // up to this cost a batch has a run to spare ...
 constexpr double short_seconds = 0.25;  // ... and below this it is enlarged,
 constexpr double most_enlarged = 4.0;   // at most by this factor
+constexpr int most_enlarged_runs = 40;  // of the side with fewer runs
 constexpr int most_runs = 240;
 
 double log_ratio(const Pilot& pilot) {
@@ -47,10 +48,12 @@ std::vector<BatchSize> sizes_for(double level, std::span<const Pilot> pilots) {
     }
     if (cost <= ample_seconds) break;
   }
-  const double factor = std::clamp(short_seconds / cost, 1.0, most_enlarged);
-  for (BatchSize& size : sizes)
+  for (BatchSize& size : sizes) {
+    const double room = static_cast<double>(most_enlarged_runs) / std::min(size.challenger, size.incumbent);
+    const double factor = std::clamp(std::min(short_seconds / cost, room), 1.0, most_enlarged);
     for (int* runs : {&size.challenger, &size.incumbent})
       *runs = std::min(most_runs, static_cast<int>(factor * *runs));
+  }
   return sizes;
 }
 
@@ -99,8 +102,12 @@ void Batches::add(std::span<const Slot> order, std::span<const double> seconds) 
   judge();
 }
 
-Discordance Batches::discordance(std::size_t workload, int batches) const {
-  return {sizes_[workload].challenger, sizes_[workload].incumbent, batches};
+const Discordance& Batches::discordance(std::size_t workload, int batches) const {
+  const BatchSize& size = sizes_[workload];
+  const std::array key{size.challenger, size.incumbent, batches};
+  const auto known = distributions_.find(key);
+  if (known != distributions_.end()) return known->second;
+  return distributions_.emplace(key, Discordance(size.challenger, size.incumbent, batches)).first->second;
 }
 
 std::int64_t Batches::at_or_below(std::size_t workload, double bound) const {

@@ -18,7 +18,9 @@
 // batch is drawn before it begins. Every run has new inputs, so that the sides differ in nothing else.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -63,7 +65,7 @@ class Batches {
   double share() const;
   std::int64_t at_or_below(std::size_t workload, double log_ratio) const;
   std::int64_t at_or_above(std::size_t workload, double log_ratio) const;
-  Discordance discordance(std::size_t workload, int batches) const;
+  const Discordance& discordance(std::size_t workload, int batches) const;
   bool faster(double level, double log_ratio, int look, std::size_t workload) const;
   bool slower(double level, double log_ratio, int look, std::size_t workload) const;
   bool everywhere(bool faster, int look) const;
@@ -74,6 +76,7 @@ class Batches {
   std::vector<Runs> runs_by_workload_;
   std::int64_t runs_ = 0;
   int looks_ = 0;
+  mutable std::map<std::array<int, 3>, Discordance> distributions_;  // by size and number of batches
   Verdict verdict_ = Verdict::undecided;
   std::optional<std::size_t> broken_;
 };

@@ -68,6 +68,9 @@ struct GateOptions {
   double max_device_seconds = 10.0;
 };
 
+void to_json(nlohmann::json&, const GateOptions&);
+void from_json(const nlohmann::json&, GateOptions&);  // throws nlohmann::json::exception
+
 // One timed run: a side on one of the gate's workloads.
 struct Slot {
   int workload = 0;
@@ -126,7 +129,7 @@ class Gate {
 
   bool done() const;
   Verdict verdict() const;  // undecided until done()
-  // Only the limit of device time ended it, and the challenger seems to gain enough: more time may decide.
+  // Only the limit of device time ended it, and the evidence for a gain has grown: more time may decide.
   bool may_go_on() const;
   Decision decision() const;  // at any time; costs milliseconds after thousands of blocks
 

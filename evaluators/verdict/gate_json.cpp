@@ -2,6 +2,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/system/json_fields.hpp"
 #include "evaluators/verdict/gate.hpp"
 
 namespace cultivar {
@@ -61,6 +62,9 @@ void from_json(const nlohmann::json& json, Decision& decision) {
     decision.workloads.push_back({w.at("name").get<std::string>(), w.at("log_ratio").get<double>(),
                                   bound_from(w.at("lower"), -infinity), bound_from(w.at("upper"), infinity)});
 }
+
+CULTIVAR_JSON(GateOptions, min_gain, max_workload_loss, alpha, futility, guard, min_blocks, max_blocks,
+              max_device_seconds)
 
 void to_json(nlohmann::json& json, const DuelTimes& times) {
   nlohmann::json pilots = nlohmann::json::array(), blocks = nlohmann::json::array();

@@ -22,8 +22,6 @@ static void from_json(const Json& j, Dtype& dtype) {
 }
 CULTIVAR_JSON(Workload, name, dtype, values)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GateOptions, min_gain, max_workload_loss, alpha, futility, guard,
-                                   min_blocks, max_blocks, max_device_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, screening_samples, min_samples, screening_seconds, max_samples,
                                    max_seconds, oracle_rows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_bytes_per_second, handshake_s)
