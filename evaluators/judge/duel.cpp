@@ -15,10 +15,11 @@
 namespace cultivar {
 namespace {
 
-// The pilot runs of each side on each workload: at least two, the first of which is cold, and up to five
-// while they are short.
+// The pilot runs of each side on each workload: two, the first of which is cold and not counted; up to five
+// if they are short, and a single one if it is long.
 constexpr int kLeastPilots = 2, kMostPilots = 5;
 constexpr double kShortPilots = 0.1;
+constexpr double kOnePilot = 0.5;  // a run that is longer is not repeated
 
 struct Bout {  // one workload: its inputs, and the sides that run on it
   std::unique_ptr<TimedRuns> runs;
@@ -103,9 +104,11 @@ class Duel {
       const Clock::time_point before = Clock::now();
       const auto timed = time(bout, side, true);
       if (!timed) return timed.error();
-      if (i == 0) continue;
+      const bool only = i == 0 && *timed > kOnePilot;
+      if (i == 0 && !only) continue;
       seconds.push_back(*timed);
       costs.push_back(seconds_since(before));
+      if (only) break;
     }
     if (side == Side::challenger) {
       bout.pilot.challenger_seconds = median(seconds);

@@ -16,6 +16,11 @@ constexpr double plain = 0.03;          // a log ratio of the pilots that a batc
 constexpr double ample_seconds = 2.0;   // up to this cost a batch has a run to spare ...
 constexpr double short_seconds = 0.25;  // ... and below this it is enlarged,
 constexpr double most_enlarged = 4.0;   // at most by this factor
+// A dearer batch for a moderate difference, which a disturbed run may hide, is enlarged up to the cost of
+// some blocks of pairs.
+constexpr double moderate = 0.25;
+constexpr double most_blocks = 7.6, most_of_limit = 0.9, most_enlarged_dear = 1.75;
+constexpr double tie = 1e-9;  // log ratios nearer than this are equal: rounding errors must not break ties
 constexpr int most_enlarged_runs = 40;  // of the side with fewer runs
 constexpr int most_runs = 240;
 
@@ -36,23 +41,42 @@ double promise(const GateOptions& options, std::span<const Pilot> pilots) {
   return gains == 0 || gains == pilots.size() ? sum / static_cast<double>(pilots.size()) : 0.0;
 }
 
-std::vector<BatchSize> sizes_for(double level, std::span<const Pilot> pilots) {
-  std::vector<BatchSize> sizes;
+double cost_of(const std::vector<BatchSize>& sizes, std::span<const Pilot> pilots) {
   double cost = 0.0;
-  for (const bool spare : {true, false}) {
-    sizes.clear();
-    cost = 0.0;
-    for (const Pilot& pilot : pilots) {
-      sizes.push_back(cheapest_batch(level, pilot.challenger_cost, pilot.incumbent_cost, spare));
-      cost += sizes.back().challenger * pilot.challenger_cost + sizes.back().incumbent * pilot.incumbent_cost;
-    }
-    if (cost <= ample_seconds) break;
+  for (std::size_t w = 0; w < pilots.size(); ++w)
+    cost += sizes[w].challenger * pilots[w].challenger_cost + sizes[w].incumbent * pilots[w].incumbent_cost;
+  return cost;
+}
+
+std::vector<BatchSize> cheapest(double level, std::span<const Pilot> pilots, bool spare) {
+  std::vector<BatchSize> sizes;
+  for (const Pilot& pilot : pilots)
+    sizes.push_back(cheapest_batch(level, pilot.challenger_cost, pilot.incumbent_cost, spare));
+  return sizes;
+}
+
+double enlarged_by(double wanted, double least, int fewer_runs) {
+  return std::max(1.0, std::min({wanted, least, static_cast<double>(most_enlarged_runs) / fewer_runs}));
+}
+
+std::vector<BatchSize> sizes_for(double level, double promised, const GateOptions& options,
+                                 std::span<const Pilot> pilots) {
+  std::vector<BatchSize> sizes = cheapest(level, pilots, true);
+  double wanted = short_seconds / cost_of(sizes, pilots), most = most_enlarged;
+  if (const double cost = cost_of(sizes, pilots); cost > ample_seconds) {
+    sizes = cheapest(level, pilots, false);
+    double pairs = 0.0;  // one for each workload; a block also has the control
+    for (const Pilot& pilot : pilots) pairs += pilot.challenger_cost + pilot.incumbent_cost;
+    const double room = std::max(most_blocks * (pairs + pilots.front().incumbent_cost),
+                                 most_of_limit * options.max_device_seconds) -
+                        pairs;  // which the pilots took at least
+    wanted = std::fabs(promised) < moderate ? room / cost_of(sizes, pilots) : 1.0;
+    most = most_enlarged_dear;
   }
   for (BatchSize& size : sizes) {
-    const double room = static_cast<double>(most_enlarged_runs) / std::min(size.challenger, size.incumbent);
-    const double factor = std::clamp(std::min(short_seconds / cost, room), 1.0, most_enlarged);
+    const double factor = enlarged_by(wanted, most, std::min(size.challenger, size.incumbent));
     for (int* runs : {&size.challenger, &size.incumbent})
-      *runs = std::min(most_runs, static_cast<int>(factor * *runs));
+      *runs = std::min(most_runs, static_cast<int>(std::lround(factor * *runs)));
   }
   return sizes;
 }
@@ -64,9 +88,9 @@ Batches::Batches(const GateOptions& options, std::size_t workloads, std::span<co
   if (pilots.empty()) return;
   const double promised = promise(options, pilots);
   if (promised >= plain)
-    sizes_ = sizes_for(options.alpha * shares.front(), pilots);
+    sizes_ = sizes_for(options.alpha * shares.front(), promised, options, pilots);
   else if (promised <= -plain)
-    sizes_ = sizes_for(options.futility * shares.front(), pilots);
+    sizes_ = sizes_for(options.futility * shares.front(), promised, options, pilots);
 }
 
 double Batches::left() const {
@@ -112,12 +136,12 @@ const Discordance& Batches::discordance(std::size_t workload, int batches) const
 
 std::int64_t Batches::at_or_below(std::size_t workload, double bound) const {
   const std::vector<double>& all = runs_by_workload_[workload].differences;
-  return std::upper_bound(all.begin(), all.end(), bound) - all.begin();
+  return std::upper_bound(all.begin(), all.end(), bound + tie) - all.begin();
 }
 
 std::int64_t Batches::at_or_above(std::size_t workload, double bound) const {
   const std::vector<double>& all = runs_by_workload_[workload].differences;
-  return all.end() - std::lower_bound(all.begin(), all.end(), bound);
+  return all.end() - std::lower_bound(all.begin(), all.end(), bound - tie);
 }
 
 // Whether `look` batches like those so far show at this level that the log ratio is above the bound.
