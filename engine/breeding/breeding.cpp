@@ -95,9 +95,10 @@ bool Breeding::submitted(IndividualId id) const {
 }
 
 std::optional<IndividualId> Breeding::challenger() const {
-  if (!seeds_judged() || waiting_.empty()) return std::nullopt;
+  const std::set<IndividualId>& next = waiting_.empty() ? open_duels_ : waiting_;
+  if (!seeds_judged() || next.empty()) return std::nullopt;
   const auto rank = [&](IndividualId id) { return std::tuple(submitted(id), archive_.fitness(id), -id); };
-  return *std::ranges::max_element(waiting_, {}, rank);
+  return *std::ranges::max_element(next, {}, rank);
 }
 
 std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant_id) const {
@@ -171,9 +172,24 @@ std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fi
   return islands_.judged();
 }
 
-void Breeding::compared(IndividualId challenger, bool better) {
+void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on) {
   waiting_.erase(challenger);
-  if (better) winner_ = challenger;
+  open_duels_.erase(challenger);
+  if (verdict == Verdict::better) winner_ = challenger;
+  if (verdict != Verdict::undecided) {
+    undecided_.erase(challenger);
+    return;
+  }
+  const int parts = ++undecided_[challenger];
+  if (may_go_on && parts < kMostParts) open_duels_.insert(challenger);
+}
+
+void Breeding::change(const GateOptions& gate) {
+  config_.gate = gate;
+  for (const auto& [id, parts] : undecided_)
+    if (id != winner_ && deserves_a_duel(id)) waiting_.insert(id);
+  undecided_.clear();
+  open_duels_.clear();
 }
 
 void Breeding::promote(IndividualId id) {
@@ -182,6 +198,8 @@ void Breeding::promote(IndividualId id) {
                    std::log(archive_.fitness(id) / archive_.fitness(incumbent_)));
   incumbent_ = id;
   winner_ = 0;
+  undecided_.clear();
+  open_duels_.clear();
   if (control_ == 0) control_ = id;
   std::erase_if(waiting_, [&](IndividualId other) { return other == id || !deserves_a_duel(other); });
 }
@@ -191,6 +209,8 @@ void Breeding::expel(IndividualId id) {
   archive_.expel(id);
   islands_.expel(id);
   waiting_.erase(id);
+  undecided_.erase(id);
+  open_duels_.erase(id);
   if (winner_ == id) winner_ = 0;
 }
 

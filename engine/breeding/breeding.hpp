@@ -69,7 +69,8 @@ class Breeding {
   // The next challenger, among measured individuals that were not compared before. First, submissions whose
   // fitness is at least 0.95 of the incumbent's; then individuals that appear faster by at least half of the
   // gate's minimum gain; the fittest of each. Before the first incumbent, every measured individual
-  // qualifies. nullopt also until all seeds are judged.
+  // qualifies. Last, those whose duel against this incumbent may go on, at most kMostParts times. nullopt
+  // also until all seeds are judged.
   std::optional<IndividualId> challenger() const;
   // An earlier individual with the same source and values, or with the same machine code and plans.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
@@ -95,7 +96,12 @@ class Breeding {
   // archive is at the pace of the first incumbent.
   void paced(double pace) { pace_ = pace; }
   double pace() const { return pace_; }
-  void compared(IndividualId challenger, bool better);  // the verdict of the gate
+  static constexpr int kMostParts = 4;                                      // of one duel
+  void compared(IndividualId challenger, Verdict, bool may_go_on = false);  // the verdict of the gate
+  // The gate's settings before the first individual, and those of a resumed search: whose duel against the
+  // present incumbent was undecided is compared again.
+  void begin_with(const GateOptions& gate) { config_.gate = gate; }
+  void change(const GateOptions&);
   void promote(IndividualId);
   void expel(IndividualId);  // it failed its confirmation
   // Makes new operators that learn again from the archive. A resumed search does this, so a replay must too.
@@ -145,8 +151,10 @@ class Breeding {
     IndividualId subject = 0;
     Directions given;
   };
-  std::vector<Directed> directed_;  // also learned from, in order
-  std::set<IndividualId> waiting_;  // possible challengers
+  std::vector<Directed> directed_;         // also learned from, in order
+  std::set<IndividualId> waiting_;         // possible challengers
+  std::map<IndividualId, int> undecided_;  // against the incumbent: the parts of its duel
+  std::set<IndividualId> open_duels_;      // those that may go on
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
   double pace_ = 1.0;
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;

@@ -124,19 +124,22 @@ int compare_command(const Arguments& arguments) {
                 {"lower", number(std::exp(d.lower))},
                 {"upper", number(std::exp(d.upper))},
                 {"blocks", d.blocks},
+                {"batches", d.batches},
+                {"runs", d.runs},
                 {"device_seconds", d.device_seconds},
                 {"control_drift", number(d.control_drift)},
                 {"workloads", rows},
                 {"trouble", report.trouble}});
   output.line("A = " + a + "\nB = " + b + "\n");
-  if (d.blocks > 0) output.line(table.text("  "));
+  if (d.blocks > 0 || d.batches > 0) output.line(table.text("  "));
   for (const std::string& trouble : report.trouble) output.line("error: " + trouble);
   if (!report.trouble.empty()) {
     output.line("No verdict: one of the kernels failed during timing.");
     return 1;
   }
-  const std::string figures =
-      fmt::format("{} blocks, {} of device time", d.blocks, duration(d.device_seconds));
+  const std::string figures = fmt::format(
+      "{}{} blocks, {} of device time", d.batches > 0 ? fmt::format("{} runs in random order, ", d.runs) : "",
+      d.blocks, duration(d.device_seconds));
   const std::string range =
       fmt::format("{} (between {} and {})", percent(d.log_ratio), percent(d.lower), percent(d.upper));
   switch (d.verdict) {

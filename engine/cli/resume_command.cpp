@@ -11,7 +11,11 @@ int resume_command(const Arguments& arguments) {
   Options options("resume", "Resumes a stopped search exactly where its record ends.",
                   "cultivar resume runs/quickstart --set budget.wall=1h");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
-  options.each("--set", overrides, "budget.KEY=VALUE: a new budget, larger than what is already used");
+  options.each(
+      "--set", overrides,
+      "budget.KEY=VALUE: a new budget, larger than what is already used; gate.KEY=VALUE: a setting of "
+      "the gate for "
+      "the duels from now on, in which undecided challengers of the best kernel take part again");
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands and libraries not used "
                "here before");

@@ -97,9 +97,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
   request.incumbent = std::move(*compiled[1]);
   request.control = std::move(*compiled[2]);
   request.workloads = breeding_.workloads();
-  request.options = config_.gate;
-  request.options.alpha = ledger_.share(ledger_.comparisons() + 1);
-  request.seed = stream_of(config_.seed, "gate", ledger_.comparisons())();
+  set_test(job->id, request);
   request.oracle_rows = config_.evaluation.oracle_rows;
   measure(job);
   return {};
@@ -130,20 +128,82 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   return {};
 }
 
+namespace {
+
+// A duel as it ended. Throws nlohmann::json::exception.
+struct Undecided {
+  GateOptions options;
+  std::uint64_t seed = 0;
+  DuelTimes times;
+  double device_seconds = 0.0;
+};
+
+std::optional<Undecided> undecided_duel(const Record& record, IndividualId challenger,
+                                        IndividualId incumbent) {
+  const std::vector<DuelRow> duels = record.duels(challenger);
+  if (duels.empty()) return std::nullopt;
+  const DuelRow& last = duels.back();
+  if (last.incumbent != incumbent || last.verdict != Verdict::undecided || !last.report.contains("times"))
+    return std::nullopt;
+  return Undecided{last.report.at("options").get<GateOptions>(), last.report.at("seed").get<std::uint64_t>(),
+                   last.report.at("times").get<DuelTimes>(),
+                   last.report.at("decision").at("device_seconds").get<double>()};
+}
+
+bool same_claims(const GateOptions& a, const GateOptions& b) {
+  return a.min_gain == b.min_gain && a.max_workload_loss == b.max_workload_loss && a.futility == b.futility &&
+         a.guard == b.guard;
+}
+
+// Whether a gate takes these times and needs more: a record may hold anything.
+bool goes_on(const GateRequest& request) {
+  std::vector<std::string> names;
+  for (const Workload& workload : request.workloads) names.push_back(workload.name);
+  Gate gate(names, request.options, request.seed, request.earlier.pilots);
+  for (const DuelTimes::Block& block : request.earlier.blocks) gate.add(block.seconds, block.device_seconds);
+  return !gate.done();
+}
+
+}  // namespace
+
+void Comparisons::set_test(IndividualId id, GateRequest& request) const {
+  try {
+    if (auto last = undecided_duel(recorder_.record(), id, breeding_.incumbent());
+        last && same_claims(last->options, config_.gate)) {
+      request.options = config_.gate;
+      request.options.alpha = last->options.alpha;
+      request.options.max_device_seconds += last->device_seconds;
+      request.seed = last->seed;
+      request.earlier = std::move(last->times);
+      if (goes_on(request)) return;
+    }
+  } catch (const std::exception&) {  // a duel that cannot go on is begun anew
+  }
+  request.earlier = {};
+  request.options = config_.gate;
+  request.options.alpha = ledger_.share(ledger_.comparisons() + 1);
+  request.seed = stream_of(config_.seed, "gate", ledger_.comparisons())();
+}
+
 void Comparisons::decide(IndividualId id, const GateRequest& request, const GateReport& report) {
   const Decision& decision = report.decision;
-  const json body = {{"decision", decision},
-                     {"trouble", report.trouble},
-                     {"challenger_seconds", report.challenger_seconds},
-                     {"incumbent_seconds", report.incumbent_seconds},
-                     {"seconds", report.seconds},
-                     {"input_seed", report.input_seed},
-                     {"control", breeding_.control()}};
-  ledger_.next();
+  const Step::Course course{.went_on = !request.earlier.blocks.empty(),
+                            .may_go_on = decision.verdict == Verdict::undecided && report.trouble.empty() &&
+                                         !report.times.blocks.empty()};
+  json body = {{"decision", decision},
+               {"trouble", report.trouble},
+               {"challenger_seconds", report.challenger_seconds},
+               {"incumbent_seconds", report.incumbent_seconds},
+               {"seconds", report.seconds},
+               {"input_seed", report.input_seed},
+               {"control", breeding_.control()}};
+  if (course.may_go_on)
+    body.update({{"options", request.options}, {"seed", request.seed}, {"times", report.times}});
+  if (!course.went_on) ledger_.next();
   const IndividualId incumbent = breeding_.incumbent();
-  breeding_.compared(id, decision.verdict == Verdict::better);
+  breeding_.compared(id, decision.verdict, course.may_go_on);
   recorder_.step([&](Step& step) {
-    step.duel(id, incumbent, decision.verdict, request.options.alpha, body);
+    step.duel(id, incumbent, decision.verdict, request.options.alpha, body, course);
     recorder_.tell(
         step, "duel", id,
         fmt::format("{} {} #{}: {}", name_of(decision.verdict),

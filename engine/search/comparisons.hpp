@@ -36,6 +36,9 @@ class Comparisons {
   void duel(IndividualId);
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);
+  // The options, seed and times of this challenger's undecided duel against the incumbent, if it may go on
+  // with the present settings; otherwise the next share of alpha.
+  void set_test(IndividualId, GateRequest&) const;
   void decide(IndividualId, const GateRequest&, const GateReport&);
   // Returns the promoted individual; 0 if it was expelled or its confirmation is retried.
   IndividualId confirmed(IndividualId, const Evaluation&);

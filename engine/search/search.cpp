@@ -11,6 +11,7 @@
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
+#include "engine/store/gate_change.hpp"
 #include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
@@ -58,14 +59,21 @@ std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Co
   return variants;
 }
 
+GateOptions gate_of(const Config& config) {
+  GateOptions gate = config.gate;
+  gate.alpha = config.gate_alpha;
+  return gate;
+}
+
 // Records the start of the session.
-Expected<void> open_session(const SessionParts& parts, const std::string& what) {
+Expected<void> open_session(const SessionParts& parts, const std::string& what,
+                            const std::optional<GateChange>& change) {
   const Config& config = parts.config;
   const double elapsed = parts.writer.record().summary().elapsed_s;
   std::vector<std::string> troubles = parts.evaluator.left_out();
   if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
   auto opened = parts.writer.step(elapsed, [&](Step& step) {
-    step.session(what);
+    step.session(what, change);
     step.set("state", "running");
     step.set("stop_reason", "");
     step.set("budget",
@@ -88,15 +96,16 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what) 
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
                     const Runtime& runtime, const SearchCallbacks& callbacks, const std::atomic<bool>& stop,
-                    const std::string& what) {
+                    const std::string& what, const std::optional<GateChange>& change = {}) {
   const auto failed = [&](const std::string& why) {
     return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
   };
   const PromptKit kit = prompt_kit(config.asking);
   SessionParts parts{config,  folder, writer,    breeding, sources,          evaluator,
                      nullptr, kit,    callbacks, stop,     std::move(loaded)};
-  if (const auto opened = open_session(parts, what); !opened)
+  if (const auto opened = open_session(parts, what, change); !opened)
     return {Outcome::Stop::failed, opened.error().message, 0};
+  if (change) breeding.change(change->now);
   try {
     std::unique_ptr<ModelDialogues> dialogues;
     if (!models.empty()) {
@@ -212,9 +221,9 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
                                 const Runtime& runtime, const SearchCallbacks& callbacks,
                                 const std::atomic<bool>& stop) {
   for (const std::string& text : overrides)
-    if (!text.starts_with("budget.") && !text.starts_with("checkpoint."))
+    if (!text.starts_with("budget.") && !text.starts_with("checkpoint.") && !text.starts_with("gate."))
       throw InputError("--set " + text +
-                       ": a resumed search can change only its budget and its checkpoints; "
+                       ": a resumed search can change only its budget, its checkpoints and its gate; "
                        "begin a new run for other settings");
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   std::string damage;
@@ -246,12 +255,19 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
                         devices->front().description));
       ParsedSources sources(*config.task,
                             [&](const std::string& id) { return writer->record().source_named(id); });
-      Breeding breeding(config, facts_in(facts.environment), sources);
+      // Decisions up to now were made with the settings of their time.
+      Config before = config;
+      const Config recorded = recorded_config(facts.config_yaml, folder, {}, runtime.installation);
+      before.gate = recorded.gate;
+      std::optional<GateChange> change = GateChange{gate_of(recorded), gate_of(config)};
+      if (json(change->before) == json(change->now)) change.reset();
+      Breeding breeding(before, facts_in(facts.environment), sources);
       Listener nobody;
       retell(writer->record(), breeding, nobody);
       breeding.rebuild_operators();
       return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
-                         {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed");
+                         {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed",
+                         change);
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

@@ -45,7 +45,8 @@ struct Outcome {
 Expected<Outcome> begin_search(const Config&, const std::filesystem::path& run_folder, const Runtime&,
                                const SearchCallbacks&, const std::atomic<bool>& stop);
 // Continues exactly where the record ends. `overrides` may raise budgets ("budget.wall=2h") and change
-// checkpoint settings; any other key is an InputError.
+// settings of checkpoints and of the gate; any other key is an InputError. Earlier decisions stay as they
+// were; challengers whose duel against the present incumbent was undecided are compared again.
 Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
                                 const std::vector<std::string>& overrides, const Runtime&,
                                 const SearchCallbacks&, const std::atomic<bool>& stop);

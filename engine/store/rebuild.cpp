@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 
+#include "engine/store/gate_change.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 
@@ -52,6 +53,7 @@ class Births {
 
 void retell(const Record& record, Breeding& breeding, Listener& listener) {
   Births births(record.database());
+  if (const auto gate = first_gate(record.database())) breeding.begin_with(*gate);
   std::vector<Migration> due, told;
   const auto settle_migrations = [&] {
     listener.migrated(due, told);
@@ -68,7 +70,9 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
     settle_migrations();
     switch (decision.kind) {
       case DecisionKind::session:
-        return listener.session();
+        listener.session();
+        if (const auto change = gate_change(decision.body)) breeding.change(change->now);
+        return;
       case DecisionKind::propose: {
         const Individual individual = births.next(id);
         const ProposalBody body = proposal_body(decision.body);
@@ -106,11 +110,12 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
       case DecisionKind::challenge:
         return listener.challenging(id);
       case DecisionKind::duel: {
-        const auto verdict = verdict_named(decision.body);
+        const bool open = decision.body == kOpen;
+        const auto verdict = open ? std::optional(Verdict::undecided) : verdict_named(decision.body);
         if (!verdict)
           throw std::runtime_error(fmt::format("the record has a duel with the verdict '{}'", decision.body));
         listener.compared(id, *verdict);
-        return breeding.compared(id, *verdict == Verdict::better);
+        return breeding.compared(id, *verdict, open);
       }
       case DecisionKind::pace:
         return breeding.paced(json::parse(decision.body).at("pace").get<double>());

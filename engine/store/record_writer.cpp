@@ -255,11 +255,11 @@ void Step::challenge(IndividualId id) {
 }
 
 void Step::duel(IndividualId challenger, IndividualId incumbent, Verdict verdict, double alpha,
-                const nlohmann::json& report) {
+                const nlohmann::json& report, Course course) {
   run("INSERT INTO duels (challenger, incumbent, verdict, alpha, report, at) VALUES (?, ?, ?, ?, ?, ?)",
       challenger, incumbent, std::string(name_of(verdict)), alpha, json_text(report), unix_now());
-  count("duels");
-  decide(DecisionKind::duel, challenger, "", std::string(name_of(verdict)));
+  if (!course.went_on) count("duels");
+  decide(DecisionKind::duel, challenger, "", course.may_go_on ? kOpen : std::string(name_of(verdict)));
 }
 
 void Step::confirm(IndividualId id, const Evaluation& result) {
@@ -292,8 +292,8 @@ void Step::migrate(const Migration& move) {
   decide(DecisionKind::migrate, move.id, "", json_text({{"from", move.from}, {"to", move.to}}));
 }
 
-void Step::session(const std::string& what) {
-  decide(DecisionKind::session, 0, "", what);
+void Step::session(const std::string& what, const std::optional<GateChange>& change) {
+  decide(DecisionKind::session, 0, "", change ? session_body(what, *change) : what);
   set("version", CULTIVAR_VERSION);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/store/gate_change.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/run_lock.hpp"
@@ -50,8 +51,12 @@ class Step {
   // An evaluation exceeded a deadline and will be repeated: recorded, but without effect on decisions.
   void put_off(IndividualId, Examination, const Evaluation&);
   void challenge(IndividualId);  // its comparison with the incumbent begins
+  // A duel that went on after it was undecided is one comparison, at one alpha; each part has its row.
+  struct Course {
+    bool went_on = false, may_go_on = false;
+  };
   void duel(IndividualId challenger, IndividualId incumbent, Verdict, double alpha,
-            const nlohmann::json& report);
+            const nlohmann::json& report, Course = {false, false});
   void confirm(IndividualId, const Evaluation&);
   // Informational: no decision depends on a profile.
   void profile(IndividualId, const Profile&);
@@ -60,7 +65,8 @@ class Step {
   void promote(IndividualId, double fitness);
   void expel(IndividualId);
   void migrate(const Migration&);
-  void session(const std::string& what);  // operators were rebuilt from the record at this point
+  // Operators were rebuilt from the record at this point, and the gate's settings may have been changed.
+  void session(const std::string& what, const std::optional<GateChange>& = {});
   void event(const std::string& kind, IndividualId, const std::string& text);
   void use_exchange(std::int64_t exchange,
                     IndividualId made_of_it);  // call in the step that proposes the individual

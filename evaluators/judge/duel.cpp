@@ -15,12 +15,17 @@
 namespace cultivar {
 namespace {
 
-constexpr int kWarmUpRuns = 2;
+// The pilot runs of each side on each workload: two, the first of which is cold and not counted; up to five
+// if they are short, and a single one if it is long.
+constexpr int kLeastPilots = 2, kMostPilots = 5;
+constexpr double kShortPilots = 0.1;
+constexpr double kOnePilot = 0.5;  // a run that is longer is not repeated
 
 struct Bout {  // one workload: its inputs, and the sides that run on it
   std::unique_ptr<TimedRuns> runs;
   std::array<SampledSide, 3> sides;  // by Side; the control only for the first workload
   std::array<std::vector<double>, 3> seconds;
+  Pilot pilot;
 };
 
 struct Failed {
@@ -53,20 +58,27 @@ class Duel {
           if (auto wrong = check_contender(site_, Stage::gate, compiled(side), workload,
                                            derive_seed(seed_, "contender", w)))
             return Failed{side, std::move(*wrong)};
-        for (int i = 0; i < kWarmUpRuns; ++i)
-          if (auto seconds = time(bout, side, i == 0); !seconds) return seconds.error();
+        if (auto failed = pilot(bout, side)) return failed;
       }
     }
     return std::nullopt;
   }
 
-  // Runs one block of the gate; returns the seconds of its slots.
-  tl::expected<std::vector<double>, Failed> block(const std::vector<Slot>& order) {
+  std::vector<Pilot> pilots() const {
+    std::vector<Pilot> all;
+    for (const Bout& bout : bouts_) all.push_back(bout.pilot);
+    return all;
+  }
+
+  // Runs one block of the gate; returns the seconds of its slots. The sides of a pair share their inputs. In
+  // a batch every run has its own: otherwise the side with more runs would more often be the first on its
+  // inputs.
+  tl::expected<std::vector<double>, Failed> block(const std::vector<Slot>& order, bool batch) {
     std::vector<double> seconds;
     int last = -1;
     for (const Slot& slot : order) {
       Bout& bout = bouts_.at(static_cast<std::size_t>(slot.workload));
-      const auto timed = time(bout, slot.side, slot.workload != last);
+      const auto timed = time(bout, slot.side, batch || slot.workload != last);
       if (!timed) return tl::make_unexpected(timed.error());
       last = slot.workload;
       bout.seconds[static_cast<std::size_t>(slot.side)].push_back(*timed);
@@ -85,6 +97,29 @@ class Duel {
   }
 
  private:
+  std::optional<Failed> pilot(Bout& bout, Side side) {
+    std::vector<double> seconds, costs;
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < kLeastPilots || (i < kMostPilots && seconds_since(start) < kShortPilots); ++i) {
+      const Clock::time_point before = Clock::now();
+      const auto timed = time(bout, side, true);
+      if (!timed) return timed.error();
+      const bool only = i == 0 && *timed > kOnePilot;
+      if (i == 0 && !only) continue;
+      seconds.push_back(*timed);
+      costs.push_back(seconds_since(before));
+      if (only) break;
+    }
+    if (side == Side::challenger) {
+      bout.pilot.challenger_seconds = median(seconds);
+      bout.pilot.challenger_cost = median(costs);
+    } else if (side == Side::incumbent) {
+      bout.pilot.incumbent_seconds = median(seconds);
+      bout.pilot.incumbent_cost = median(costs);
+    }
+    return std::nullopt;
+  }
+
   const Compiled& compiled(Side side) const {
     if (side == Side::challenger) return request_.challenger;
     return side == Side::incumbent ? request_.incumbent : request_.control;
@@ -93,10 +128,17 @@ class Duel {
   tl::expected<double, Failed> time(Bout& bout, Side side, bool fresh) {
     if (fresh) bout.runs->next();
     auto sample = bout.runs->time(bout.sides[static_cast<std::size_t>(side)]);
+    if (const double now = seconds_since(start_); now > told_ + kTellEvery) {
+      site_.progress({Stage::gate, {}, fmt::format("gate: {:.1f} s", now)});
+      told_ = now;
+    }
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
     return sample->seconds;
   }
 
+  static constexpr double kTellEvery = 0.5;
+  const Clock::time_point start_ = Clock::now();
+  double told_ = 0.0;
   const CascadeSite& site_;
   const GateRequest& request_;
   std::uint64_t seed_;
@@ -119,19 +161,24 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   Duel duel(site, request, report.input_seed);
   std::vector<std::string> names;
   for (const Workload& w : request.workloads) names.push_back(w.name);
-  Gate gate(names, request.options, request.seed);
   site.progress({Stage::gate, {}, "gate: warm-up"});
   std::optional<Failed> failed = duel.open();
+  DuelTimes times = request.earlier;
+  if (times.blocks.empty() && !failed) times.pilots = duel.pilots();
+  Gate gate(names, request.options, request.seed, times.pilots);
+  for (const DuelTimes::Block& block : request.earlier.blocks) gate.add(block.seconds, block.device_seconds);
   while (!failed && !gate.done()) {
     const double before = seconds_since(start);
-    auto seconds = duel.block(gate.next_order());
-    if (!seconds)
+    auto seconds = duel.block(gate.next_order(), gate.in_batch());
+    if (!seconds) {
       failed = std::move(seconds.error());
-    else
-      gate.add(*seconds, seconds_since(start) - before);
-    site.progress({Stage::gate, {}, fmt::format("gate: {:.1f} s", seconds_since(start))});
+      break;
+    }
+    times.blocks.push_back({std::move(*seconds), seconds_since(start) - before});
+    gate.add(times.blocks.back().seconds, times.blocks.back().device_seconds);
   }
   report.decision = gate.decision();
+  if (!failed && gate.may_go_on()) report.times = std::move(times);
   report.challenger_seconds = duel.medians(Side::challenger);
   report.incumbent_seconds = duel.medians(Side::incumbent);
   report.challenger_seconds.resize(names.size());

@@ -79,10 +79,12 @@ struct GateRequest {
   GateOptions options;
   std::uint64_t seed = 0;  // seed of the order of the sides, so that the duel can be replayed
   int oracle_rows = 24;
+  DuelTimes earlier = {};  // of the duel that this one continues, with the same seed and alpha
 };
 
 struct GateReport {
   Decision decision;
+  DuelTimes times = {};  // of the earlier duel and this one, if it is undecided and may go on
   std::vector<std::string>
       trouble;  // sides that failed during the duel; the decision is then `worse` or `undecided`
   std::vector<double> challenger_seconds, incumbent_seconds;  // medians by workload

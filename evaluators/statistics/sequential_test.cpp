@@ -45,7 +45,16 @@ void SequentialTest::bet(double residual, double deviation) {
     wealth_[i] = std::min(wealth_[i] * (1.0 + stake), plenty);
     sum += wealth_[i];
   }
+  now_ = sum;
   evidence_ = std::max(evidence_, sum);
+}
+
+bool SequentialTest::within_reach(int bets) const {
+  return shown() || now_ * std::pow(1.0 + largest_stake, std::max(bets, 0)) >= threshold_;
+}
+
+int SequentialTest::fewest_bets(double alpha) {
+  return static_cast<int>(std::ceil(std::log(1.0 / alpha) / std::log1p(largest_stake)));
 }
 
 SymmetricSeries::SymmetricSeries(std::size_t columns) : columns_(columns) {
@@ -59,6 +68,16 @@ void SymmetricSeries::add(std::span<const double> row) {
   values_.insert(values_.end(), row.begin(), row.end());
   epoch_of_row_.push_back(epochs_.size() - 1);
   if (rows() >= refresh_at_) refresh();
+}
+
+void SymmetricSeries::learn(std::span<const std::vector<double>> rows) {
+  for (const std::vector<double>& row : rows) {
+    if (row.size() != columns_)
+      throw std::invalid_argument("a row of a series needs one value for each column");
+    values_.insert(values_.end(), row.begin(), row.end());
+    epoch_of_row_.push_back(0);  // without a deviation: no bet
+  }
+  if (rows.size() >= refresh_at_) refresh();
 }
 
 std::span<const double> SymmetricSeries::row(std::size_t index) const {

@@ -39,11 +39,16 @@ class SequentialTest {
 
   bool shown() const { return evidence_ >= threshold_; }  // once shown, always shown
   double evidence() const { return evidence_; }           // the greatest wealth so far; 1 = none
+  double wealth() const { return now_; }                  // now
+  // Whether it can be shown by that many further bets, if each wins as much as a bet can.
+  bool within_reach(int bets) const;
+  // The bets that show a claim at this level if each wins as much as a bet can.
+  static int fewest_bets(double alpha);
 
  private:
   static constexpr std::size_t games = 6;
   std::array<double, games> wealth_;
-  double sign_, bound_, threshold_, evidence_ = 1.0;
+  double sign_, bound_, threshold_, evidence_ = 1.0, now_ = 1.0;
 };
 
 // Rows of values, one column per workload, in order of arrival. The center of the series is the mean of the
@@ -58,6 +63,9 @@ class SymmetricSeries {
   explicit SymmetricSeries(std::size_t columns = 1);
 
   void add(std::span<const double> row);  // throws std::invalid_argument for a wrong number of columns
+  // Rows from before the test began, which may be of any origin: they serve the estimates and are never bet
+  // on. Call it before add(). At least four of them give the estimates that the first bet needs.
+  void learn(std::span<const std::vector<double>> rows);
 
   std::size_t rows() const { return epoch_of_row_.size(); }
   std::vector<double> column(std::size_t index) const;

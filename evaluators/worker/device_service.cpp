@@ -174,8 +174,10 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
 Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progress& progress) {
   bool lost = false;
   const nlohmann::json message = {{"request", "gate"}, {"gate", request}};
-  const double warm_up = 9.0 * static_cast<double>(request.workloads.size()) * state_->options.run_deadline_s;
-  const double deadline = kSlackSeconds + 4 * request.options.max_device_seconds + warm_up;
+  const double runs = static_cast<double>(request.workloads.size()) * state_->options.run_deadline_s;
+  const double warm_up = 18.0 * runs;
+  // Beyond the limit of device time a duel goes on to the blocks that it needs, some dozens.
+  const double deadline = kSlackSeconds + 4 * request.options.max_device_seconds + warm_up + 200.0 * runs;
   const auto answer = state_->call(message, deadline, state_->quiet_seconds() + warm_up, progress, &lost);
   if (answer) {
     try {

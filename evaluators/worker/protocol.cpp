@@ -22,8 +22,6 @@ static void from_json(const Json& j, Dtype& dtype) {
 }
 CULTIVAR_JSON(Workload, name, dtype, values)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GateOptions, min_gain, max_workload_loss, alpha, futility, guard,
-                                   min_blocks, max_blocks, max_device_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, screening_samples, min_samples, screening_seconds, max_samples,
                                    max_seconds, oracle_rows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_bytes_per_second, handshake_s)
@@ -31,7 +29,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values)
 
 CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log)
 CULTIVAR_JSON(CompileFailure, stage, reason, diagnostics, late)
-CULTIVAR_JSON(GateReport, decision, trouble, challenger_seconds, incumbent_seconds, seconds, input_seed)
+CULTIVAR_JSON(GateReport, decision, times, trouble, challenger_seconds, incumbent_seconds, seconds,
+              input_seed)
 CULTIVAR_JSON(ProfilePartial, profile, rejection, again)
 CULTIVAR_JSON(Activity, stage, contender, text)
 CULTIVAR_JSON(DeviceInfo, description, isolation, weakness, facts, ceilings)
@@ -61,7 +60,7 @@ void to_json(Json& j, const EvaluateRequest& r) {
   j["contenders"] = r.contenders;
 }
 
-CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows)
+CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows, earlier)
 void to_json(Json& j, const GateRequest& r) {
   write_fields(j, r);
   j.update({{"challenger", r.challenger}, {"incumbent", r.incumbent}, {"control", r.control}});

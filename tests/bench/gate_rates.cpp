@@ -89,7 +89,18 @@ Tally simulate(const Truth& truth, const Noise& source, int trials, std::uint64_
     Random random(seed + 1'000'003ULL * static_cast<std::uint64_t>(trial));
     Noise noise = source;
     noise.start(random);
-    Gate gate(names, options_for(truth), seed ^ static_cast<std::uint64_t>(trial));
+    const auto pilot = [&](std::size_t workload, double effect) {
+      std::vector<double> times;
+      for (int i = 0; i < 4; ++i) times.push_back(noise.sample(workload, effect, random));
+      return median(times);
+    };
+    std::vector<Pilot> pilots;
+    for (std::size_t w = 0; w < names.size(); ++w) {
+      const double challenger = pilot(w, truth.effects[truth.effects.size() == 1 ? 0 : w]);
+      const double incumbent = pilot(w, 0.0);
+      pilots.push_back({challenger, incumbent, challenger + Noise::overhead, incumbent + Noise::overhead});
+    }
+    Gate gate(names, options_for(truth), seed ^ static_cast<std::uint64_t>(trial), pilots);
     std::vector<double> seconds;
     double total = 0.0;
     int blocks = 0;

@@ -136,16 +136,21 @@ Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& req
   RandomStream stream = stream_of(2, request.challenger.variant.id, request.seed);
   const double speeds[3] = {true_fitness(request.challenger.variant), true_fitness(request.incumbent.variant),
                             true_fitness(request.control.variant)};
+  DuelTimes times = request.earlier;
+  for (const DuelTimes::Block& block : times.blocks) gate.add(block.seconds, block.device_seconds);
+  for (std::size_t i = 0; i < times.blocks.size(); ++i) (void)uniform(stream);  // other noise
   while (!gate.done()) {
     std::vector<double> seconds;
     for (const Slot& slot : gate.next_order())
-      seconds.push_back(
-          1e-3 / speeds[static_cast<int>(slot.side)] *
-          std::exp(simulation_.noise * (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
+      seconds.push_back(1e-3 / speeds[static_cast<int>(slot.side)] *
+                        std::exp((simulation_.noise + simulation_.gate_noise) *
+                                 (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
     gate.add(seconds, 0.01);
+    times.blocks.push_back({seconds, 0.01});
   }
   GateReport report;
   report.decision = gate.decision();
+  if (gate.may_go_on()) report.times = std::move(times);
   return report;
 }
 

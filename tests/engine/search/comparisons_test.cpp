@@ -85,6 +85,36 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   BOOST_TEST(parts.events("promoted").size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(an_undecided_duel_goes_on_without_another_share_of_alpha_when_nothing_else_waits) {
+  Simulation simulation;
+  simulation.gate_noise = 0.3;  // a block costs 0.01 s: too few of them to show 7 %
+  Parts parts(simulation, {"gate.max_device_seconds=0.5s"});
+  parts.compare();
+  const IndividualId better = parts.add("softmax_fastest");
+  parts.compare();
+  auto duels = parts.writer.record().duels();
+  BOOST_REQUIRE(duels.size() == 1U);
+  BOOST_REQUIRE((duels[0].verdict == Verdict::undecided));
+  BOOST_REQUIRE(duels[0].report.contains("times"));
+  BOOST_TEST(parts.comparisons.due());
+  BOOST_TEST(parts.breeding.challenger().value_or(0) == better);
+  while (parts.comparisons.due() && parts.breeding.winner() == 0) parts.compare();
+  duels = parts.writer.record().duels();
+  BOOST_TEST(duels.size() >= 2U);
+  BOOST_TEST(duels.size() <= static_cast<std::size_t>(Breeding::kMostParts));
+  BOOST_TEST(parts.writer.record().summary().duels == 1);
+  const auto blocks = [&](std::size_t i) { return duels[i].report.at("decision").at("blocks").get<int>(); };
+  for (std::size_t i = 1; i < duels.size(); ++i) {
+    BOOST_TEST(blocks(i) > blocks(i - 1));
+    BOOST_TEST(duels[i].challenger == better);
+  }
+  // What the parts say together is what one gate says of all times.
+  const nlohmann::json& first = duels[0].report;
+  BOOST_TEST(first.at("options").at("alpha").get<double>() == AlphaLedger(parts.config.gate_alpha).share(1),
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(first.at("times").at("blocks").size() == static_cast<std::size_t>(blocks(0)));
+}
+
 BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_expelled) {
   Simulation simulation;
   simulation.refuse_confirmation = true;

@@ -97,6 +97,44 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_n
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_duels_were_all_undecided_is_rescued_by_other_settings_of_its_gate) {
+  Simulation noisy;
+  noisy.gate_noise = 1.0;
+  const Config config =
+      softmax_config(path() / "config", {"budget.evaluations=30", "gate.max_device_seconds=0.3s"});
+  BOOST_REQUIRE(begin_search(config, run, simulated_runtime(noisy), {}, kNever));
+  const auto decisions = [&] {
+    std::vector<std::string> all;
+    record().each_decision([&](const DecisionRow& d) {
+      all.push_back(std::string(name_of(d.kind)) + std::to_string(d.individual) + d.body);
+    });
+    return all;
+  };
+  const std::vector<std::string> before = decisions();
+  const auto undecided = std::ranges::count(record().duels(), Verdict::undecided, &DuelRow::verdict);
+  BOOST_REQUIRE(undecided > 0);
+  const double stuck = best().fitness;
+  require_replay_agrees();
+  const auto resume = [&](const std::vector<std::string>& settings) {
+    return resume_search(run, settings, simulated_runtime({}), {}, kNever);
+  };
+  BOOST_CHECK_THROW((void)resume({"gate.nonsense=1"}), InputError);
+  BOOST_CHECK_THROW((void)resume({"population.islands=1"}), InputError);
+  // No further individual is evaluated: the undecided ones are compared again, on a quieter machine.
+  BOOST_REQUIRE(resume({"gate.max_device_seconds=20s", "gate.min_gain=0.02"}));
+  BOOST_TEST(best().fitness > stuck);
+  BOOST_TEST(record().summary().evaluations == 30);
+  std::vector<std::string> after = decisions();
+  BOOST_REQUIRE(after.size() > before.size());
+  after.resize(before.size());
+  BOOST_TEST(after == before);
+  require_replay_agrees();
+  BOOST_REQUIRE(resume({"gate.min_gain=0.001", "budget.evaluations=50"}));
+  require_replay_agrees();
+  BOOST_REQUIRE(resume({"budget.evaluations=60"}));
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(a_submission_has_its_duel_though_it_is_measured_slower_than_the_best_was) {
   begin("60");
   const Individual before = best();

@@ -40,9 +40,9 @@ std::vector<std::string> names(std::size_t count) {
   return result;
 }
 
-Gate play(Machine machine, GateOptions options, std::uint64_t seed) {
+Gate play(Machine machine, GateOptions options, std::uint64_t seed, const std::vector<Pilot>& pilots = {}) {
   machine.random.seed(seed + 17);
-  Gate gate(names(machine.effects.size()), options, seed);
+  Gate gate(names(machine.effects.size()), options, seed, pilots);
   std::vector<double> seconds;
   while (!gate.done()) {
     seconds.clear();
@@ -50,6 +50,17 @@ Gate play(Machine machine, GateOptions options, std::uint64_t seed) {
     gate.add(seconds);
   }
   return gate;
+}
+
+// Pilots that say what is true, or something else.
+std::vector<Pilot> pilots_of(const std::vector<double>& effects) {
+  std::vector<Pilot> pilots;
+  for (std::size_t w = 0; w < effects.size(); ++w) {
+    const double incumbent = 1e-3 * (1.0 + static_cast<double>(w));
+    const double challenger = incumbent * std::exp(-effects[w]);
+    pilots.push_back({challenger, incumbent, challenger, incumbent});
+  }
+  return pilots;
 }
 
 int count(Verdict verdict, const Machine& machine, const GateOptions& options, int trials) {
@@ -275,6 +286,168 @@ BOOST_AUTO_TEST_CASE(a_decision_survives_json_with_its_infinite_bounds) {
     BOOST_TEST(back.lower == decision.lower);
     BOOST_TEST((back.verdict == decision.verdict));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_gain_is_shown_by_few_runs_in_random_order) {
+  for (const double factor : {1.3, 2.0, 10.0, 100.0})
+    for (const double alpha : {0.005, 1e-6}) {
+      GateOptions options = short_duel();
+      options.alpha = alpha;
+      const double effect = std::log(factor);
+      const Machine machine{.effects = {effect, effect}, .noise = 0.03};
+      int decided = 0;
+      for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        const Decision d = play(machine, options, seed, pilots_of(machine.effects)).decision();
+        BOOST_TEST((d.verdict == Verdict::better), d.reason);
+        decided += d.blocks == 0;
+        if (d.blocks > 0) continue;
+        BOOST_TEST(d.batches == 1);
+        BOOST_TEST(d.lower > std::log(1.005));
+        BOOST_TEST(d.lower < effect);
+        BOOST_TEST(d.upper > effect);
+        BOOST_TEST(d.log_ratio == effect, boost::test_tools::tolerance(0.2));
+        BOOST_TEST(d.reason.find("runs in random order") != std::string::npos, d.reason);
+      }
+      BOOST_TEST(decided >= 19);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_slow_side_runs_less_often) {
+  GateOptions options;
+  options.alpha = 1e-6;
+  for (const double factor : {10.0, 100.0}) {
+    // A run of the incumbent takes a second: no batch is enlarged because it is short.
+    const Gate gate(names(1), options, 3, {{1.0 / factor, 1.0, 1.0 / factor, 1.0}});
+    BOOST_REQUIRE(gate.in_batch());
+    const auto incumbent = std::ranges::count(gate.next_order(), Side::incumbent, &Slot::side);
+    const auto challenger = std::ranges::count(gate.next_order(), Side::challenger, &Slot::side);
+    BOOST_TEST(incumbent <= 6);
+    BOOST_TEST(challenger >= 4 * incumbent);
+    BOOST_TEST(std::ranges::count(gate.next_order(), Side::control, &Slot::side) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_loss_ends_at_once) {
+  const Machine machine{.effects = {-0.3, -0.2}, .noise = 0.02};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Decision d = play(machine, short_duel(), seed, pilots_of(machine.effects)).decision();
+    BOOST_TEST((d.verdict == Verdict::worse));
+    BOOST_TEST(d.blocks == 0);
+    BOOST_TEST(d.upper < 0.0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_plain_loss_on_one_workload_is_no_gain_however_large_the_others_are) {
+  const Machine machine{.effects = {0.5, 0.5, -0.05}, .noise = 0.005};
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    for (const auto& said : {pilots_of(machine.effects), pilots_of({0.5, 0.5, 0.5})}) {
+      const Decision d = play(machine, short_duel(), seed, said).decision();
+      BOOST_TEST((d.verdict == Verdict::worse));
+      BOOST_TEST(d.reason.find("w2 loses more than 2 %") != std::string::npos, d.reason);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(pilots_that_promise_too_much_do_not_promote) {
+  GateOptions options = short_duel();
+  options.min_gain = 0.0;
+  options.max_blocks = 40;
+  options.alpha = 0.04;
+  const auto promoted = [&](const Machine& machine, int trials) {
+    int better = 0;
+    for (int seed = 0; seed < trials; ++seed)
+      better += play(machine, options, static_cast<std::uint64_t>(seed),
+                     pilots_of(std::vector<double>(machine.effects.size(), 0.3)))
+                    .verdict() == Verdict::better;
+    return better;
+  };
+  // 0.04 of 2000 is 80; the batches alone have half of it.
+  BOOST_TEST(promoted({.effects = {0.0}}, 2000) <= 80 + 25);
+  BOOST_TEST(promoted({.effects = {0.0}, .noise = 0.1, .wild_share = 0.05}, 1000) <= 40 + 18);
+  BOOST_TEST(promoted({.effects = {0.0}, .drift = 0.01}, 1000) <= 40 + 18);
+  BOOST_TEST(promoted({.effects = {-0.005}}, 1000) <= 10);
+}
+
+BOOST_AUTO_TEST_CASE(pilots_that_promise_little_leave_all_to_the_pairs) {
+  const Machine machine{.effects = {0.01, 0.01}};
+  const nlohmann::json without = play(machine, short_duel(), 5).decision();
+  const nlohmann::json with = play(machine, short_duel(), 5, pilots_of({0.01, 0.02})).decision();
+  BOOST_TEST(with.dump() == without.dump());
+  BOOST_TEST(play(machine, short_duel(), 5, pilots_of({0.2, -0.1})).decision().batches == 0);
+}
+
+BOOST_AUTO_TEST_CASE(beyond_the_time_limit_the_blocks_that_the_test_needs_are_run) {
+  GateOptions options;
+  options.max_device_seconds = 1e-4;  // less than one block
+  options.alpha = 1e-5;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Gate gate = play({.effects = {2.0}, .noise = 0.02}, options, seed);
+    BOOST_TEST((gate.verdict() == Verdict::better));
+    BOOST_TEST(gate.decision().blocks <= gate.least_blocks());
+    // Where nothing can be shown any more, it ends.
+    const Gate none = play({.effects = {-0.2}, .noise = 0.02}, options, seed);
+    BOOST_TEST(none.decision().blocks <= 4);
+    BOOST_TEST(play({.effects = {0.0}, .noise = 0.02}, options, seed).decision().blocks < 40);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_that_goes_on_is_the_one_that_had_more_time) {
+  const Machine machine{.effects = {0.012, 0.012}, .noise = 0.02};
+  GateOptions little, much;
+  little.max_device_seconds = 0.4;
+  much.max_device_seconds = 10.0;
+  int open = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Machine first = machine;
+    first.random.seed(seed + 17);
+    Gate begun(names(2), little, seed);
+    std::vector<std::vector<double>> blocks;
+    while (!begun.done()) {
+      blocks.emplace_back();
+      for (const Slot& slot : begun.next_order()) blocks.back().push_back(first.time(slot));
+      begun.add(blocks.back());
+    }
+    if (!begun.may_go_on()) continue;
+    ++open;
+    Gate on(names(2), much, seed);
+    for (const auto& block : blocks) on.add(block);
+    BOOST_TEST(!on.done());
+    while (!on.done()) {
+      std::vector<double> seconds;
+      for (const Slot& slot : on.next_order()) seconds.push_back(first.time(slot));
+      on.add(seconds);
+    }
+    const nlohmann::json whole = play(machine, much, seed).decision();
+    BOOST_TEST(nlohmann::json(on.decision()).dump() == whole.dump());
+  }
+  BOOST_TEST(open >= 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_control_that_is_slower_than_both_sides_together_is_timed_less_often) {
+  Gate gate(names(1), short_duel(), 9);
+  int controls = 0;
+  for (int block = 0; block < 60 && !gate.done(); ++block) {
+    std::vector<double> seconds;
+    for (const Slot& slot : gate.next_order()) {
+      controls += slot.side == Side::control;
+      seconds.push_back((slot.side == Side::control ? 0.1 : 1e-3) * (block % 2 ? 1.0 : 1.01));
+    }
+    gate.add(seconds);
+  }
+  BOOST_TEST(gate.decision().blocks >= 8);
+  BOOST_TEST(controls <= 2);
+}
+
+BOOST_AUTO_TEST_CASE(pilots_of_the_wrong_number_or_without_times_are_refused) {
+  BOOST_CHECK_THROW(Gate(names(2), {}, 1, {{1.0, 1.0, 1.0, 1.0}}), std::invalid_argument);
+  BOOST_CHECK_THROW(Gate(names(1), {}, 1, {{1.0, 0.0, 1.0, 1.0}}), std::invalid_argument);
+}
+
+BOOST_AUTO_TEST_CASE(the_times_of_a_duel_survive_json) {
+  const DuelTimes times{{{0.1, 0.2, 0.3, 0.4}}, {{{0.5, 0.25}, 1.5}, {{0.125}, 2.0}}};
+  const auto back = nlohmann::json::parse(nlohmann::json(times).dump()).get<DuelTimes>();
+  BOOST_TEST(nlohmann::json(back).dump() == nlohmann::json(times).dump());
+  BOOST_TEST(back.blocks.at(0).seconds.at(1) == 0.25);
+  BOOST_TEST(back.blocks.at(1).device_seconds == 2.0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
