@@ -19,7 +19,7 @@ constexpr double most_enlarged = 4.0;   // at most by this factor
 // A dearer batch for a moderate difference, which a disturbed run may hide, is enlarged up to the cost of
 // some blocks of pairs.
 constexpr double moderate = 0.25;
-constexpr double most_blocks = 7.6, most_of_limit = 0.9, most_enlarged_dear = 1.75;
+constexpr double most_blocks = 7.7, most_of_limit = 0.8, most_enlarged_dear = 1.75;
 constexpr double tie = 1e-9;  // log ratios nearer than this are equal: rounding errors must not break ties
 constexpr int most_enlarged_runs = 40;  // of the side with fewer runs
 constexpr int most_runs = 240;
@@ -69,14 +69,14 @@ std::vector<BatchSize> sizes_for(double level, double promised, const GateOption
     for (const Pilot& pilot : pilots) pairs += pilot.challenger_cost + pilot.incumbent_cost;
     const double room = std::max(most_blocks * (pairs + pilots.front().incumbent_cost),
                                  most_of_limit * options.max_device_seconds) -
-                        pairs;  // which the pilots took at least
+                        pairs;  // about what the pilots took
     wanted = std::fabs(promised) < moderate ? room / cost_of(sizes, pilots) : 1.0;
     most = most_enlarged_dear;
   }
   for (BatchSize& size : sizes) {
     const double factor = enlarged_by(wanted, most, std::min(size.challenger, size.incumbent));
     for (int* runs : {&size.challenger, &size.incumbent})
-      *runs = std::min(most_runs, static_cast<int>(std::lround(factor * *runs)));
+      *runs = std::min(most_runs, static_cast<int>(factor * *runs));
   }
   return sizes;
 }
