@@ -30,8 +30,8 @@ struct Fate {
       nullptr;  // an honest kernel with the same work: measured, it is not faster than this one
 };
 
-// A cheat that found what it looked for says so by a wrong output, of which the comparison says this.
-constexpr const char* kFound = "got";
+// A cheat that found what it looked for says so by outputs that are e^3 of what they should be.
+constexpr const char* kFound = "every wrong element is 20.08";
 constexpr double kNotFaster = 0.85;  // of the twin's time: equal work differs by less from run to run
 
 fs::path kernels() {
@@ -204,9 +204,11 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
 BOOST_AUTO_TEST_CASE(no_memory_of_a_multiprocessor_lasts_from_run_to_run) {
   check({{"cheats/remembers_in_uninitialized_shared_memory.cu", {}, ""},
          {"cheats/remembers_in_reserved_shared_memory.cu", {}, ""},
-         {"cheats/remembers_in_local_memory.cu", {}, ""},
+         // Without the judge, too, these two are wrong in some rows where local memory or registers hold random
+         // values.
+         {"cheats/remembers_in_local_memory.cu", kAnywhere, "", true},
          {"cheats/remembers_in_local_memory_without_a_frame.cu", {Stage::smoke}, "CUDA_ERROR", true},
-         {"cheats/remembers_in_registers.cu", {}, ""},
+         {"cheats/remembers_in_registers.cu", kAnywhere, "", true},
          {"cheats/reads_stale_lines_of_its_output.cu", {}, ""}});
   check_that_honest_work_passes();
 }
