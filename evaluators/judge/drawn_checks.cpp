@@ -14,7 +14,7 @@ namespace {
 
 // A variant is rejected if more than one in kFewIllegal of the shapes that it claims is illegal; fewer than
 // kLeastClaimed say nothing.
-constexpr int kFewIllegal = 4, kLeastClaimed = 8;
+constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;

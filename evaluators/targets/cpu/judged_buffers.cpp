@@ -29,7 +29,8 @@ void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) 
   // the end.
   static constexpr Placement checked[] = {Placement::against_end, Placement::start, Placement::shifted};
   static constexpr Placement timed[] = {Placement::start, Placement::shifted};
-  arena_.place(options.timed ? timed[runs_++ % 2] : checked[options.placement % 3]);
+  arena_.place(options.timed ? timed[runs_ % 2] : checked[(options.placement + runs_) % 3]);
+  ++runs_;
   std::size_t next_input = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const auto& buffer = plan_.buffers[i];

@@ -52,8 +52,9 @@ std::map<int, std::string> maps_by_cell(const char* kernel) {
   const std::string inode = " " + std::to_string(file.st_ino) + " ";
   std::map<int, std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file_of_process(entry.path() / "maps");
-    const std::string maps(std::istreambuf_iterator<char>(file_of_process), {});
+    std::ostringstream text;  // what could be read of a process that has just ended
+    text << std::ifstream(entry.path() / "maps").rdbuf();
+    const std::string maps = text.str();
     if (maps.find(inode) != std::string::npos) found[std::stoi(entry.path().filename())] = maps;
   }
   return found;

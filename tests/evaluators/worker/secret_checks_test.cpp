@@ -35,7 +35,7 @@ const Dodge kDodges[] = {
     {"knows_the_listed_shapes", {Stage::edge}, "a drawn shape", 1},
     {"is_compiled_for_the_listed_shapes", {Stage::edge}, "a drawn shape", 1},
     {"does_not_claim_a_holdout", {Stage::lint}, "singles out R3001_C1333_f32", 1},
-    {"allows_only_the_listed_rows", {Stage::lint}, "constraints exclude claimed shapes", 1},
+    {"allows_only_the_listed_rows", {Stage::lint}, "constraints exclude claimed shapes", 4},
     {"claims_only_the_listed_rows", {Stage::lint}, "claims only shapes that the task lists", 1},
     {"skips_rows_by_address", {Stage::sweep, Stage::edge, Stage::measure}, "differs from the oracle", 1},
     {"skips_rows_of_tame_inputs", {Stage::edge, Stage::measure}, "differs from the oracle", 1},
