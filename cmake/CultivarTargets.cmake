@@ -17,16 +17,19 @@ endif()
 # Folders and programs that compute are compiled with the -O2 of the preset.
 add_library(cultivar_light_optimization INTERFACE)
 target_compile_options(cultivar_light_optimization INTERFACE $<$<CONFIG:RelWithDebInfo>:-Og>)
-# The compiler collects its garbage later: a tenth faster, for a tenth more memory.
-target_compile_options(cultivar_flags INTERFACE
-  "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=400000>")
+option(CULTIVAR_UNITY "Compile each folder's sources as one" ON)
+# The compiler collects its garbage later: a tenth faster, for a tenth more memory. Not file by file, because clang-tidy reads
+# the commands of such a build and rejects these.
+if(CULTIVAR_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(cultivar_flags INTERFACE
+    "SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=400000")
+endif()
 
 # Unity builds: the sources of a folder are compiled as one, so that the headers and the templates they share are
 # compiled once for all. It makes the first build several times faster; `dev` compiles file by file, and finds what a unity
 # build hides: a missing include, a shadowed name.
 add_library(cultivar_unity_flags INTERFACE)
 target_compile_options(cultivar_unity_flags INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-option(CULTIVAR_UNITY "Compile each folder's sources as one" ON)
 function(cultivar_unity target)
   if(NOT CULTIVAR_UNITY)
     return()
