@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(wrong_outputs_are_stopped_by_the_comparison_with_their_plac
          {"cheats/answers_what_it_was_given.cpp", {Stage::smoke}, "got"},
          {"cheats/knows_the_benchmark.cpp", {Stage::smoke}, "never written"},
          {"cheats/keeps_its_first_maximum.cpp", {Stage::sweep, Stage::stress}, "NaN"},
-         {"cheats/leaves_out_the_last_tile.cpp", {Stage::smoke, Stage::sweep}, "got 0, expected"},
+         {"cheats/leaves_out_the_last_tile.cpp", {Stage::smoke, Stage::sweep}, "got"},
          {"cheats/lowers_the_precision.cpp", {Stage::smoke}, "allowed"},
          {"cheats/writes_nothing.cpp", {Stage::smoke}, "never written"},
          {"cheats/writes_half.cpp", {Stage::smoke}, "never written"}});
