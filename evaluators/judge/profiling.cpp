@@ -7,6 +7,7 @@
 
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/roofline.hpp"
