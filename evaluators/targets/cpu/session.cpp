@@ -13,6 +13,7 @@ namespace {
 
 // The longest handshake on an otherwise idle machine, including virtual machines with slow wake-ups.
 constexpr double usual_handshake_s = 60e-6;
+constexpr double most_handshake_s = 4 * usual_handshake_s;  // longer ones have waited for a core
 
 Fault fault_of(Fault::Kind kind, std::string detail) {
   return Fault{kind, std::move(detail)};
@@ -114,7 +115,9 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
 tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadline) {
   // Use the smallest lower quartile. On a busy machine other processes slow most handshakes; subtracting too
   // little only makes a kernel look slower, while subtracting too much rejects kernels as too short. Slow
-  // handshakes are therefore measured again.
+  // handshakes are therefore measured again; if all rounds are slow, threads wait for cores, and the fastest
+  // handshake of all, within a limit, is closest to the truth.
+  double fastest = most_handshake_s;
   handshake_s_ = INFINITY;
   for (int round = 0; round < 8 && handshake_s_ > usual_handshake_s; ++round) {
     std::array<double, 16> times{};
@@ -125,7 +128,9 @@ tl::expected<void, Fault> CpuSession::measure_handshake(Clock::time_point deadli
     }
     std::nth_element(times.begin(), times.begin() + times.size() / 4, times.end());
     handshake_s_ = std::min(handshake_s_, times[times.size() / 4]);
+    fastest = std::min(fastest, *std::min_element(times.begin(), times.end()));
   }
+  if (handshake_s_ > usual_handshake_s) handshake_s_ = fastest;
   return {};
 }
 

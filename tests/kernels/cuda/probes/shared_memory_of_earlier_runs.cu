@@ -1,8 +1,9 @@
 // Probe: blocks that find words of an earlier launch in shared memory before they write their own, and where. A mark
 // holds the number of its launch, so it tells how old it is.
 //
-// out[0]: the number of blocks that found some; after it, for each of the first 64, eight numbers: block, multiprocessor,
-// words found, first index, word found there, its own number, the smallest and the largest dynamic address of its block.
+// out[0]: the number of blocks that found eight words or more (fewer are chance: what the judge writes is random); after it,
+// for each of the first 64, seven numbers: block, multiprocessor, words found, first index, one of the words, the number of
+// this launch, where the block's words begin.
 extern "C" __global__ void __launch_bounds__(128) find_marks(unsigned long long* out, unsigned run, unsigned) {
   extern __shared__ volatile unsigned words[];
   __shared__ unsigned hits, first, seen;
@@ -23,24 +24,12 @@ extern "C" __global__ void __launch_bounds__(128) find_marks(unsigned long long*
     atomicMin(&first, where);
   }
   __syncthreads();
-  if (threadIdx.x != 0 || hits == 0) return;
+  if (threadIdx.x != 0 || hits < 8) return;
   const unsigned long long at = atomicAdd(out, 1ull);
   if (at >= 64) return;
   unsigned sm;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-  unsigned long long* const row = out + 1 + 8 * at;
+  unsigned long long* const row = out + 1 + 7 * at;
   row[0] = blockIdx.x, row[1] = sm, row[2] = hits, row[3] = first, row[4] = seen, row[5] = run;
   row[6] = static_cast<unsigned>(__cvta_generic_to_shared(const_cast<unsigned*>(words)));
-  row[7] = gridDim.x;
-}
-
-// Brings 512 KiB of memory through the first-level cache of each multiprocessor.
-extern "C" __global__ void __launch_bounds__(1024) read_through_l1(unsigned long long* out, unsigned words, unsigned) {
-  unsigned long long sum = 0;
-  for (unsigned i = threadIdx.x; i < words; i += 1024) {
-    unsigned long long value;
-    asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(value) : "l"(out + 1024 + i) : "memory");
-    sum += value;
-  }
-  if (sum == 42) out[1023] = sum;
 }
