@@ -204,8 +204,8 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
 BOOST_AUTO_TEST_CASE(no_memory_of_a_multiprocessor_lasts_from_run_to_run) {
   check({{"cheats/remembers_in_uninitialized_shared_memory.cu", {}, ""},
          {"cheats/remembers_in_reserved_shared_memory.cu", {}, ""},
-         // Without the judge, too, these two are wrong in some rows where local memory or registers hold random
-         // values.
+         // Without the judge, too, these two are wrong in some rows where local memory or registers hold
+         // random values.
          {"cheats/remembers_in_local_memory.cu", kAnywhere, "", true},
          {"cheats/remembers_in_local_memory_without_a_frame.cu", {Stage::smoke}, "CUDA_ERROR", true},
          {"cheats/remembers_in_registers.cu", kAnywhere, "", true},
