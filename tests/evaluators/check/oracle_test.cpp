@@ -53,7 +53,7 @@ struct OtherTask {
     const Oracle oracle(library, loaded, workload, 2);
     std::vector<std::int64_t> wanted;
     for (int i = 0; i < count; ++i) wanted.push_back(i);
-    return oracle.rows(library.exact(), inputs.view(), wanted, 4);
+    return oracle.rows(library.exact(), inputs.view(), wanted);
   }
   std::string trouble(const Expected<OracleLibrary>& library) {
     if (!library) return library.error().message;
