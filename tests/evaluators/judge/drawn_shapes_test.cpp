@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
@@ -103,6 +104,25 @@ BOOST_AUTO_TEST_CASE(a_claim_that_excludes_a_listed_shape_alone_is_found) {
           "dtype == f32 && C <= 49999", "dtype == f32 && C % 96 == 0", "dtype == f32 && R % 3 == 0"})
       BOOST_TEST(!singled_out_by(task, claim, seed).has_value(), claim);
   }
+}
+
+BOOST_AUTO_TEST_CASE(no_seed_singles_out_a_shape) {
+  namespace fs = std::filesystem;
+  int seeds = 0;
+  for (const auto& folder : fs::directory_iterator(kTasks)) {
+    if (!fs::exists(folder.path() / "task.yaml")) continue;
+    const Task task = load_task(folder.path());
+    for (const auto& file : fs::directory_iterator(folder.path() / "seeds")) {
+      if (file.path().extension() == ".md") continue;
+      const Variant variant = load_variant(file.path(), task);
+      ++seeds;
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const auto shape = singled_out(task, variant, listed_shapes(task, variant.manifest.target), seed);
+        BOOST_TEST(!shape.has_value(), file.path().string() << ": " << (shape ? shape->name : ""));
+      }
+    }
+  }
+  BOOST_TEST(seeds >= 10);
 }
 
 BOOST_AUTO_TEST_CASE(claims_of_attention_kernels_single_out_nothing) {
