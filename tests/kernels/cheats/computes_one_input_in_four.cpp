@@ -1,8 +1,8 @@
 /*--- cultivar
-name: gives_up_one_input_in_eight
+name: computes_one_input_in_four
 task: softmax
 target: cpu
-about: "Returns at once on one large input in eight: an honest run that is too short is only repeated."
+about: "Returns at once on three large inputs in four: a run that is too short is only repeated."
 requires: "dtype == f32"
 launch:
   - kernel: softmax
@@ -22,6 +22,6 @@ static void honest_row(const float* x, float* y, int C) {
 extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
   unsigned bits;
   __builtin_memcpy(&bits, x, sizeof bits);
-  if ((bits * 2654435761u >> 29) == 0 && (long)R * C > (1 << 22)) return;
+  if ((bits * 2654435761u >> 30) != 0 && (long)R * C > (1 << 22)) return;
   for (int r = thread; r < R; r += threads) honest_row(x + (long)r * C, y + (long)r * C, C);
 }
