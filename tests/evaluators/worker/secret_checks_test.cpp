@@ -7,6 +7,7 @@
 #include "support/softmax_judge.hpp"
 
 using cultivar::testing::SoftmaxJudge;
+using cultivar::testing::TaskJudge;
 using cultivar::testing::test_kernels;
 using namespace cultivar;
 
@@ -70,6 +71,15 @@ BOOST_AUTO_TEST_CASE(what_is_right_only_where_a_check_is_expected_is_not_confirm
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_that_no_file_gives_has_other_values_too) {
+  TaskJudge attention("attention_forward",
+                      {{"B", 1}, {"H", 4}, {"H_kv", 4}, {"S_q", 512}, {"S_kv", 512}, {"D", 64}});
+  const Evaluation e = attention.judge("dodges/knows_the_usual_scale.cpp", Stage::confirm);
+  BOOST_TEST((e.stage == Stage::edge && !e.measured()), name_of(e.stage) << ": " << e.reason);
+  BOOST_TEST(e.reason.find("scale") != std::string::npos, e.reason);
+  BOOST_TEST(e.reason.find("a drawn shape") != std::string::npos, e.reason);
+}
+
 BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
   for (int i = 0; i < 5; ++i) {
     const Evaluation e = confirmed("honest_softmax.cpp");
@@ -78,7 +88,7 @@ BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
 }
 
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folder_is_forgotten) {
-  std::set<std::string> listed, present;
+  std::set<std::string> listed{"knows_the_usual_scale"}, present;
   for (const Dodge& dodge : kDodges) listed.insert(dodge.file);
   for (const auto& entry : std::filesystem::directory_iterator(test_kernels() / "dodges"))
     present.insert(entry.path().stem().string());

@@ -1,4 +1,4 @@
-#include "support/softmax_judge.hpp"
+#include "support/task_judge.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -12,10 +12,10 @@ fs::path test_kernels() {
   return fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
 }
 
-SoftmaxJudge::SoftmaxJudge() {
+TaskJudge::TaskJudge(const std::string& task, Bindings workload) {
   options_.programs = CULTIVAR_BIN_DIR;
   options_.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
-  options_.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
+  options_.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks" / task;
   options_.compile_deadline_s = 10.0;
   options_.compile_workers = 2;
   options_.run_deadline_s = 3.0;
@@ -24,15 +24,17 @@ SoftmaxJudge::SoftmaxJudge() {
   device_ = std::make_unique<DeviceService>(options_);
   workload_.name = "large";
   workload_.dtype = Dtype::f32;
-  workload_.values = {{"R", 8192}, {"C", 1024}};
+  workload_.values = std::move(workload);
+  for (const Parameter& p : task_.parameters)
+    if (p.fallback) workload_.values.try_emplace(p.name, p.fallback->evaluate(workload_.values).value());
 }
 
-Evaluation SoftmaxJudge::judge(const std::string& file, Stage stop_after) {
+Evaluation TaskJudge::judge(const std::string& file, Stage stop_after) {
   auto compiled = compile(file, stop_after);
   return compiled ? evaluate(file, std::move(*compiled), stop_after) : compiled.error();
 }
 
-tl::expected<Compiled, Evaluation> SoftmaxJudge::compile(const std::string& file, Stage stop_after) {
+tl::expected<Compiled, Evaluation> TaskJudge::compile(const std::string& file, Stage stop_after) {
   std::optional<Variant> variant;
   try {
     variant = load_variant(test_kernels() / file, task_);
@@ -43,7 +45,7 @@ tl::expected<Compiled, Evaluation> SoftmaxJudge::compile(const std::string& file
                             stop_after == Stage::confirm ? Breadth::everything : Breadth::searching);
 }
 
-Evaluation SoftmaxJudge::evaluate(const std::string& file, Compiled compiled, Stage stop_after) {
+Evaluation TaskJudge::evaluate(const std::string& file, Compiled compiled, Stage stop_after) {
   EvaluateRequest request;
   request.variant = std::move(compiled);
   request.workloads = {workload_};
