@@ -50,13 +50,16 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
 int compare_command(const Arguments& arguments) {
   std::string task_name, a, b, target = name_of(usual_target()), set;
   GateOptions gate;
+  double prepare_deadline_s = ServiceOptions{}.prepare_deadline_s;
+  std::string python = ServiceOptions{}.python;
   bool as_json = false;
   Options options("compare",
                   "Tests whether A is faster than B: timed in interleaved, randomized pairs, every output "
                   "checked. A and B "
                   "are files, names of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables. "
                   "Either may also "
-                  "be a contender library, by name (cudnn) or path (.so).",
+                  "be a contender: a library by name (cudnn) or path (.so), torch, torch_compile, or a "
+                  "Python program (.py).",
                   "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
@@ -67,18 +70,26 @@ int compare_command(const Arguments& arguments) {
                  "the gain that A must show to count as better, for example 0.005 for 0.5 %");
   options.option("--max-seconds", gate.max_device_seconds,
                  "limit on device time; after it the verdict is undecided");
+  options.option("--python", python,
+                 "the interpreter for contenders that are Python programs (torch, FILE.py)");
+  options.option("--prepare-deadline", prepare_deadline_s,
+                 "seconds in which a contender must prepare one workload");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   if (!(gate.min_gain >= 0.0 && gate.min_gain < 1.0))
     throw InputError("--min-gain must be a fraction from 0 to below 1, for example 0.005 for 0.5 %");
+  if (!(prepare_deadline_s > 0.0))
+    throw InputError("--prepare-deadline must be a number of seconds above 0, for example 1200");
   if (!(gate.max_device_seconds > 0.0 && std::isfinite(gate.max_device_seconds)))
     throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
   const InstallationPaths installation = find_house();
   const Task task = load_task(find_task(installation, task_name));
-  const TargetChoice where = parse_target(installation, target);
+  TargetChoice where = parse_target(installation, target);
+  where.python = python;
+  where.prepare_deadline_s = prepare_deadline_s;
   const NamedContender challenger = find_side(installation, task, where.kind, a);
   const NamedContender incumbent = find_side(installation, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;

@@ -50,6 +50,8 @@ struct EvaluationConfig {
   int cores = 2;               // cores for each worker; 0: all
   std::vector<std::string> launcher;
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
+  std::string python = "python3";     // for contenders that are Python programs
+  double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;
   double screening_seconds = 1.5;  // wall time per workload
@@ -73,6 +75,7 @@ struct Config {
   std::vector<std::filesystem::path> seeds;
   std::vector<std::filesystem::path> contenders;  // sources
   std::vector<std::string> libraries;             // more contenders: names of the catalog, or absolute paths
+                                                  // of libraries (.so) and Python programs (.py)
   Budget budget;
   IslandOptions population;
   std::vector<OperatorShare> operators;
