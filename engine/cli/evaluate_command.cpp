@@ -53,6 +53,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"fitness", e.fitness},
           {"unit", e.unit},
           {"workloads", workload_facts(e)},
+          {"exactness", e.exactness},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
@@ -76,6 +77,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
+    if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
 }
@@ -207,6 +209,7 @@ int evaluate_command(const Arguments& arguments) {
       request.workloads = mine;
       request.stop_after = last;
       request.every_row = true;
+      request.exactness = true;
       request.contenders = beside;
       return must(bench.device().evaluate(
           request, [&](const std::string& step) { line.show(source.label + ": " + step); }));

@@ -73,10 +73,15 @@ Settings settings_of(EvaluationConfig& e) {
 
 Settings gate_settings(Config& c) {
   GateOptions& g = c.gate;
-  return {{"min_gain", &g.min_gain, 0, 1},       {"max_workload_loss", &g.max_workload_loss, 1e-6, 1},
-          {"alpha", &c.gate_alpha, 1e-9, 0.5},   {"futility", &g.futility, 1e-9, 0.5},
-          {"guard", &g.guard, 1e-9, 0.5},        {"min_blocks", &g.min_blocks, 2, 1e6},
-          {"max_blocks", &g.max_blocks, 2, 1e6}, {"max_device_seconds", Seconds{&g.max_device_seconds}}};
+  return {{"min_gain", &g.min_gain, 0, 1},
+          {"max_workload_loss", &g.max_workload_loss, 1e-6, 1},
+          {"max_error_growth", &c.max_error_growth, 1, 1e9},
+          {"alpha", &c.gate_alpha, 1e-9, 0.5},
+          {"futility", &g.futility, 1e-9, 0.5},
+          {"guard", &g.guard, 1e-9, 0.5},
+          {"min_blocks", &g.min_blocks, 2, 1e6},
+          {"max_blocks", &g.max_blocks, 2, 1e6},
+          {"max_device_seconds", Seconds{&g.max_device_seconds}}};
 }
 
 Settings settings_of(CheckpointConfig& c) {

@@ -85,6 +85,8 @@ struct Config {
   EvaluationConfig evaluation;
   GateOptions gate;
   double gate_alpha = 0.01;  // probability that any promotion of the whole run is a false positive
+  double max_error_growth =
+      1.1;  // of a new best's rms error, beside the best before it and the permitted error
   CheckpointConfig checkpoint;
   std::uint64_t seed = 1;
 };

@@ -66,6 +66,7 @@ struct EvaluateRequest {
   // Compare every row of every timed shape once before it is timed (see kEveryRowFlops); confirmation always
   // does. Timed runs are checked on secret rows in any case.
   bool every_row = false;
+  bool exactness = false;     // also measure how exact it and the contenders are (see Exactness)
   bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
   std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
   // The incumbent's median by workload. If given, a workload on which the variant is more than `give_up`

@@ -34,6 +34,7 @@ Fill fill_of(const YamlNode& node, const TensorSpec& tensor, bool plain) {
       {"normal", Fill::Kind::normal},      {"uniform", Fill::Kind::uniform},
       {"constant", Fill::Kind::constant},  {"spread", Fill::Kind::spread},
       {"rising", Fill::Kind::rising},      {"one_hot", Fill::Kind::one_hot},
+      {"outliers", Fill::Kind::outliers},  {"hot", Fill::Kind::hot},
       {"same_rows", Fill::Kind::same_rows}};
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);

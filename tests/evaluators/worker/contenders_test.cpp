@@ -85,6 +85,28 @@ BOOST_AUTO_TEST_CASE(a_right_one_is_timed_in_turn_on_every_workload) {
   BOOST_TEST(!e.worker_lost);
 }
 
+BOOST_AUTO_TEST_CASE(exactness_is_measured_beside_the_contenders_for_every_distribution) {
+  EvaluateRequest r = request({"", "WRONG"});
+  r.workloads.resize(1);
+  r.exactness = true;
+  r.stop_after = Stage::edge;
+  const auto e = device.evaluate(r);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_REQUIRE_MESSAGE(e->measured(), e->reason << e->diagnostics);
+  BOOST_REQUIRE(e->exactness.size() == 1U + task.stress.size());
+  BOOST_TEST(e->exactness[0].distribution == "ordinary");
+  for (const Exactness& x : e->exactness) {
+    BOOST_TEST_INFO(x.distribution);
+    BOOST_TEST(x.error.rms <= x.error.max * 3.0);
+    BOOST_TEST(x.error.rms < 20.0);  // f32: sums in another order count here, but not in of_allowed
+    BOOST_TEST(x.of_allowed < 2.0);
+    BOOST_REQUIRE(x.contenders.contains("libplain"));
+    BOOST_TEST(x.contenders.at("libplain").rms < 20.0);
+  }
+  BOOST_TEST(e->exactness[0].error.rms > 0.0);
+  BOOST_TEST(e->exactness[0].contenders.at("libWRONG").rms > 100.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_wrong_contender_is_skipped_with_the_reason_and_others_are_timed) {
   const Evaluation e = judged({"WRONG", "", "LEAVES_SOME"});
   for (const WorkloadResult& w : e.workloads) {
