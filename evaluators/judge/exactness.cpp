@@ -12,9 +12,9 @@
 namespace cultivar {
 namespace {
 
-constexpr std::size_t kShapes = 2;
-constexpr std::uint64_t kDraws = 3;   // sets of inputs for each shape and distribution
-constexpr double kOracleFlops = 1e7;  // limit for one of them; of larger shapes, blocks of rows
+// Sets of inputs for each distribution, by shape. Their number is odd, for the median.
+constexpr std::uint64_t kDraws[] = {2, 1};
+constexpr double kFlopsOfASet = 1e7;  // limit for one of them; of larger shapes, blocks of rows
 constexpr double kMost = 1e9;         // of a contender whose values are not finite
 constexpr const char* kOrdinary = "ordinary";
 
@@ -56,7 +56,7 @@ std::vector<Workload> shapes_of(const Task& task, const EvaluateRequest& request
              return timed.dtype == w.dtype;
            }));
   });
-  if (shapes.size() > kShapes) shapes.resize(kShapes);
+  if (shapes.size() > std::size(kDraws)) shapes.resize(std::size(kDraws));
   return shapes;
 }
 
@@ -75,7 +75,9 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
 
   std::vector<std::map<std::string, Tally>> tallies(distributions.size());
   std::uint64_t run = 0;
-  for (const Workload& shape : shapes_of(task, request)) {
+  const std::vector<Workload> shapes = shapes_of(task, request);
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    const Workload& shape = shapes[s];
     for (Subject& each : subjects) {
       each.session.reset();
       if (!each.compiled->is_library() &&
@@ -90,11 +92,11 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
     std::vector<std::vector<std::byte>> outputs;
     for (std::size_t d = 0; d < distributions.size(); ++d) {
       site.progress({Stage::stress, {}, fmt::format("exactness {} {}", shape.name, distributions[d].first)});
-      for (std::uint64_t draw = 0; draw < kDraws; ++draw, ++run) {
+      for (std::uint64_t draw = 0; draw < kDraws[s]; ++draw, ++run) {
         const Inputs inputs =
             make_inputs(task, shape, derive_seed(seed, "inputs", run), *distributions[d].second);
         const std::vector<std::int64_t> rows =
-            rows_to_check(task, shape, layout, kOracleFlops, derive_seed(seed, "rows", run));
+            rows_to_check(task, shape, layout, kFlopsOfASet, derive_seed(seed, "rows", run));
         const auto of = [&](RowFunction f) {
           return oracle.rows(f, inputs.view(), rows, layout.row_elements());
         };

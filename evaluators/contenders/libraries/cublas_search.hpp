@@ -153,7 +153,7 @@ class AlgorithmSearch {
     return all;
   }
 
-  // The least median of the finalists, whose runs take turns. The screening is with a warm cache.
+  // The least median of the finalists, whose runs take turns.
   cublasLtMatmulAlgo_t final_of() const {
     const std::size_t count = std::min(found_.size(), static_cast<std::size_t>(limits_.finalists));
     std::vector<std::vector<double>> times(count);
