@@ -22,10 +22,11 @@ extern "C" {
 
 /* Return values of prepare and launch; any other value counts as failed. */
 #define CULTIVAR_CONTENDER_OK 0
-#define CULTIVAR_CONTENDER_UNSUPPORTED 1 /* only from prepare: this workload is not supported; not a fault \
-                                          */
-#define CULTIVAR_CONTENDER_FAILED 2      /* the contender is skipped, and last_error() is shown */
-#define CULTIVAR_CONTENDER_UNUSABLE 3    /* only from prepare: on no workload; what it needs is missing */
+#define CULTIVAR_CONTENDER_UNSUPPORTED                                                                  \
+  1                                   /* only from prepare: this workload is not supported; not a fault \
+                                       */
+#define CULTIVAR_CONTENDER_FAILED 2   /* the contender is skipped, and last_error() is shown */
+#define CULTIVAR_CONTENDER_UNUSABLE 3 /* only from prepare: on no workload; what it needs is missing */
 
 typedef struct cultivar_contender_description {
   uint32_t abi;        /* CULTIVAR_CONTENDER_ABI */
@@ -52,7 +53,8 @@ typedef struct cultivar_contender_tensor {
   int32_t is_output; /* 0: an input, never written; 1: an output, completely written by each launch (or by
                         results) */
   int32_t rank;      /* may be 0 */
-  const char* dtype; /* "f64" "f32" "f16" "bf16" "i64" "i32" "i16" "i8" "u64" "u32" "u16" "u8" */
+  const char* dtype; /* "f64" "f32" "f16" "bf16" "i64" "i32" "i16" "i8" "u64" "u32" "u16" "u8"
+                        "e4m3" "e5m2" */
   const int64_t* extents; /* elements in each dimension, outermost first, in the order of task.yaml */
   const int64_t* strides; /* distance in elements (not bytes) between neighbors in each dimension */
   void* data;             /* address during prepare, contents undefined; each launch has another address */

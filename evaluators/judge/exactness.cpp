@@ -97,9 +97,7 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
             make_inputs(task, shape, derive_seed(seed, "inputs", run), *distributions[d].second);
         const std::vector<std::int64_t> rows =
             rows_to_check(task, shape, layout, kFlopsOfASet, derive_seed(seed, "rows", run));
-        const auto of = [&](RowFunction f) {
-          return oracle.rows(f, inputs.view(), rows, layout.row_elements());
-        };
+        const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
         const std::vector<double> exact = of(site.oracle.exact());
         const std::vector<double> rounded =
             site.oracle.rounded() == nullptr ? exact : of(site.oracle.rounded());
