@@ -65,6 +65,7 @@ std::vector<Workload> shapes_of(const Task& task, const EvaluateRequest& request
 std::vector<Exactness> measure_exactness(const CascadeSite& site, const EvaluateRequest& request,
                                          std::uint64_t seed) {
   const Task& task = site.task;
+  const std::vector<Workload> shapes = shapes_of(task, request);  // outlives the sessions, which refer to it
   std::vector<Subject> subjects;
   subjects.push_back({"", &request.variant});
   for (const auto& [name, contender] : request.contenders) subjects.push_back({name, &contender});
@@ -75,7 +76,6 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
 
   std::vector<std::map<std::string, Tally>> tallies(distributions.size());
   std::uint64_t run = 0;
-  const std::vector<Workload> shapes = shapes_of(task, request);
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const Workload& shape = shapes[s];
     for (Subject& each : subjects) {

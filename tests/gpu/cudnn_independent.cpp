@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
     std::unique_ptr<Device> device;
     std::filesystem::path file;
     try {
-      file = find_contender_library(argc == 5 ? argv[4] : "cudnn", ".", programs, {});
+      file = find_contender_library(argc == 5 ? argv[4] : "cudnn", ".", programs, {}).library;
       device = open_cuda_device(0, testing::tests_cache(), programs / "cultivar-nvrtc");
     } catch (const std::exception& e) {
       fmt::print("skipped: {}\n", e.what());
