@@ -76,7 +76,7 @@ int compare_command(const Arguments& arguments) {
     throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const Task task = load_task(find_task(installation, task_name));
   const TargetChoice where = parse_target(installation, target);
   const NamedContender challenger = find_side(installation, task, where.kind, a);
