@@ -122,7 +122,7 @@ int compare_command(const Arguments& arguments) {
     throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const Task task = load_task(find_task(installation, task_name));
   TargetChoice where = parse_target(installation, target);
   where.python = python;

@@ -70,7 +70,7 @@ int doctor_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   DoctorReport found{output};
   json& facts = found.facts;
 

@@ -118,7 +118,7 @@ int evaluate_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const Task task = load_task(find_task(installation, task_name));
   TargetChoice where = parse_target(installation, target);
   where.python = python;

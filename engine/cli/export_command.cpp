@@ -36,7 +36,7 @@ int export_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   const Record record = must(Record::open(folder));
   const Target target = target_named(record.facts().target);
@@ -62,7 +62,7 @@ int export_command(const Arguments& arguments) {
     return 0;
   }
   const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
-  const Runtime runtime = surface_of(installation);
+  const Runtime runtime = runtime_of(installation);
   const ExportReport report = must(export_bundle(
       {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), runtime, architectures}));
   output.facts({{"id", report.id},

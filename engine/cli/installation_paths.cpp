@@ -59,7 +59,7 @@ std::string called_as() {
   return told != nullptr && *told != '\0' ? told : "cultivar";
 }
 
-InstallationPaths find_house() {
+InstallationPaths find_installation() {
   std::error_code trouble;
   const fs::path program = fs::read_symlink("/proc/self/exe", trouble);
   if (trouble) throw MissingError("cannot read /proc/self/exe: is /proc mounted?");

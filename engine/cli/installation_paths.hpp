@@ -16,7 +16,7 @@ struct InstallationPaths {
 };
 
 // Found from the path of the running program; throws MissingError when it has no tasks.
-InstallationPaths find_house();
+InstallationPaths find_installation();
 
 // How the user called this program, for commands to copy: "./cultivar". Set by the launcher.
 std::string called_as();

@@ -95,7 +95,7 @@ int lineage_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const Record record = open_run(find_house(), run);
+  const Record record = open_run(find_installation(), run);
   Tree tree;
   std::set<IndividualId> promoted;
   for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);

@@ -56,7 +56,7 @@ std::unique_ptr<Bench> bench_of_run(const InstallationPaths& installation, const
                                     const std::vector<fs::path>& knowledge) {
   RunBench::Where where;
   where.run_folder = find_run(installation, run);
-  where.runtime = surface_of(installation);
+  where.runtime = runtime_of(installation);
   where.runtime.trusts_record = trust;
   where.knowledge = knowledge;
   where.resume_command = fmt::format("{} resume {}", called_as(), shell_word(where.run_folder.string()));
@@ -145,7 +145,7 @@ int mcp_command(const Arguments& arguments) {
   ToolLimits limits;
   limits.call_seconds = seconds_of(call_time, "--call-time");
   if (!device_time.empty()) limits.device_seconds = seconds_of(device_time, "--device-time");
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const std::vector<fs::path> folders(knowledge.begin(), knowledge.end());
   const auto bench = run.empty() ? bench_of_task(installation, task, target, set, folders)
                                  : bench_of_run(installation, run, target, trust, folders);

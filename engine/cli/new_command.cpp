@@ -120,7 +120,7 @@ int new_seed(const Arguments& arguments) {
   options.option("--out", file, "the file to write (in the task's folder seeds/)");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
-  const Task task = load_task(find_task(find_house(), task_name));
+  const Task task = load_task(find_task(find_installation(), task_name));
   std::vector<std::string> known;
   const Target* found = nullptr;
   for (const Target& each : targets()) {

@@ -133,7 +133,7 @@ int profile_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const Subject subject = subject_of(installation, variant_text, task_name);
   const Task task = load_task(subject.task_folder);
   const auto variant = make_variant(subject.source.source, task, subject.source.configuration);

@@ -46,9 +46,9 @@ std::string words_of(const Progress& p) {
   if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
   text += fmt::format(" | {} in flight", p.in_flight.size());
   for (const InFlight& each : p.in_flight)  // these delay all other progress
-    if (each.doing == "confirm")
+    if (each.doing == InFlight::Doing::confirmation)
       text += fmt::format(", #{} being confirmed", each.id);
-    else if (each.doing == "duel")
+    else if (each.doing == InFlight::Doing::duel)
       text += fmt::format(", #{} in its duel", each.id);
   if (p.questions) {
     const QuestionsOut& q = *p.questions;

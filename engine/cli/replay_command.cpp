@@ -18,8 +18,8 @@ int replay_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
-  const ReplayReport report = must(replay(find_run(installation, run), surface_of(installation)));
+  const InstallationPaths installation = find_installation();
+  const ReplayReport report = must(replay(find_run(installation, run), runtime_of(installation)));
   output.facts({{"questions", report.questions},
                 {"proposals", report.proposals},
                 {"judgements", report.judgements},

@@ -145,7 +145,7 @@ int report_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const fs::path run_folder = find_run(find_house(), run);
+  const fs::path run_folder = find_run(find_installation(), run);
   const Record record = must(Record::open(run_folder));
   const fs::path folder = out.empty() ? run_folder / "report" : fs::path(out);
   std::error_code trouble;

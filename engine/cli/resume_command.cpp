@@ -14,8 +14,7 @@ int resume_command(const Arguments& arguments) {
   options.each(
       "--set", overrides,
       "budget.KEY=VALUE: a new budget, larger than what is already used; gate.KEY=VALUE: a setting of "
-      "the gate for "
-      "the duels from now on, in which undecided challengers of the best kernel take part again");
+      "the gate for later duels; undecided challengers of the best kernel are compared again");
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands and libraries not used "
                "here before");
@@ -24,7 +23,7 @@ int resume_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   return search_session(installation, folder, output, verbose,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {

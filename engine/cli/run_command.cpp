@@ -149,7 +149,7 @@ int run_command(const Arguments& arguments) {
     throw InputError("--run-dir is empty; name a folder, or omit the option");
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const fs::path found = find_configuration(installation, file);
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
   const Config config = load_config(found, overrides, installation_of(installation));

@@ -18,7 +18,7 @@ Installation installation_of(const InstallationPaths& installation) {
   return {installation.root / "configs" / "tasks", installation.programs};
 }
 
-Runtime surface_of(const InstallationPaths& installation) {
+Runtime runtime_of(const InstallationPaths& installation) {
   Runtime runtime;
   runtime.programs = installation.programs;
   runtime.cache = installation.cache;
@@ -41,7 +41,7 @@ std::string twice_what_is_spent(const Summary& summary, bool models_too) {
 int search_session(const InstallationPaths& installation, const fs::path& folder, const Output& output,
                    bool verbose,
                    const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search) {
-  const Runtime runtime = surface_of(installation);
+  const Runtime runtime = runtime_of(installation);
   const Outcome outcome = [&] {
     ProgressLine line(verbose);
     return must(search(runtime, line.callbacks()));
@@ -102,7 +102,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     return 1;
   }
   if (exporter_of(target_named(record.facts().target)) == nullptr) {
-    output.line(fmt::format("Next: {} show {} best, which tells everything known of the best kernel.",
+    output.line(fmt::format("Next: {} show {} best, which shows everything known about the best kernel.",
                             called_as(), place));
     return 0;
   }

@@ -13,7 +13,7 @@
 namespace cultivar {
 
 Installation installation_of(const InstallationPaths&);
-Runtime surface_of(const InstallationPaths&);
+Runtime runtime_of(const InstallationPaths&);
 
 // Doubles every exhausted budget, as options for `resume`: " --set budget.tokens=120000"; empty if none is.
 // `models_too`: also the budgets of language models, because the rest is too small for another call.

@@ -170,7 +170,7 @@ int show_command(const Arguments& arguments) {
       throw InputError(fmt::format("an individual is missing; for example: cultivar show {} best", run));
     std::tie(run, text) = *both;
   }
-  const Record record = open_run(find_house(), run);
+  const Record record = open_run(find_installation(), run);
   if (prompt) return show_prompt(record, text, output, as_json);
   const IndividualId id = find_individual(record, text);
   const std::string source = record.source(id);

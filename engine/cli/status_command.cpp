@@ -23,7 +23,7 @@ int status_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const Record record = open_run(find_house(), run);
+  const Record record = open_run(find_installation(), run);
   const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
   for (;;) {
     const Summary summary = record.summary();

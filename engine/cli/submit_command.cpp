@@ -28,12 +28,12 @@ int submit_command(const Arguments& arguments) {
   options.each(
       "--from", from,
       "a parent, for the lineage: an individual's number, a prefix of its variant id, `best` or `seed` "
-      "(the first one); may be repeated");
+      "(the first one)");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   const VariantArgument variant = split_variant_argument(file);
   const std::string source = read_source(variant.name);

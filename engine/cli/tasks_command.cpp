@@ -110,7 +110,7 @@ int tasks_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const InstallationPaths installation = find_house();
+  const InstallationPaths installation = find_installation();
   if (!name.empty()) {
     const Task task = load_task(find_task(installation, name));
     const json facts = describe(installation, task);

@@ -120,19 +120,12 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   if (!trouble.empty()) return failure("export", trouble);
   prepare += choice_of_specialisation(input, served, bodies);
 
-  return render(launcher::cpu_launcher_hpp,
-                {{"task", input.task.name},
-                 {"class", pascal_case(input.task.name)},
-                 {"summary", input.task.summary},
-                 {"variant", manifest.name},
-                 {"id", short_identity(input.variant)},
-                 {"first_dimension", input.task.dimensions.front().name},
-                 {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
-                 {"expressions", std::string(launcher::expressions_hpp)},
-                 {"declarations", declarations},
+  auto values = launcher_values(input);
+  values.insert({{"declarations", declarations},
                  {"tensor_checks", tensor_checks(input.task, 1)},
                  {"members", argument_members(input, cpp_type)},
                  {"prepare", prepare}});
+  return render(launcher::cpu_launcher_hpp, values);
 }
 
 std::string cpu_cmake_kernels(const LauncherInput& input, const std::vector<Specialisation>& served) {

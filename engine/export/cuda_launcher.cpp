@@ -223,16 +223,8 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
       architectures.push_back(cubin.architecture);
   }
   for (const KernelLaunch& launch : manifest.launch) names.push_back("\"" + launch.kernel + "\"");
-  return render(launcher::cuda_launcher_hpp,
-                {{"task", input.task.name},
-                 {"class", pascal_case(input.task.name)},
-                 {"summary", input.task.summary},
-                 {"variant", manifest.name},
-                 {"id", short_identity(input.variant)},
-                 {"first_dimension", input.task.dimensions.front().name},
-                 {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
-                 {"expressions", std::string(launcher::expressions_hpp)},
-                 {"declarations", declarations},
+  auto values = launcher_values(input);
+  values.insert({{"declarations", declarations},
                  {"tensor_checks", tensor_checks(input.task, 64)},
                  {"members", argument_members(input, pointee)},
                  {"architectures", fmt::format("{}", fmt::join(architectures, ", "))},
@@ -241,6 +233,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"specialisation_count", std::to_string(served.size())},
                  {"images", images},
                  {"prepare", prepare}});
+  return render(launcher::cuda_launcher_hpp, values);
 }
 
 std::string cuda_cubin_source(const Variant& variant, const std::vector<CubinFile>& cubins) {

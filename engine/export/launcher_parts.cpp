@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -107,6 +108,17 @@ std::string member(std::string_view type, const std::string& name, const std::st
 }
 
 }  // namespace
+
+std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput& input) {
+  return {{"task", input.task.name},
+          {"class", pascal_case(input.task.name)},
+          {"summary", input.task.summary},
+          {"variant", input.variant.manifest.name},
+          {"id", short_identity(input.variant)},
+          {"first_dimension", input.task.dimensions.front().name},
+          {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
+          {"expressions", std::string(launcher::expressions_hpp)}};
+}
 
 std::string argument_members(const LauncherInput& input, std::string_view (*pointee)(Dtype)) {
   std::string members;

@@ -1,6 +1,7 @@
 // The input of the launcher generators, and the generated parts that all targets share.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ std::string literal(double);
 // "float"; 16-bit floating-point types are passed as their bits, std::uint16_t.
 std::string_view cpp_type(Dtype);
 
+// Names of the task and the kernel, for the launcher's template.
+std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput&);
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
 // `pointee` is what a tensor's pointer points to, given its dtype.
 std::string argument_members(const LauncherInput&, std::string_view (*pointee)(Dtype));

@@ -1,4 +1,4 @@
-// Markdown for words of others (operators, notes, devices, contenders): nothing of them can create columns,
+// Markdown for text from other parties (operators, notes, devices, contenders): it cannot create columns,
 // HTML, links or lines.
 #pragma once
 

@@ -18,7 +18,7 @@ struct TargetParts {
   std::vector<std::string> architectures;                  // cuda
 };
 
-// May compile in the surface's workers. Throws MissingError when the compiler is not installed or does not
+// May compile in the runtime's workers. Throws MissingError when the compiler is not installed or does not
 // support an architecture.
 using Exporter = Expected<TargetParts> (*)(const LauncherInput&, const std::vector<Specialisation>&,
                                            const Runtime&, std::vector<std::string> architectures);

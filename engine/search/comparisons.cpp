@@ -178,7 +178,7 @@ void Comparisons::set_test(IndividualId id, GateRequest& request) const {
       request.earlier = std::move(last->times);
       if (goes_on(request)) return;
     }
-  } catch (const std::exception&) {  // a duel that cannot go on is begun anew
+  } catch (const std::exception&) {  // a duel that cannot continue is started again
   }
   request.earlier = {};
   request.options = config_.gate;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/search/search_callbacks.hpp"
 #include "evaluators/judge/requests.hpp"
 #include "operators/dialogue.hpp"
 #include "operators/llm/chat_service.hpp"
@@ -35,27 +36,27 @@ struct Measurement {
 };
 
 struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr const char* doing = "evaluating";
+  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
   static constexpr bool urgent = false, droppable = true;
   std::string kernel = {};  // hash of machine code and plans, set after compilation
 };
 // A challenger against the incumbent. Not droppable: measured kernels are still compared when the wall budget
 // is exhausted.
 struct Duel : Measurement<GateRequest, GateReport> {
-  static constexpr const char* doing = "duel";
+  static constexpr InFlight::Doing doing = InFlight::Doing::duel;
   static constexpr bool urgent = true, droppable = false;
 };
 struct Confirm : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr const char* doing = "confirm";
+  static constexpr InFlight::Doing doing = InFlight::Doing::confirmation;
   static constexpr bool urgent = true, droppable = false;
 };
 // Another measurement of the incumbent.
 struct Pace : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr const char* doing = "evaluating";
+  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
   static constexpr bool urgent = true, droppable = true;
 };
 struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
-  static constexpr const char* doing = "profile";
+  static constexpr InFlight::Doing doing = InFlight::Doing::profile;
   static constexpr bool urgent = true, droppable = true;
 };
 // One call to a model in a question's dialogue.

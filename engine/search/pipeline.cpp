@@ -96,7 +96,7 @@ Pipeline::~Pipeline() {
 void Pipeline::compile(JobPtr job) {
   ++in_flight_;
   lease_.expect_compile();
-  board_.put(*job, "waiting to be compiled");
+  board_.put(*job, InFlight::Doing::waiting_for_compiler);
   const bool urgent = is_urgent(*job);
   compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
@@ -104,7 +104,7 @@ void Pipeline::compile(JobPtr job) {
 void Pipeline::measure(JobPtr job) {
   ++in_flight_;
   lease_.expect_measure();
-  board_.put(*job, "waiting for the device");
+  board_.put(*job, InFlight::Doing::waiting_for_device);
   const bool urgent = is_urgent(*job);
   devices_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
@@ -168,7 +168,7 @@ void Pipeline::compile_now(Job& job) {
     job.abandoned = true;
     return;
   }
-  board_.put(job, "compiling");
+  board_.put(job, InFlight::Doing::compiling);
   Build& build = *build_of(job);
   for (const VariantPtr& variant : build.variants)
     build.compiled.push_back(evaluator_.compile(*variant, build.workloads, build.breadth));

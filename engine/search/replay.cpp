@@ -151,7 +151,7 @@ Expected<ReplayReport> replay(const fs::path& run_folder, const Runtime& runtime
     Breeding breeding(config, facts_in(facts.environment), sources);
     const PromptKit kit = prompt_kit(config.asking);
     Replayer replayer(*record, breeding, sources, kit);
-    retell(*record, breeding, replayer);
+    apply_decisions(*record, breeding, replayer);
     const IndividualId best = record->best().value_or(0);
     if (breeding.incumbent() != best)
       replayer.report.differences.push_back(

@@ -263,7 +263,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       if (json(change->before) == json(change->now)) change.reset();
       Breeding breeding(before, facts_in(facts.environment), sources);
       Listener nobody;
-      retell(writer->record(), breeding, nobody);
+      apply_decisions(writer->record(), breeding, nobody);
       breeding.rebuild_operators();
       return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
                          {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed",

@@ -22,8 +22,19 @@ struct Event {
 };
 
 struct InFlight {
+  enum class Doing {
+    waiting_for_compiler,
+    compiling,
+    waiting_for_device,
+    evaluating,
+    duel,
+    confirmation,
+    profile
+  };
+
   IndividualId id = 0;
-  std::string op, doing;  // waiting, compiling, evaluating, duel, confirm
+  std::string op;
+  Doing doing = Doing::waiting_for_compiler;
 };
 
 // The state of questions to language models.

@@ -203,7 +203,7 @@ void SearchLoop::watch_budgets() {
   const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
   if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
     phase_ = Phase::closing;
-    stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is spent", duration_text(limit)));
+    stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is exhausted", duration_text(limit)));
     pipeline_.abandon_waiting();
   }
   if (phase_ == Phase::closing && recorder_.elapsed() >= limit + grace) {
@@ -220,9 +220,9 @@ void SearchLoop::finish_if_idle() {
       stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
       stop(Outcome::Stop::evaluations,
-           fmt::format("the budget of {} evaluations is spent", parts_.config.budget.evaluations));
+           fmt::format("the budget of {} evaluations is exhausted", parts_.config.budget.evaluations));
     else if (const auto& why = questions_.availability().cap_spent())
-      stop(Outcome::Stop::models, "the budget for language models is spent: " + *why);
+      stop(Outcome::Stop::models, "the budget for language models is exhausted: " + *why);
     else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);

@@ -17,13 +17,13 @@ class WorkInProgress {
  public:
   struct Entry {
     IndividualId id = 0;
-    std::string doing;
+    InFlight::Doing doing = InFlight::Doing::waiting_for_compiler;
   };
 
-  void put(const Job& job, std::string doing) {
+  void put(const Job& job, InFlight::Doing doing) {
     if (job.id == 0) return;
     const std::lock_guard lock(mutex_);
-    entries_.insert_or_assign(&job, Entry{job.id, std::move(doing)});
+    entries_.insert_or_assign(&job, Entry{job.id, doing});
   }
   void remove(const Job& job) {
     const std::lock_guard lock(mutex_);

@@ -66,7 +66,7 @@ ExchangeStore::~ExchangeStore() = default;
 Expected<std::unique_ptr<ExchangeStore>> ExchangeStore::open(const RunFolder& folder, const RecordWriter&) {
   try {
     auto db = std::make_unique<SQLite::Database>(folder.database().string(), SQLite::OPEN_READWRITE);
-    db->setBusyTimeout(10'000);             // the journal's transactions are short
+    db->setBusyTimeout(10'000);             // the record writer's transactions are short
     db->exec("PRAGMA synchronous = FULL");  // a paid answer is on disk before it is used
     db->exec("PRAGMA foreign_keys = ON");
     return std::unique_ptr<ExchangeStore>(new ExchangeStore(folder.database(), std::move(db)));

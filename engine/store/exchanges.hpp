@@ -23,11 +23,11 @@ struct ExchangeRow {
   double usd = 0.0, sent_at = 0.0, over_at = 0.0;
   IndividualId used_by = 0;
 };
-// Writes over its own connection, separate from the journal's, so that an answer is stored without waiting
-// for the search's thread. Not thread-safe: used only by the thread of one ChatService.
+// Writes over its own connection, separate from the record writer's, so that an answer is stored without
+// waiting for the search's thread. Not thread-safe: used only by the thread of one ChatService.
 class ExchangeStore : public ExchangeLog {
  public:
-  // The journal proves that this process holds the run's lock; it must outlive this object.
+  // The writer proves that this process holds the run's lock; it must outlive this object.
   static Expected<std::unique_ptr<ExchangeStore>> open(const RunFolder&, const RecordWriter&);
   ~ExchangeStore() override;
 

@@ -14,9 +14,9 @@ using nlohmann::json;
 namespace {
 
 // Reads the individuals by id, in step with the decisions that propose them.
-class Births {
+class RecordedIndividuals {
  public:
-  struct Fate {  // results that later decisions report
+  struct Result {  // results that later decisions report
     double fitness = 0.0;
     std::uint32_t duplicate_of = 0;
     bool measured = false;
@@ -25,7 +25,7 @@ class Births {
     std::vector<double> workload_values;
   };
 
-  explicit Births(SQLite::Database& db)
+  explicit RecordedIndividuals(SQLite::Database& db)
       : query_(db,
                "SELECT i.id, variant_id, source_id, configuration, parents, op, island, usd, fitness, "
                "duplicate_of, machine_code, workload_values, stage, state FROM individuals i JOIN sources s "
@@ -37,27 +37,27 @@ class Births {
       throw std::runtime_error(
           fmt::format("the record is inconsistent: it proposes individual {} but does not hold it", id));
     Individual i;
-    Fate& fate = fates_.emplace_back();
+    Result& result = results_.emplace_back();
     std::string origin, stage;
     read_row(query_, i.id, i.variant_id, i.source_id, i.configuration, i.descent.parents, origin,
-             i.descent.island, i.descent.usd, fate.fitness, fate.duplicate_of, fate.machine_code,
-             fate.workload_values, stage);
+             i.descent.island, i.descent.usd, result.fitness, result.duplicate_of, result.machine_code,
+             result.workload_values, stage);
     set_origin(i.descent, origin);
-    fate.stage = stage_named(stage);
-    fate.measured = column<IndividualState>(query_, 13) == IndividualState::measured;
+    result.stage = stage_named(stage);
+    result.measured = column<IndividualState>(query_, 13) == IndividualState::measured;
     return i;
   }
-  Fate& fate(IndividualId id) { return fates_.at(static_cast<std::size_t>(id - 1)); }
+  Result& result(IndividualId id) { return results_.at(static_cast<std::size_t>(id - 1)); }
 
  private:
   SQLite::Statement query_;
-  std::vector<Fate> fates_;
+  std::vector<Result> results_;
 };
 
 }  // namespace
 
-void retell(const Record& record, Breeding& breeding, Listener& listener) {
-  Births births(record.database());
+void apply_decisions(const Record& record, Breeding& breeding, Listener& listener) {
+  RecordedIndividuals individuals(record.database());
   if (const auto gate = first_gate(record.database())) breeding.begin_with(*gate);
   std::vector<Migration> due, told;
   const auto settle_migrations = [&] {
@@ -79,7 +79,7 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
         if (const auto change = gate_change(decision.body)) breeding.change(change->now);
         return;
       case DecisionKind::propose: {
-        const Individual individual = births.next(id);
+        const Individual individual = individuals.next(id);
         const ProposalBody body = proposal_body(decision.body);
         listener.proposing(individual, decision.stream, body);
         return breeding.admit(individual, body.asking, body.device_s);
@@ -103,13 +103,13 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
         return breeding.direct(asking, directions);
       }
       case DecisionKind::judge: {
-        auto& fate = births.fate(id);
-        listener.judging(id, fate.duplicate_of);
-        if (fate.duplicate_of == 0) breeding.claim_machine_code(id, fate.machine_code);
-        fate.machine_code = {};
-        Findings findings{fate.measured, fate.fitness, fate.duplicate_of};
-        if (!fate.measured) findings.rejected_at = fate.stage;
-        findings.workload_values = std::move(fate.workload_values);
+        RecordedIndividuals::Result& result = individuals.result(id);
+        listener.judging(id, result.duplicate_of);
+        if (result.duplicate_of == 0) breeding.claim_machine_code(id, result.machine_code);
+        result.machine_code = {};
+        Findings findings{result.measured, result.fitness, result.duplicate_of};
+        if (!result.measured) findings.rejected_at = result.stage;
+        findings.workload_values = std::move(result.workload_values);
         if (!decision.body.empty()) {
           const json body = json::parse(decision.body);
           body.at("device_s").get_to(findings.device_s);

@@ -28,6 +28,6 @@ class Listener {
 
 // Throws SQLite::Exception when the record is damaged, UnknownDecision when another version wrote it, and
 // std::exception when it contradicts itself.
-void retell(const Record&, Breeding&, Listener&);
+void apply_decisions(const Record&, Breeding&, Listener&);
 
 }  // namespace cultivar

@@ -50,7 +50,7 @@ std::optional<Refusal> Ledger::forbids(const Reservation& wanted) const {
     // A small tolerance, because sums of prices are not exact.
     if (cap.usd && spent.usd + held.usd + wanted.usd > *cap.usd * (1 + 1e-9)) {
       words = fmt::format(
-          "the cap of {} {:.2f} USD: {:.4f} are spent, {:.4f} reserved by calls in flight, and "
+          "the cap of {} {:.2f} USD: {:.4f} spent, {:.4f} reserved by calls in flight, and "
           "this call may cost {:.4f}",
           whose, *cap.usd, spent.usd, held.usd, wanted.usd);
       alone = spent.usd + wanted.usd > *cap.usd * (1 + 1e-9);

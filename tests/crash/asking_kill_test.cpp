@@ -84,7 +84,7 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   BOOST_TEST(count > 10);
   // Pending questions end in individuals or are given up; no new ones are started.
   wait_for(in_child(told, [&] { return session(std::to_string(count + 12)); }));
-  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
+  BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
 
   const auto record = Record::open(run);
   BOOST_TEST(record->summary().in_flight == 0);

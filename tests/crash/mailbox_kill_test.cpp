@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_
   int number = 0;
   for (const fs::path& letter : letters(mail / "requests")) answer(letter, ++number);
   const std::string reason = ended({"budget.tokens=1000"});
-  BOOST_TEST(reason.find("the budget for language models is spent") != std::string::npos, reason);
+  BOOST_TEST(reason.find("the budget for language models is exhausted") != std::string::npos, reason);
   const auto record = Record::open(run);
   int used = 0;
   for (const ExchangeRow& row : exchanges()) {
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_
 BOOST_AUTO_TEST_CASE(letters_of_questions_that_a_cap_ends_are_closed_and_count_no_more) {
   killed_with_two_letters_out();
   const std::string reason = ended({"budget.tokens=1000"});
-  BOOST_TEST(reason.find("the budget for language models is spent") != std::string::npos, reason);
+  BOOST_TEST(reason.find("the budget for language models is exhausted") != std::string::npos, reason);
   BOOST_TEST(letters(mail / "requests").empty());
   BOOST_TEST(letters(mail / "requests/closed").size() == 2U);
   const Summary summary = Record::open(run)->summary();

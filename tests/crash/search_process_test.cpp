@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
 
   const std::string budget = "budget.evaluations=" + std::to_string(seen.size() + 10);
   wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, runtime(), {}, kNever)); }));
-  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
+  BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
   BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
   wait_for(in_child(told, [&] { return told_by(replay(run, runtime())); }));
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
     return told_by(
         resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, runtime(), {}, kNever));
   }));
-  BOOST_TEST(read_text(told).find("evaluations is spent") != std::string::npos, read_text(told));
+  BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
   BOOST_TEST(Record::open(run)->summary().evaluations >= judged + 30);
 }
 
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   const fs::path told = path() / "told";
   fs::permissions(path(), fs::perms::others_all, fs::perm_options::add);
   wait_for(in_child(told, [&] { return begin(*this, "10"); }));
-  BOOST_REQUIRE(read_text(told).find("evaluations is spent") != std::string::npos);
+  BOOST_REQUIRE(read_text(told).find("evaluations is exhausted") != std::string::npos);
   // Root may write anywhere, so the child switches to the user nobody; otherwise permissions deny the write.
   for (const char* folder : {"run", "run/checkpoints", "run/submissions"})
     fs::permissions(path() / folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |

@@ -14,7 +14,9 @@ BOOST_AUTO_TEST_CASE(before_anything_is_known_it_claims_nothing) {
 BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
   Progress p;
   p.evaluations = 7, p.measured = 5, p.rejected = {{Stage::compile, 2}};
-  p.in_flight = {{8, "tune", "compiling"}, {3, "seed", "confirm"}, {5, "tune", "duel"}};
+  p.in_flight = {{8, "tune", InFlight::Doing::compiling},
+                 {3, "seed", InFlight::Doing::confirmation},
+                 {5, "tune", InFlight::Doing::duel}};
   p.elapsed_s = 61.0, p.wall_limit_s = 180.0, p.seconds_left = 119.0;
   BOOST_TEST(words_of(p) ==
              "no kernel confirmed yet | 7 evaluated | rejected 2 (compile 2) | 3 in flight, #3 being "

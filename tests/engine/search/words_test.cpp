@@ -40,9 +40,12 @@ class Turnstile {
     if (released_) return;
     last_ = fmt::format("{} jobs, held {} {} {}", progress.jobs, held_[0].size(), held_[1].size(),
                         held_[2].size());
-    for (const InFlight& each : progress.in_flight) last_ += fmt::format("; #{} {}", each.id, each.doing);
-    const auto waiting = static_cast<std::size_t>(std::ranges::count_if(
-        progress.in_flight, [](const InFlight& each) { return each.doing == "waiting for the device"; }));
+    for (const InFlight& each : progress.in_flight)
+      last_ += fmt::format("; #{} {}", each.id, static_cast<int>(each.doing));
+    const auto waiting =
+        static_cast<std::size_t>(std::ranges::count_if(progress.in_flight, [](const InFlight& each) {
+          return each.doing == InFlight::Doing::waiting_for_device;
+        }));
     std::size_t held = 0;
     for (const auto& lane : held_) held += lane.size();
     if (static_cast<std::size_t>(progress.jobs) != held + waiting) return;
