@@ -53,6 +53,20 @@ void Islands::settle_everywhere(IndividualId id, double fitness) {
   for (int i = 0; i < count(); ++i) settle(id, fitness, i);
 }
 
+void Islands::revise(IndividualId id, double fitness) {
+  for (Island& island : islands_) {
+    auto& elites = island.elites;
+    if (const auto found = std::ranges::find(elites, id, &Elite::id); found != elites.end()) {
+      Elite elite = *found;
+      elite.fitness = fitness;
+      elites.erase(found);
+      elites.insert(std::ranges::upper_bound(elites, elite, fitter), elite);
+    } else if (std::ranges::find(island.members, id) != island.members.end()) {
+      admit(island, {id, fitness, false});
+    }
+  }
+}
+
 void Islands::expel(IndividualId id) {
   for (Island& island : islands_) {
     std::erase_if(island.elites, [&](const Elite& e) { return e.id == id; });

@@ -43,6 +43,8 @@ class Islands {
   // islands.
   void settle(IndividualId, double fitness, int island);
   void settle_everywhere(IndividualId, double fitness);
+  // Its fitness is known better: ranks it anew, on every island where it lives.
+  void revise(IndividualId, double fitness);
   // Removes an individual that turned out to be wrong (a failed confirmation): it is no longer a parent.
   void expel(IndividualId);
   // Counts one judged individual. When a migration is due, copies the best native of each island to the next

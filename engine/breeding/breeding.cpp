@@ -172,7 +172,14 @@ std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fi
   return islands_.judged();
 }
 
-void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on) {
+void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on,
+                        std::optional<DuelResult> result) {
+  if (result && incumbent_ != 0) {
+    const double fitness = archive_.fitness(incumbent_) * std::exp(result->all.log_ratio);
+    result->incumbent = incumbent_;
+    archive_.settle(challenger, fitness, *std::move(result));
+    islands_.revise(challenger, fitness);
+  }
   waiting_.erase(challenger);
   open_duels_.erase(challenger);
   if (verdict == Verdict::better) winner_ = challenger;
@@ -187,7 +194,7 @@ void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on
 void Breeding::change(const GateOptions& gate) {
   config_.gate = gate;
   for (const auto& [id, parts] : undecided_)
-    if (id != winner_ && deserves_a_duel(id)) waiting_.insert(id);
+    if (id != winner_) waiting_.insert(id);
   undecided_.clear();
   open_duels_.clear();
 }

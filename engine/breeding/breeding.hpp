@@ -96,8 +96,11 @@ class Breeding {
   // archive is at the pace of the first incumbent.
   void paced(double pace) { pace_ = pace; }
   double pace() const { return pace_; }
-  static constexpr int kMostParts = 4;                                      // of one duel
-  void compared(IndividualId challenger, Verdict, bool may_go_on = false);  // the verdict of the gate
+  static constexpr int kMostParts = 4;  // of one duel
+  // The verdict of the gate. With a result, the challenger's fitness becomes the incumbent's times their
+  // ratio; records of earlier versions have none.
+  void compared(IndividualId challenger, Verdict, bool may_go_on = false,
+                std::optional<DuelResult> result = {});
   // The gate's settings before the first individual, and those of a resumed search: whose duel against the
   // present incumbent was undecided is compared again.
   void begin_with(const GateOptions& gate) { config_.gate = gate; }

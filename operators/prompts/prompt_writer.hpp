@@ -10,6 +10,7 @@
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/speeds.hpp"
 
 namespace cultivar {
 
@@ -24,6 +25,7 @@ class PromptWriter {
 
   const PromptContext& context() const { return s_; }
   const PromptKit& kit() const { return kit_; }
+  const Speeds& speeds() const { return speeds_; }
   IndividualId subject() const { return subject_; }
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
   const std::optional<Profile>& profile() const { return profile_; }           // of the subject
@@ -57,11 +59,12 @@ class PromptWriter {
 
  private:
   std::string standing_word(IndividualId) const;
-  std::vector<Reference> references() const;
+  std::vector<Reference> references(const Evaluation&) const;
   std::string causes(IndividualId, const Member&) const;
   bool keeps_source(IndividualId) const;
 
   const PromptContext& s_;
+  Speeds speeds_;
   const PromptKit& kit_;
   IndividualId subject_;
   std::function<bool(const std::string&)> keeps_sources_;

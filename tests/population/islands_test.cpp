@@ -74,6 +74,23 @@ BOOST_AUTO_TEST_CASE(the_best_travels_to_the_next_island) {
   BOOST_TEST(islands.elites(1).front().immigrant);
 }
 
+BOOST_AUTO_TEST_CASE(a_duel_ranks_an_elite_anew_on_every_island) {
+  Islands islands({.islands = 2, .elites = 2});
+  islands.settle_everywhere(1, 5.0);
+  islands.settle(2, 9.0, 0);
+  islands.settle(3, 4.0, 0);  // no room
+  islands.revise(2, 4.5);
+  BOOST_TEST(islands.elites(0)[0].id == 1);
+  BOOST_TEST(islands.elites(0)[1].id == 2);
+  BOOST_TEST(islands.elites(0)[1].fitness == 4.5);
+  islands.revise(3, 6.0);
+  BOOST_TEST(islands.elites(0)[0].id == 3);
+  BOOST_TEST(islands.elites(0).size() == 2U);
+  islands.revise(1, 1.0);  // it lives on both, but is an elite of one only now
+  BOOST_TEST(islands.elites(1)[0].fitness == 1.0);
+  BOOST_TEST(islands.elites(1).size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(an_expelled_individual_breeds_no_more) {
   Islands islands({.islands = 2});
   islands.settle_everywhere(1, 1.0);
