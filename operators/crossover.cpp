@@ -8,6 +8,7 @@
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
 #include "operators/prompts/compact_report.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 
 namespace cultivar {
 
@@ -85,6 +86,7 @@ void Crossover::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Crossover::write(const Brief& brief, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   to.add_measurements();
   add_partner(brief, to);
@@ -92,6 +94,7 @@ void Crossover::write(const Brief& brief, PromptWriter& to) const {
   to.add_standing();
   to.add_lineage();
   to.add_failures();
+  add_ideas(to);
   to.add_notes();
   to.add("direction", brief.direction, 0);
   to.add_answer();

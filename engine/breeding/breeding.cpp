@@ -124,9 +124,14 @@ void Breeding::give_up(std::int64_t asking, double usd, double device_s) {
 }
 
 void Breeding::direct(std::int64_t asking, const Directions& given) {
-  const IndividualId subject = open_.at(asking).parents.front();
-  directed_.push_back({lessons_.size(), subject, given});
-  portfolio_.directed(subject, given);
+  const Brief& brief = open_.at(asking);
+  if (operator_named(brief.op).informs) {
+    insights_ = given;
+  } else {
+    const IndividualId subject = brief.parents.front();
+    directed_.push_back({lessons_.size(), subject, given});
+    portfolio_.directed(subject, given);
+  }
   open_.erase(asking);
 }
 

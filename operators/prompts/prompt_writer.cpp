@@ -13,8 +13,6 @@ namespace cultivar {
 
 namespace {
 
-constexpr std::size_t kMostNote = 600;  // bytes of an idea
-
 std::string shorter(std::string text, std::size_t most) {
   std::ranges::replace(text, '\n', ' ');
   if (text.size() <= most) return text;
@@ -27,6 +25,7 @@ PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, I
                            std::function<bool(const std::string&)> keeps_sources)
     : s_(context),
       speeds_(s_),
+      families_(s_.archive, [this](IndividualId id) { return s_.record_view.source(id); }),
       kit_(kit),
       subject_(subject),
       keeps_sources_(std::move(keeps_sources)),
@@ -205,11 +204,10 @@ void PromptWriter::add_standing() {
 // Facts that explain its speed: resources that differ from its parent's, the workload with the least gain,
 // the spread of its times, and its bottleneck.
 std::string PromptWriter::causes(IndividualId id, const Member& member) const {
-  const auto now = s_.record_view.evaluation(id);
+  const auto& now = speeds_.evaluation(id);
   if (!now || !now->measured()) return {};
   std::vector<std::string> known;
-  const auto before =
-      member.parents.empty() ? std::nullopt : s_.record_view.evaluation(member.parents.front());
+  const auto before = member.parents.empty() ? std::nullopt : speeds_.evaluation(member.parents.front());
   if (before && before->measured()) {
     for (const auto& [name, value] : now->resources.values) {
       const auto was = before->resources.values.find(name);
@@ -241,12 +239,12 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
   return known.empty() ? std::string() : fmt::format(" [{}]", fmt::join(known, "; "));
 }
 
-std::string PromptWriter::told(IndividualId id) const {
+std::string PromptWriter::told(IndividualId id, std::size_t most) const {
   const Member member = s_.archive.member(id);
   const IndividualFacts life = s_.record_view.life(id);
   std::string words = fmt::format("- #{} {}", id, name_of(member.origin, member.op));
   if (!member.parents.empty()) words += fmt::format(" of #{}", fmt::join(member.parents, ", #"));
-  if (!life.note.empty()) words += ": " + shorter(life.note, kMostNote);
+  if (!life.note.empty()) words += ": " + shorter(life.note, most);
   if (member.state == Member::State::measured) {
     words += " -> " + speeds_.result(id) + causes(id, member);
   } else if (member.state == Member::State::rejected) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "operators/prompts/families.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
@@ -27,6 +28,7 @@ class PromptWriter {
   const PromptKit& kit() const { return kit_; }
   const Speeds& speeds() const { return speeds_; }
   IndividualId subject() const { return subject_; }
+  const std::vector<IndividualId>& line() const { return line_; }              // from the seed to the subject
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
   const std::optional<Profile>& profile() const { return profile_; }           // of the subject
   // The shortest possible time of each workload at the device's measured peak. Unknown if the size differs
@@ -53,7 +55,11 @@ class PromptWriter {
   std::string kernel_text(IndividualId) const;  // with its state and its values
   std::string table_of(const Evaluation&) const;
   std::vector<std::string> report_of(IndividualId, const Profile&) const;
-  std::string told(IndividualId) const;  // on one line: its origin, its idea and its result
+  // On one line: its origin, its idea, cut to `most` bytes, and its result.
+  std::string told(IndividualId, std::size_t most = kMostNote) const;
+  Families& families() { return families_; }
+
+  static constexpr std::size_t kMostNote = 600;  // bytes of an idea
 
   std::vector<Piece> pieces() const { return pieces_; }
 
@@ -65,6 +71,7 @@ class PromptWriter {
 
   const PromptContext& s_;
   Speeds speeds_;
+  Families families_;
   const PromptKit& kit_;
   IndividualId subject_;
   std::function<bool(const std::string&)> keeps_sources_;

@@ -20,6 +20,13 @@ double percent(double log_ratio) {
 
 }  // namespace
 
+const std::optional<Evaluation>& Speeds::evaluation(IndividualId id) const {
+  const auto [place, added] = evaluations_.try_emplace(id);
+  if (added && (place->second = s_.record_view.evaluation(id)))
+    for (WorkloadResult& row : place->second->workloads) row.samples.clear();  // they are large
+  return place->second;
+}
+
 double Speeds::value(IndividualId id, std::size_t w) const {
   double log_ratio = 0.0;
   // Each duel's incumbent was settled before; the count is a bound for records that say otherwise.
@@ -29,7 +36,7 @@ double Speeds::value(IndividualId id, std::size_t w) const {
     log_ratio += duel->workloads[w].log_ratio;
     id = duel->incumbent;
   }
-  const auto evaluation = s_.record_view.evaluation(id);
+  const auto& evaluation = this->evaluation(id);
   if (!evaluation || !evaluation->measured() || !(evaluation->fitness > 0.0)) return 0.0;
   const WorkloadResult* const row = row_of(*evaluation, s_.workloads[w].name);
   if (!row) return 0.0;
@@ -39,7 +46,7 @@ double Speeds::value(IndividualId id, std::size_t w) const {
 }
 
 double Speeds::noise(IndividualId a, IndividualId b) const {
-  const auto one = s_.record_view.evaluation(a), two = s_.record_view.evaluation(b);
+  const auto &one = evaluation(a), &two = evaluation(b);
   double spread = 0.0;
   int rows = 0;
   if (one && two)

@@ -2,6 +2,7 @@
 // measurements at different times, whose difference counts only beyond their noise.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -9,9 +10,12 @@
 
 namespace cultivar {
 
+// Reads each evaluation once. Not thread-safe.
 class Speeds {
  public:
   explicit Speeds(const PromptContext& context) : s_(context) {}  // outlives it
+
+  const std::optional<Evaluation>& evaluation(IndividualId) const;
 
   // On the search's workload number `w`, at the pace of the first incumbent. From duels as fitness is. 0:
   // unknown.
@@ -29,6 +33,7 @@ class Speeds {
 
  private:
   const PromptContext& s_;
+  mutable std::map<IndividualId, std::optional<Evaluation>> evaluations_;
 };
 
 }  // namespace cultivar
