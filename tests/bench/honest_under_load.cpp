@@ -2,24 +2,28 @@
 // and again beside threads that keep the cores busy, and counts by stage and reason those that are refused:
 // none may be.
 //
-//   bench-honest-under-load [seconds [spinning threads]]      default: 600 s, 8 threads
+//   bench-honest-under-load [SECONDSs or EVALUATIONS [spinning threads]]      default: 600s, 8 threads
 //
 // One workload of a size that a search would use is timed with few samples, so that many evaluations fit in
-// the time; all check stages run in full.
+// the time; all check stages run in full. The threads spin on the cores that the program may use: on a large
+// machine, start one for each pair of cores (taskset), as tests/gpu/run.sh does.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/worker/services.hpp"
+#include "support/places.hpp"
 
 using namespace cultivar;
 namespace fs = std::filesystem;
@@ -56,8 +60,9 @@ class Load {
 
 struct Bench {  // one task
   explicit Bench(const fs::path& folder) : task(load_task(folder)) {
+    options.programs = testing::programs_folder();
     options.task_folder = folder;
-    options.cache = fs::temp_directory_path() / "cultivar-honest-under-load";
+    options.cache = testing::tests_cache();
     compiler = std::make_unique<CompileService>(options);
     device = std::make_unique<DeviceService>(options);
     const auto size = kSizes.find(task.name);
@@ -87,9 +92,12 @@ struct Kernel {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const double limit_s = argc > 1 ? std::stod(argv[1]) : 600.0;
+  const std::string limit = argc > 1 ? argv[1] : "600s";
+  const bool by_time = limit.ends_with('s');
+  const double limit_s = by_time ? std::stod(limit) : 1e9;
+  const int most = by_time ? std::numeric_limits<int>::max() : std::stoi(limit);
   const int spinning = argc > 2 ? std::stoi(argv[2]) : 8;
-  const fs::path source = CULTIVAR_SOURCE_DIR;
+  const fs::path source = testing::source_folder();
   std::vector<std::unique_ptr<Bench>> benches;
   std::vector<Kernel> kernels;
   const auto add = [&](Bench& bench, const fs::path& file) {
@@ -112,7 +120,7 @@ int main(int argc, char** argv) try {
   std::map<std::string, int> reasons;
   int evaluations = 0;
   double shown = seconds();
-  for (const double end = seconds() + limit_s; seconds() < end;)
+  for (const double end = seconds() + limit_s; seconds() < end && evaluations < most;)
     for (Kernel& kernel : kernels) {
       EvaluateRequest request;
       request.variant = kernel.compiled;
@@ -135,7 +143,7 @@ int main(int argc, char** argv) try {
         fmt::print("{} evaluations\n", evaluations);
         std::fflush(stdout);
       }
-      if (seconds() > end) break;
+      if (seconds() > end || evaluations == most) break;
     }
   int refused = 0;
   for (const Kernel& kernel : kernels) {

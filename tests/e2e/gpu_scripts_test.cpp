@@ -54,8 +54,9 @@ BOOST_FIXTURE_TEST_SUITE(gpu_scripts, Scripts)
 
 BOOST_AUTO_TEST_CASE(a_bundle_never_replaces_a_folder_that_is_no_bundle) {
   write(folder / "mine/thesis.txt", "years");
-  for (const char* program : {"cultivar", "cultivar-worker-cuda", "cultivar-worker-cpu", "cultivar-cell",
-                              "cultivar-nvrtc", "bench-gpu-judgements", "bench-gpu-gate", "tests-gpu"}) {
+  for (const char* program :
+       {"cultivar", "cultivar-worker-cuda", "cultivar-worker-cpu", "cultivar-cell", "cultivar-nvrtc",
+        "bench-gpu-judgements", "bench-gpu-gate", "bench-honest-under-load", "tests-gpu"}) {
     const auto lacking = script("bundle.sh", {build.string(), (folder / "mine").string()});
     BOOST_TEST(lacking.exit == 1);
     BOOST_TEST(contains(lacking.err, std::string("has no bin/") + program), lacking.err);
@@ -144,6 +145,25 @@ BOOST_AUTO_TEST_CASE(the_row_of_a_step_that_failed_says_why_and_not_how_busy_the
   const std::string table = result.out.substr(result.out.find("--- step,"));
   BOOST_TEST(contains(table, "it went wrong"), result.out);
   BOOST_TEST(!contains(table, "card:"), result.out);
+}
+
+BOOST_AUTO_TEST_CASE(evaluations_on_all_pairs_of_cores_are_added_and_one_refusal_fails) {
+  write(folder / "path/nproc", "#!/bin/sh\necho 5\n", true);
+  write(folder / "path/taskset", "#!/bin/sh\nshift 2\nexec \"$@\"\n", true);
+  const fs::path program = build / "bin/bench-honest-under-load";
+  const auto of = [&](const std::string& refused) {
+    write(program, "#!/bin/sh\necho \"$1 evaluations beside $2 spinning threads: " + refused + " refused\"\n",
+          true);
+    return script("honest_under_load.sh", {program.string(), "30"});
+  };
+  const auto all = of("0");
+  BOOST_TEST(all.exit == 0, all.err);
+  BOOST_TEST(contains(all.out, "load: 60 evaluations on 2 pairs of cores, 0 refused"), all.out);
+  const auto some = of("10");
+  BOOST_TEST(some.exit == 1, some.err);
+  BOOST_TEST(contains(some.out, "60 evaluations on 2 pairs of cores, 20 refused"), some.out);
+  write(program, "#!/bin/sh\nexit 2\n", true);  // a program that ends without a result
+  BOOST_TEST(script("honest_under_load.sh", {program.string(), "30"}).exit == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,7 +12,7 @@ build=$1 out=$2
 source=$(cd "$(dirname "$0")/../.." && pwd)
 marker=.cultivar-bundle
 programs="cultivar cultivar-worker-cuda cultivar-worker-cpu cultivar-cell cultivar-nvrtc bench-gpu-judgements
-  bench-gpu-gate tests-gpu"
+  bench-gpu-gate bench-honest-under-load tests-gpu"
 for name in $programs; do
   if [ ! -x "$build/bin/$name" ]; then
     echo "bundle.sh: $build has no bin/$name; build all targets first: cmake --build $build" >&2
@@ -48,7 +48,7 @@ if [ -d "$source/evaluators/contenders" ]; then  # tests compile a contender wit
   mkdir -p "$out/source/evaluators/contenders"
   cp "$source"/evaluators/contenders/*.h "$out/source/evaluators/contenders/"
 fi
-cp "$source/tests/gpu/run.sh" "$out/"
+cp "$source/tests/gpu/run.sh" "$source/tests/gpu/honest_under_load.sh" "$out/"
 kib=$(du -sk "$out" | cut -f1)
 echo "$out: $kib KiB"
 if [ "$kib" -gt 65536 ]; then

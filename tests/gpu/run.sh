@@ -7,8 +7,8 @@
 # OUT_DIR). `pytorch` needs a Python with PyTorch: $PYTHON, otherwise python3.
 every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify pytorch contenders
   cudnn_independent profile"
-# Only by name; the first two do not fit into eight minutes.
-by_name="gate_trials every_shape judgements_alone"
+# Only by name; most of them do not fit into eight minutes.
+by_name="gate_trials every_shape judgements_alone honest_under_load"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -90,6 +90,7 @@ last() {
     session | misbehaviour | profile | contenders | sanitizer) pattern='\*\*\*|error: in|fatal' ;;
     judgements* | smoke_failures) pattern='^judged' ;;
     gate_trials) pattern='^(planted|itself)' ;;
+    honest_under_load) pattern='^load:' ;;
     doctor) pattern='GFLOPS|unusable' ;;
     evaluate | every_*) pattern='^[^ ].*TFLOPS|rejected' ;;
     search) pattern='^  best +#|failed:|without a kernel|cultivar run:' ;;
@@ -168,6 +169,9 @@ for step in $steps; do
         "$attention/seeds/cuda_wgmma.cu@BLOCK_N=128,BLOCK_N_CAUSAL=128,OVERLAP=1" 200 avo_mha:1 40 avo_mha \
         "$out/gate_trials.jsonl" 540
       ;;
+    honest_under_load)
+      timed honest_under_load 590 sh "$here/honest_under_load.sh" "$bin/bench-honest-under-load" "${CULTIVAR_LOAD_LIMIT:-540s}"
+      ;;
     every_shape)
       for set in avo_mha avo_gqa8 fa_sweep; do
         timed "every_$set" 280 "$bin/cultivar" evaluate attention_forward cuda_wgmma cuda_mma cuda_naive --target cuda \
@@ -203,14 +207,14 @@ for step in $steps; do
 done
 
 for name in doctor session misbehaviour sanitizer judgements judgements_alone smoke_failures gate_trials every_avo_mha \
-  every_avo_gqa8 every_fa_sweep evaluate search status show lineage replay export \
+  every_avo_gqa8 every_fa_sweep honest_under_load evaluate search status show lineage replay export \
   verify pytorch contenders cudnn_independent profile; do
   [ -f "$work/$name.log" ] || continue
   echo "--- $name"
   case $name in
     session | misbehaviour | sanitizer | judgements*)
       grep -aE "precondition failed|ceilings|MiB: |a timed run|fate:|error: in|judged|measured|TFLOPS|card: " "$work/$name.log" ;;
-    gate_trials | every_*) cat "$work/$name.log" ;;
+    gate_trials | every_* | honest_under_load) cat "$work/$name.log" ;;
     contenders) grep -aE "^contender|beside:|waits:|error:|refuses" "$work/$name.log" ;;
     cudnn_independent | profile) cat "$work/$name.log" ;;
     smoke_failures) tail -n 2 "$work/$name.log" ;;

@@ -1,0 +1,81 @@
+/*--- cultivar
+name: add_rmsnorm_block_per_row
+task: add_rmsnorm
+target: cuda
+about: "One block for each row: sums and their squares, result; one element at a time, both inputs are read twice."
+tunables:
+  THREADS: {values: [64, 128, 256, 512, 1024], default: 256}
+specialize: [dtype]
+launch:
+  - kernel: add_rmsnorm
+    grid: [R, 1, 1]
+    block: [THREADS, 1, 1]
+    args: [x, r, w, y, s, C, eps]
+---*/
+
+// The baseline: one element at a time, sums as a tree in shared memory. Any shape is taken.
+
+namespace {
+
+#if defined(DTYPE_F32)
+using Element = float;
+__device__ float widened(Element x) {
+  return x;
+}
+__device__ Element narrowed(float x) {
+  return x;
+}
+#elif defined(DTYPE_F16)
+using Element = unsigned short;
+__device__ float widened(Element x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ Element narrowed(float x) {
+  Element y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#else
+using Element = unsigned short;
+__device__ float widened(Element x) {
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+__device__ Element narrowed(float x) {
+  Element y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#endif
+
+// Of the values of all threads of the block; a power of two of them.
+__device__ float sum_over_block(float value) {
+  __shared__ float values[THREADS];
+  values[threadIdx.x] = value;
+  __syncthreads();
+  for (int half = THREADS / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) values[threadIdx.x] += values[threadIdx.x + half];
+    __syncthreads();
+  }
+  value = values[0];
+  __syncthreads();
+  return value;
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    add_rmsnorm(const Element* x, const Element* r, const Element* w, Element* y, Element* s, int C,
+                float eps) {
+  const long long first = static_cast<long long>(blockIdx.x) * C;
+  float sum = 0.0f;
+  for (int c = threadIdx.x; c < C; c += THREADS) {
+    const float value = widened(x[first + c]) + widened(r[first + c]);
+    s[first + c] = narrowed(value);
+    sum += value * value;
+  }
+  const float factor = rsqrtf(sum_over_block(sum) / C + eps);
+  for (int c = threadIdx.x; c < C; c += THREADS)
+    y[first + c] = narrowed((widened(x[first + c]) + widened(r[first + c])) * factor * widened(w[c]));
+}
