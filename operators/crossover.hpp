@@ -12,6 +12,7 @@ class Crossover : public AskingOperator {
  public:
   std::string name() const override { return "crossover"; }
   int parents_wanted() const override { return 2; }
+  Partner partner() const override { return Partner::complement; }
   // The second parent has another source (crossover_knobs handles parents with the same source): the one from
   // selection, or else the fittest. nullopt if every pair with the first parent was asked about before.
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;

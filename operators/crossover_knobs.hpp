@@ -15,6 +15,7 @@ class CrossoverKnobs : public Operator {
  public:
   std::string name() const override { return "crossover_knobs"; }
   int parents_wanted() const override { return 2; }
+  Partner partner() const override { return Partner::tuning; }
   // A combination that violates a constraint is repaired by reverting values to the first parent's, one by
   // one in random order; nullopt if no value of the second parent remains, or if the parents do not differ in
   // a shared tunable.

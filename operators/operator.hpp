@@ -11,6 +11,7 @@
 #include "evaluators/task/task.hpp"
 #include "population/archive.hpp"
 #include "population/individual.hpp"
+#include "population/strategy.hpp"
 
 namespace cultivar {
 
@@ -55,6 +56,7 @@ class Operator {
   virtual ~Operator() = default;
   virtual std::string name() const = 0;
   virtual int parents_wanted() const = 0;
+  virtual Partner partner() const { return Partner::any; }  // the second parent
   // nullopt: nothing new to propose (the space is exhausted, or the parents have nothing in common); the
   // search then calls another operator.
   virtual std::optional<Proposal> propose(const OperatorContext&, RandomStream&) = 0;

@@ -32,7 +32,7 @@ std::string change_of(const RecordView& record, IndividualId before, IndividualI
 
 void add_elite(PromptWriter& to, IndividualId id) {
   const PromptContext& s = to.context();
-  std::string words = fmt::format("{} (family #{})\n", to.told(id), to.families().founder(id));
+  std::string words = fmt::format("{} (family #{})\n", to.told(id), family_of(id, s.archive));
   if (const IndividualId before = made_from(s.archive, id); before != 0)
     words += fmt::format("\nIts change of #{}:\n\n{}", before,
                          fenced(change_of(s.record_view, before, id), "diff"));
@@ -49,10 +49,14 @@ void add_other_families(PromptWriter& to) {
   constexpr std::size_t kSources = 24;  // that are looked at, fittest first
   const PromptContext& s = to.context();
   const IndividualId subject = to.subject();
-  std::set<IndividualId> families{to.families().founder(subject)};
+  // What the best was made from is older than its idea.
+  const auto older = s.incumbent == 0
+                         ? std::vector<IndividualId>()
+                         : chain_to_seed(s.incumbent, [&](IndividualId of) { return s.archive.parents(of); });
+  std::set<IndividualId> families{family_of(subject, s.archive)};
   if (s.incumbent != 0 && s.archive.source_id(s.incumbent) != s.archive.source_id(subject)) {
     add_elite(to, s.incumbent);
-    families.insert(to.families().founder(s.incumbent));
+    families.insert(family_of(s.incumbent, s.archive));
   }
   std::vector<IndividualId> fittest;
   for (IndividualId id = 1; id <= s.archive.size(); ++id)
@@ -62,7 +66,8 @@ void add_other_families(PromptWriter& to) {
   for (const IndividualId id : fittest) {
     if (!sources.insert(s.archive.source_id(id)).second) continue;
     if (sources.size() > kSources) break;
-    if (families.contains(to.families().founder(id))) continue;
+    if (std::ranges::find(older, id) != older.end()) continue;
+    if (families.contains(family_of(id, s.archive))) continue;
     return add_elite(to, id);
   }
 }

@@ -1,6 +1,7 @@
 #include "population/lineage.hpp"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 namespace cultivar {
@@ -15,6 +16,29 @@ std::vector<IndividualId> chain_to_seed(IndividualId id, const ParentsOf& parent
   }
   std::ranges::reverse(chain);
   return chain;
+}
+
+bool in_one_line(IndividualId a, IndividualId b, const ParentsOf& parents_of) {
+  const IndividualId older = std::min(a, b);
+  // An ancestor is older, so nothing older than the older one needs a look.
+  std::vector<IndividualId> next{std::max(a, b)};
+  std::set<IndividualId> seen;
+  while (!next.empty()) {
+    const IndividualId id = next.back();
+    next.pop_back();
+    if (id == older) return true;
+    if (id < older || !seen.insert(id).second) continue;
+    for (const IndividualId parent : parents_of(id)) next.push_back(parent);
+  }
+  return false;
+}
+
+IndividualId family_of(IndividualId id, const Archive& archive) {
+  const auto chain = chain_to_seed(id, [&](IndividualId i) { return archive.parents(i); });
+  const std::string& founder = archive.source_id(chain.front());
+  for (const IndividualId each : chain)
+    if (archive.source_id(each) != founder) return each;
+  return chain.front();
 }
 
 }  // namespace cultivar

@@ -8,7 +8,6 @@
 
 #include "evaluators/system/hash.hpp"
 #include "operators/registry.hpp"
-#include "population/selection.hpp"
 
 namespace cultivar {
 
@@ -18,7 +17,7 @@ Breeding::Breeding(const Config& config, Facts facts, ParsedSources& sources)
       source_of_([&sources](const std::string& id) { return sources.text(id); }),
       workloads_(sources.task().workloads(config.workloads)->workloads),
       facts_(std::move(facts)),
-      islands_(config.population),
+      strategy_(make_strategy(config.population)),
       portfolio_(make_portfolio()),
       bandit_(
           [this] {
@@ -37,7 +36,7 @@ Portfolio Breeding::make_portfolio() const {
 }
 
 std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
-  const int first_island = static_cast<int>(bred_ % islands_.count());
+  const int first_island = static_cast<int>(bred_ % strategy_->islands());
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
@@ -49,7 +48,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
   // draws at random may have new proposals left even if all tries drew known ones.
   constexpr int kTries = 12;
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    const int island = (first_island + attempt / 4) % islands_.count();
+    const int island = (first_island + attempt / 4) % strategy_->islands();
     bool any = false;
     for (const Portfolio::Arm* arm : portfolio_.order(stream, open, shares)) {
       Operator* op = arm->op;
@@ -60,7 +59,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
           archive_,
           source_of_,
           island,
-          choose_parents(islands_, archive_, config_.population, island, op->parents_wanted(), stream),
+          strategy_->parents(island, {op->parents_wanted(), op->partner()}, archive_, stream),
           config_.target};
       if (AskingOperator* const asking = op->asking()) {
         auto brief = asking->plan(context, stream);
@@ -76,7 +75,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       if (variant && novelty_.with_variant((*variant)->id)) continue;
       return NewProposal{std::move(*proposal), std::move(variant), stream_name};
     }
-    if (!any && attempt / 4 + 1 >= islands_.count()) break;
+    if (!any && attempt / 4 + 1 >= strategy_->islands()) break;
   }
   return std::nullopt;
 }
@@ -155,26 +154,22 @@ void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
   novelty_.add_machine_code(hash, id);
 }
 
-std::vector<Migration> Breeding::judge(IndividualId id, bool measured, double fitness,
-                                       IndividualId duplicate_of, double device_seconds) {
-  fitness /= pace_;
-  archive_.judge(id, measured, fitness, duplicate_of);
+std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
+  findings.fitness /= pace_;
+  archive_.judge(id, findings.measured, findings.fitness, findings.duplicate_of);
   const Member member = archive_.member(id);
   if (member.origin == Origin::seed) --seeds_in_flight_;
-  if (measured) {
+  if (findings.measured) {
     ++measured_;
-    if (member.origin == Origin::operator_)
-      islands_.settle(id, fitness, member.island);
-    else
-      islands_.settle_everywhere(id, fitness);
+    strategy_->settle(member, findings, archive_);
     if (deserves_a_duel(id)) waiting_.insert(id);
   }
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));
   const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
-  bandit_.tried(trial.arm, trial.usd, device_seconds + static_cast<double>(trial.device_s));
+  bandit_.tried(trial.arm, trial.usd, findings.device_s + static_cast<double>(trial.device_s));
   portfolio_.observe(id, archive_);
-  return islands_.judged();
+  return strategy_->judged();
 }
 
 void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on,
@@ -183,7 +178,7 @@ void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on
     const double fitness = archive_.fitness(incumbent_) * std::exp(result->all.log_ratio);
     result->incumbent = incumbent_;
     archive_.settle(challenger, fitness, *std::move(result));
-    islands_.revise(challenger, fitness);
+    strategy_->revalue(challenger, fitness);
   }
   waiting_.erase(challenger);
   open_duels_.erase(challenger);
@@ -210,6 +205,7 @@ void Breeding::promote(IndividualId id) {
                    std::log(archive_.fitness(id) / archive_.fitness(incumbent_)));
   incumbent_ = id;
   winner_ = 0;
+  strategy_->promoted(id);
   undecided_.clear();
   open_duels_.clear();
   if (control_ == 0) control_ = id;
@@ -219,7 +215,7 @@ void Breeding::promote(IndividualId id) {
 void Breeding::expel(IndividualId id) {
   if (archive_.state(id) == Member::State::measured) --measured_;
   archive_.expel(id);
-  islands_.expel(id);
+  strategy_->expel(id);
   waiting_.erase(id);
   undecided_.erase(id);
   open_duels_.erase(id);

@@ -18,8 +18,8 @@
 #include "operators/bandit.hpp"
 #include "operators/portfolio.hpp"
 #include "population/archive.hpp"
-#include "population/islands.hpp"
 #include "population/novelty.hpp"
+#include "population/strategy.hpp"
 
 namespace cultivar {
 
@@ -89,8 +89,7 @@ class Breeding {
   void admit(const Individual&, std::int64_t asking = 0, double device_s = 0.0);
   // This kernel is about to be measured: later individuals with equal machine code are its duplicates.
   void claim_machine_code(IndividualId, const std::string& hash);
-  std::vector<Migration> judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of,
-                               double device_seconds = 0.0);
+  std::vector<Migration> judge(IndividualId, Findings);
   // The incumbent was measured again: individuals judged from now on were measured at this pace, relative to
   // the pace at which the first incumbent was measured. judge() divides fitness by it, so all fitness in the
   // archive is at the pace of the first incumbent.
@@ -122,7 +121,7 @@ class Breeding {
   IndividualId incumbent() const { return incumbent_; }
   IndividualId control() const { return control_; }  // the first incumbent; never changes
   const Archive& archive() const { return archive_; }
-  const Islands& islands() const { return islands_; }
+  const Strategy& strategy() const { return *strategy_; }
   const Task& task() const { return sources_.task(); }
   const std::vector<Workload>& workloads() const { return workloads_; }
   const Facts& facts() const { return facts_; }
@@ -139,7 +138,7 @@ class Breeding {
   std::vector<Workload> workloads_;
   Facts facts_;
   Archive archive_;
-  Islands islands_;
+  std::unique_ptr<Strategy> strategy_;
   Novelty novelty_;
   Portfolio portfolio_;
   Bandit bandit_;

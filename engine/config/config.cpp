@@ -46,13 +46,19 @@ Budget read_budget(const YamlNode& node, bool has_models) {
   return budget;
 }
 
-Settings settings_of(IslandOptions& p) {
-  return {{"islands", &p.islands, 1, 64},
-          {"elites", &p.elites, 1, 1024},
-          {"migrate_every", &p.migrate_every, 0, 1e6},
-          {"immigrants", &p.immigrants, 0, 1024},
-          {"tournament", &p.tournament, 1, 64},
-          {"explore", &p.explore, 0, 1}};
+// The keys of its strategy.
+Settings settings_of(PopulationOptions& p) {
+  Settings settings{{"tournament", &p.tournament, 1, 64}};
+  if (p.strategy != StrategyKind::lineage) settings.push_back({"explore", &p.explore, 0, 1});
+  if (p.strategy == StrategyKind::map_elites) settings.push_back({"cells", &p.cells, 1, 1e5});
+  if (p.strategy != StrategyKind::islands) return settings;
+  settings.insert(settings.end(), {{"islands", &p.islands, 1, 64},
+                                   {"elites", &p.elites, 1, 1024},
+                                   {"migrate_every", &p.migrate_every, 0, 1e6},
+                                   {"immigrants", &p.immigrants, 0, 1024},
+                                   {"family_elites", &p.family_elites, 1, 1024},
+                                   {"reset_after", &p.reset_after, 0, 1e6}});
+  return settings;
 }
 
 Settings settings_of(EvaluationConfig& e) {
@@ -82,10 +88,28 @@ Settings settings_of(CheckpointConfig& c) {
   return {{"every", Seconds{&c.every_s}}, {"keep", &c.keep, 1, 1000}};
 }
 
-IslandOptions read_population(const YamlNode& node) {
+PopulationOptions population_defaults(Target target, int rules) {
+  PopulationOptions options;
+  options.rules = rules;
+  options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
+                                 : std::vector<std::string>{"family", "registers", "shared_bytes"};
+  return options;
+}
+
+PopulationOptions read_population(const YamlNode& node, PopulationOptions options) {
   YamlMap map = node.map();
-  IslandOptions options;
+  if (auto strategy = map.optional("strategy")) {
+    options.strategy = strategy_named(strategy->one_of(strategy_names()));
+    if (options.strategy != StrategyKind::islands && options.rules < 2)
+      strategy->fail("rules 1 have only the strategy `islands`: remove this key, or `rules`");
+  }
+  if (options.strategy == StrategyKind::map_elites) {
+    options.explore = 0.5;
+    if (auto axes = map.optional("axes")) options.axes = axes->strings();
+    if (options.axes.empty()) map.require("axes").fail("name at least one axis, for example [family]");
+  }
   read_settings(map, settings_of(options));
+  if (!map.has("family_elites")) options.family_elites = std::max(1, options.elites / 2);
   map.finish();
   if (2 * options.immigrants > options.elites)
     node.fail(fmt::format("immigrants ({}) must be at most half of elites ({}); more would merge the islands",
@@ -263,9 +287,11 @@ Target read_target(const YamlNode& node) {
   return target_of(node);
 }
 
-Config read_config(const YamlNode& root, const fs::path& base, const Installation& installation) {
+Config read_config(const YamlNode& root, const fs::path& base, const Installation& installation, int rules) {
   YamlMap map = root.map();
   Config c;
+  c.rules = rules;
+  if (auto node = map.optional("rules")) c.rules = static_cast<int>(node->integer(1, kNewestRules));
   const YamlNode name = map.require("name");
   c.name = name.string();
   if (c.name.find('/') != std::string::npos || c.name.starts_with('.'))
@@ -307,7 +333,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto contenders = map.optional("contenders"))
     read_contenders(*contenders, base, installation, extension, c);
   if (auto budget = map.optional("budget")) c.budget = read_budget(*budget, map.has("models"));
-  if (auto population = map.optional("population")) c.population = read_population(*population);
+  c.population = population_defaults(c.target, c.rules);
+  if (auto population = map.optional("population")) c.population = read_population(*population, c.population);
   c.evaluation = evaluation_defaults(c.target);
   if (auto evaluation = map.optional("evaluation")) c.evaluation = read_evaluation(*evaluation, c.target);
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
@@ -339,12 +366,13 @@ YamlNode overridden(YamlNode root, const std::vector<std::string>& overrides) {
 
 Config parse_config(const std::string& text, const std::string& origin, const fs::path& base,
                     const std::vector<std::string>& overrides, const Installation& installation) {
-  return read_config(overridden(parse_yaml(text, origin), overrides), base, installation);
+  return read_config(overridden(parse_yaml(text, origin), overrides), base, installation, 1);
 }
 
 Config load_config(const fs::path& file, const std::vector<std::string>& overrides,
                    const Installation& installation) {
-  return read_config(overridden(read_yaml(file), overrides), fs::absolute(file).parent_path(), installation);
+  return read_config(overridden(read_yaml(file), overrides), fs::absolute(file).parent_path(), installation,
+                     kNewestRules);
 }
 
 std::string to_yaml(const Config& c) {
@@ -365,7 +393,12 @@ std::string to_yaml(const Config& c) {
     if (c.budget.evaluations > 0) yaml += fmt::format("  evaluations: {}\n", c.budget.evaluations);
   }
   const EvaluationConfig& e = c.evaluation;
-  yaml += fmt::format("population: {}\n", flow_text(settings_of(written.population))) + asking_yaml(c);
+  const std::string axes =
+      c.population.strategy == StrategyKind::map_elites ? json_text(c.population.axes) : "";
+  yaml +=
+      fmt::format("rules: {}\npopulation:\n  strategy: {}\n{}{}", c.rules, name_of(c.population.strategy),
+                  axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
+      asking_yaml(c);
   yaml +=
       fmt::format("evaluation:\n{}  devices: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
                   block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.launcher),

@@ -15,7 +15,7 @@
 #include "operators/bandit.hpp"
 #include "operators/llm/model_config.hpp"
 #include "operators/prompts/prompt_kit.hpp"
-#include "population/islands.hpp"
+#include "population/strategy.hpp"
 
 namespace cultivar {
 
@@ -64,6 +64,8 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
+inline constexpr int kNewestRules = 2;
+
 struct Config {
   std::string name;
   std::filesystem::path task_folder;
@@ -74,7 +76,7 @@ struct Config {
   std::vector<std::filesystem::path> contenders;  // sources
   std::vector<std::string> libraries;             // more contenders: names of the catalog, or absolute paths
   Budget budget;
-  IslandOptions population;
+  PopulationOptions population;
   std::vector<OperatorShare> operators;
   BanditOptions portfolio;  // learns by default when an operator asks a model
   std::vector<ModelConfig> models;
@@ -84,6 +86,9 @@ struct Config {
   double gate_alpha = 0.01;  // probability that any promotion of the whole run is a false positive
   CheckpointConfig checkpoint;
   std::uint64_t seed = 1;
+  // The version of the rules by which the search decides. A new search uses the newest; a record keeps its
+  // own, and one without the key has 1.
+  int rules = kNewestRules;
 };
 
 // The folder of the installation's tasks: <tasks>/NAME.
@@ -96,7 +101,8 @@ struct Installation {
 // `overrides` are "a.b=c", applied in order. Paths in the file are relative to the file.
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const Installation&);
-// The same for text from a record. Messages name `origin`; relative paths start at `base`.
+// The same for text from a record, whose absent `rules` are 1. Messages name `origin`; relative paths start
+// at `base`.
 Config parse_config(const std::string& text, const std::string& origin, const std::filesystem::path& base,
                     const std::vector<std::string>& overrides, const Installation&);
 // Writes every value: parse_config of the result gives an equal Config.

@@ -111,8 +111,8 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
     for (const WorkloadResult& result : evaluation.workloads)
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
-  const auto migrations =
-      breeding_.judge(id, individual.measured, individual.fitness, duplicate_of, device_seconds(evaluation));
+  const auto migrations = breeding_.judge(
+      id, findings_of(individual, evaluation.stage, evaluation.resources.values, device_seconds(evaluation)));
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;

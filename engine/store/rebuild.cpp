@@ -21,13 +21,16 @@ class Births {
     double fitness = 0.0;
     std::uint32_t duplicate_of = 0;
     bool measured = false;
-    std::string machine_code;  // until its `judge` decision
+    std::optional<Stage> stage;
+    std::string machine_code;  // until its `judge` decision, as the next
+    std::vector<double> workload_values;
   };
 
   explicit Births(SQLite::Database& db)
       : query_(db,
                "SELECT i.id, variant_id, source_id, configuration, parents, op, island, usd, fitness, "
-               "duplicate_of, machine_code, state FROM individuals i JOIN sources s ON s.number = i.source "
+               "duplicate_of, machine_code, workload_values, stage, state FROM individuals i JOIN sources s "
+               "ON s.number = i.source "
                "ORDER BY i.id") {}
 
   Individual next(IndividualId id) {
@@ -36,11 +39,13 @@ class Births {
           fmt::format("the record is inconsistent: it proposes individual {} but does not hold it", id));
     Individual i;
     Fate& fate = fates_.emplace_back();
-    std::string origin;
+    std::string origin, stage;
     read_row(query_, i.id, i.variant_id, i.source_id, i.configuration, i.descent.parents, origin,
-             i.descent.island, i.descent.usd, fate.fitness, fate.duplicate_of, fate.machine_code);
+             i.descent.island, i.descent.usd, fate.fitness, fate.duplicate_of, fate.machine_code,
+             fate.workload_values, stage);
     set_origin(i.descent, origin);
-    fate.measured = column<IndividualState>(query_, 11) == IndividualState::measured;
+    fate.stage = stage_named(stage);
+    fate.measured = column<IndividualState>(query_, 13) == IndividualState::measured;
     return i;
   }
   Fate& fate(IndividualId id) { return fates_.at(static_cast<std::size_t>(id - 1)); }
@@ -65,7 +70,7 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
     const IndividualId id = decision.individual;
     if (decision.kind == DecisionKind::migrate) {
       const json body = json::parse(decision.body);
-      told.push_back({id, body.at("from").get<int>(), body.at("to").get<int>()});
+      told.push_back({id, body.at("from").get<int>(), body.at("to").get<int>(), body.value("reset", false)});
       return;
     }
     settle_migrations();
@@ -103,9 +108,15 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
         listener.judging(id, fate.duplicate_of);
         if (fate.duplicate_of == 0) breeding.claim_machine_code(id, fate.machine_code);
         fate.machine_code = {};
-        const double device_s =
-            decision.body.empty() ? 0.0 : json::parse(decision.body).at("device_s").get<double>();
-        due = breeding.judge(id, fate.measured, fate.fitness, fate.duplicate_of, device_s);
+        Findings findings{fate.measured, fate.fitness, fate.duplicate_of};
+        if (!fate.measured) findings.rejected_at = fate.stage;
+        findings.workload_values = std::move(fate.workload_values);
+        if (!decision.body.empty()) {
+          const json body = json::parse(decision.body);
+          body.at("device_s").get_to(findings.device_s);
+          findings.descriptors = body.value("descriptors", findings.descriptors);
+        }
+        due = breeding.judge(id, std::move(findings));
         return;
       }
       case DecisionKind::challenge:

@@ -41,6 +41,17 @@ double device_seconds(const Evaluation& e) {
   return std::round(1e3 * (e.check_seconds + e.measure_seconds)) / 1e3;
 }
 
+Findings findings_of(const Individual& individual, Stage stage, std::map<std::string, double> descriptors,
+                     double device_s) {
+  return {individual.measured,
+          individual.fitness,
+          individual.duplicate_of,
+          device_s,
+          individual.measured ? std::nullopt : std::optional(stage),
+          individual.workload_values,
+          std::move(descriptors)};
+}
+
 RecordWriter::RecordWriter(RunFolder folder, RunLock lock, std::shared_ptr<SQLite::Database> database)
     : folder_(std::move(folder)),
       lock_(std::move(lock)),
@@ -243,7 +254,9 @@ void Step::judge(const Individual& individual, const Evaluation& result) {
   count("evaluations");
   count(result.measured() ? "measured" : tally_of_rejections(result.stage));
   if (!result.unit.empty()) set("unit", result.unit);
-  decide(DecisionKind::judge, individual.id, "", json_text({{"device_s", device_seconds(result)}}));
+  nlohmann::json body{{"device_s", device_seconds(result)}};
+  if (!result.resources.values.empty()) body["descriptors"] = result.resources.values;
+  decide(DecisionKind::judge, individual.id, "", json_text(body));
 }
 
 void Step::put_off(IndividualId id, Examination of, const Evaluation& result) {
@@ -290,7 +303,9 @@ void Step::expel(IndividualId id) {
 }
 
 void Step::migrate(const Migration& move) {
-  decide(DecisionKind::migrate, move.id, "", json_text({{"from", move.from}, {"to", move.to}}));
+  nlohmann::json body{{"from", move.from}, {"to", move.to}};
+  if (move.reset) body["reset"] = true;
+  decide(DecisionKind::migrate, move.id, "", json_text(body));
 }
 
 void Step::session(const std::string& what, const std::optional<GateChange>& change) {

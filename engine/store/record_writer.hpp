@@ -15,7 +15,7 @@
 #include "evaluators/system/error.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 #include "population/duel_result.hpp"
-#include "population/islands.hpp"
+#include "population/strategy.hpp"
 
 namespace SQLite {
 class Database;
@@ -30,6 +30,8 @@ struct Directions;
 
 // The device time of an evaluation, as counted in the record.
 double device_seconds(const Evaluation&);
+// What breeding depends on; the same as recorded by Step::judge().
+Findings findings_of(const Individual&, Stage, std::map<std::string, double> descriptors, double device_s);
 
 // Everything that can be recorded within one step. Valid during the call of RecordWriter::step. Throws
 // SQLite::Exception, which step() converts to an Error.

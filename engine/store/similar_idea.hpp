@@ -10,8 +10,8 @@
 
 namespace cultivar {
 
-// Compares the proposal's change of its parent with the changes of the newest individuals whose parent is of
-// the same family. If one is nearly the same (operators/edits/similarity.hpp): what it gave, for the model,
+// Compares the proposal's change of its parent with the changes of the newest individuals that descend from
+// the same seed. If one is nearly the same (operators/edits/similarity.hpp): what it gave, for the model,
 // as a result in the dialogue, whose tool is kSimilarIdea.
 std::optional<ToolOutcome> similar_idea(const Record&, const Breeding&, const PromptKit&, const Proposal&);
 

@@ -125,13 +125,6 @@ std::vector<std::string> bare_lines(std::string_view source) {
   return all;
 }
 
-double likeness(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::string> x = a, y = b;
-  std::ranges::sort(x);
-  std::ranges::sort(y);
-  return dice(common(x, y), x.size(), y.size());
-}
-
 SourceChange change_between(const std::vector<std::string>& before, const std::vector<std::string>& after) {
   std::vector<std::string> x = before, y = after;
   std::ranges::sort(x);

@@ -1,5 +1,5 @@
-// How alike two sources, or two changes of sources, are: without layout, comments, and the names and
-// descriptions of manifests.
+// How alike two changes of sources are: without layout, comments, and the names and descriptions of
+// manifests.
 #pragma once
 
 #include <string>
@@ -10,9 +10,6 @@ namespace cultivar {
 
 // The source's lines as tokens separated by one blank; lines of punctuation only are left out.
 std::vector<std::string> bare_lines(std::string_view source);
-
-// The share of lines that two sources have in common, from 0 to 1, wherever they stand.
-double likeness(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
 // What turns one source into another: its lines that are new, and the lines that are gone; each sorted.
 struct SourceChange {

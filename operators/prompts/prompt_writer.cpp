@@ -25,7 +25,6 @@ PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, I
                            std::function<bool(const std::string&)> keeps_sources)
     : s_(context),
       speeds_(s_),
-      families_(s_.archive, [this](IndividualId id) { return s_.record_view.source(id); }),
       kit_(kit),
       subject_(subject),
       keeps_sources_(std::move(keeps_sources)),

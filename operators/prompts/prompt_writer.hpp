@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "operators/prompts/families.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
@@ -57,7 +56,6 @@ class PromptWriter {
   std::vector<std::string> report_of(IndividualId, const Profile&) const;
   // On one line: its origin, its idea, cut to `most` bytes, and its result.
   std::string told(IndividualId, std::size_t most = kMostNote) const;
-  Families& families() { return families_; }
 
   static constexpr std::size_t kMostNote = 600;  // bytes of an idea
 
@@ -71,7 +69,6 @@ class PromptWriter {
 
   const PromptContext& s_;
   Speeds speeds_;
-  Families families_;
   const PromptKit& kit_;
   IndividualId subject_;
   std::function<bool(const std::string&)> keeps_sources_;

@@ -5,7 +5,6 @@
 
 #include "population/lineage.hpp"
 #include "population/novelty.hpp"
-#include "population/selection.hpp"
 
 using namespace cultivar;
 
@@ -102,39 +101,30 @@ BOOST_AUTO_TEST_CASE(lineage_leads_from_the_seed_by_first_parents) {
                     std::logic_error);
 }
 
-BOOST_AUTO_TEST_CASE(selection_prefers_the_fit_and_gives_different_parents) {
-  IslandOptions options{.islands = 1, .elites = 10, .migrate_every = 0, .tournament = 3, .explore = 0.0};
-  Archive archive;
-  Islands islands(options);
-  for (IndividualId id = 1; id <= 10; ++id) {
-    archive.add(individual(id));
-    archive.judge(id, true, static_cast<double>(id));
-    islands.settle(id, static_cast<double>(id), 0);
-  }
-  int best_half = 0;
-  for (std::uint64_t step = 0; step < 500; ++step) {
-    RandomStream stream = stream_of(1, "selection", step);
-    const auto parents = choose_parents(islands, archive, options, 0, 2, stream);
-    BOOST_REQUIRE_EQUAL(parents.size(), 2);
-    BOOST_TEST(parents[0] > parents[1]);  // fitness is the id: fittest first, and never the same
-    best_half += parents[0] > 5;
-  }
-  BOOST_TEST(best_half > 450);
-  RandomStream a = stream_of(1, "selection", 9), b = stream_of(1, "selection", 9);
-  BOOST_TEST((choose_parents(islands, archive, options, 0, 2, a) ==
-              choose_parents(islands, archive, options, 0, 2, b)));
+BOOST_AUTO_TEST_CASE(two_are_in_one_line_only_if_one_descends_from_the_other) {
+  const std::vector<std::vector<IndividualId>> parents{{}, {1}, {1}, {3, 2}, {3}};
+  const ParentsOf parents_of = [&](IndividualId id) { return parents[static_cast<std::size_t>(id - 1)]; };
+  BOOST_TEST(in_one_line(1, 4, parents_of));
+  BOOST_TEST(in_one_line(4, 2, parents_of));  // by the second parent
+  BOOST_TEST(!in_one_line(4, 5, parents_of));
+  BOOST_TEST(!in_one_line(2, 3, parents_of));
 }
 
-BOOST_AUTO_TEST_CASE(an_island_with_one_individual_gives_one_parent) {
-  IslandOptions options{.islands = 2};
+BOOST_AUTO_TEST_CASE(a_family_begins_with_a_source_that_was_written_from_a_founder) {
   Archive archive;
-  Islands islands(options);
-  archive.add(individual(1));
-  archive.judge(1, true, 1.0);
-  islands.settle(1, 1.0, 0);
-  RandomStream stream = stream_of(1, "selection", 0);
-  BOOST_TEST(choose_parents(islands, archive, options, 0, 2, stream).size() == 1);
-  BOOST_TEST(choose_parents(islands, archive, options, 1, 2, stream).empty());
+  const auto add = [&](const std::string& source, std::vector<IndividualId> parents) {
+    Individual i;
+    i.id = archive.size() + 1;
+    i.source_id = source;
+    i.descent.parents = std::move(parents);
+    archive.add(i);
+    return i.id;
+  };
+  const IndividualId seed = add("seed", {}), tuned = add("seed", {seed}), idea = add("idea", {tuned}),
+                     child = add("child", {idea}), other = add("other", {seed});
+  BOOST_TEST(family_of(tuned, archive) == seed);
+  BOOST_TEST(family_of(child, archive) == idea);
+  BOOST_TEST(family_of(other, archive) == other);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -82,6 +82,34 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(again.gate_alpha == 0.05);
 }
 
+BOOST_AUTO_TEST_CASE(a_record_without_rules_keeps_the_first_ones_and_a_new_search_gets_the_newest) {
+  BOOST_TEST(parse_config(kLeast, "record", path(), {}, kInstallation).rules == 1);
+  std::ofstream(path() / "new.yaml") << kLeast;
+  const Config fresh = load_config(path() / "new.yaml", {}, kInstallation);
+  BOOST_TEST(fresh.rules == kNewestRules);
+  BOOST_TEST(fresh.population.rules == kNewestRules);
+  const Config again = parse_config(to_yaml(fresh), "record", "/nowhere", {}, kInstallation);
+  BOOST_TEST(again.rules == kNewestRules);
+  BOOST_TEST((again.population == fresh.population));
+}
+
+BOOST_AUTO_TEST_CASE(a_strategy_has_its_own_keys) {
+  const auto read = [&](const std::string& population) {
+    return parse_config(kLeast + "rules: 2\npopulation: " + population + "\n", "my.yaml", path(), {},
+                        kInstallation);
+  };
+  const Config grid = read("{strategy: map_elites, axes: [family, UNROLL], cells: 9}");
+  BOOST_TEST(grid.population.axes == (std::vector<std::string>{"family", "UNROLL"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(
+      (parse_config(to_yaml(grid), "record", "/nowhere", {}, kInstallation).population == grid.population));
+  BOOST_TEST(read("{elites: 32, islands: 1}").population.family_elites == 16);
+  BOOST_TEST((read("{strategy: lineage}").population.strategy == StrategyKind::lineage));
+  BOOST_CHECK_THROW(read("{strategy: lineage, islands: 3}"), InputError);
+  BOOST_CHECK_THROW(read("{strategy: island}"), InputError);
+  BOOST_TEST(contains(complaint(*this, kLeast + "population: {strategy: lineage}\n"), "rules 1 have only"));
+}
+
 BOOST_AUTO_TEST_CASE(contenders_are_sources_or_libraries_by_name_or_path) {
   const Config c = parse_config(kLeast + "contenders: [./plain.cpp, cudnn, lib/libmine.so]\n", "my.yaml",
                                 path(), {}, kInstallation);

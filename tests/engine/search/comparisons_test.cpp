@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   BOOST_TEST(duel.workloads.size() == parts.breeding.workloads().size());
   BOOST_TEST(archive.fitness(better) == best * std::exp(duel.all.log_ratio));
   BOOST_TEST(archive.fitness(better) != measured);
-  const std::vector<Elite>& elites = parts.breeding.islands().elites(archive.member(better).island);
+  const std::vector<Elite> elites = parts.breeding.strategy().elites(archive.member(better).island);
   BOOST_TEST(std::ranges::find(elites, better, &Elite::id)->fitness == archive.fitness(better));
   // The record says the same, to other processes and to a resumed search.
   const Record& record = parts.writer.record();

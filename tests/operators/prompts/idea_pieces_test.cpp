@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(an_elite_of_another_family_is_an_idea_and_a_change) {
   const std::string user = ask("mutate", {one}).messages.at(0).text;
   BOOST_TEST(contains(user, "## Other kernels, for comparison only"), user);
   BOOST_TEST(contains(user, "fewer passes -> 25"), user);
-  BOOST_TEST(contains(user, fmt::format("(family #{})", two)), user);
+  BOOST_TEST(contains(user, fmt::format("(family #{})", better)), user);
   BOOST_TEST(contains(user, fmt::format("Its change of #{}:", two)), user);
   BOOST_TEST(contains(user, "+float changed_2_5;"), user);
   BOOST_TEST(!contains(user, "line_40_of_family_2"), user);  // not the whole source

@@ -1,0 +1,58 @@
+// Islands: separate breeding populations with their own elites, which exchange a few of them at intervals.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "population/strategy.hpp"
+#include "population/tunings.hpp"
+
+namespace cultivar {
+
+// Rules 2: a source has one place among an island's elites, a family at most
+// PopulationOptions::family_elites, and an island without progress is begun anew. Rules 1 keep any fit
+// individuals, and choose partners like first parents.
+class Islands : public Strategy {
+ public:
+  explicit Islands(const PopulationOptions&);
+
+  int islands() const override { return static_cast<int>(islands_.size()); }
+  // On the island where it was born; a founder (seed, submission) on all islands.
+  void settle(const Member&, const Findings&, const Archive&) override;
+  void revalue(IndividualId, double fitness) override;
+  void expel(IndividualId) override;
+  // When a migration is due, copies the best native of each island to the next island in a ring. Begins an
+  // island anew that has had no better individual for too long, unless it has the fittest of all.
+  std::vector<Migration> judged() override;
+  std::vector<Migration> reset() override;
+  std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
+                                    RandomStream&) const override;
+  std::vector<Elite> elites(int island) const override;
+  // In order of evaluation: all measured individuals, by rules 2 the first of each source.
+  const std::vector<IndividualId>& members(int island) const;
+
+ private:
+  struct Island {
+    std::vector<Elite> elites;
+    std::vector<IndividualId> members;
+    std::set<std::string> sources;  // rules 2: of the members
+    double best = 0.0;              // fitness of its best native since it was begun
+    int barren = 0;                 // natives measured since then
+  };
+  void settle(Island&, const Elite&);
+  bool admit(Island&, const Elite&);
+  std::vector<Migration> migrate();
+  std::vector<Migration> begin_anew(std::size_t island);
+  std::size_t leader() const;  // the island with the fittest elite
+  Elite explored(const Island&, const ParentsWanted&, const Archive&, RandomStream&) const;
+  std::vector<IndividualId> parents_by_rules_1(const Island&, int count, const Archive&, RandomStream&) const;
+
+  PopulationOptions options_;
+  std::vector<Island> islands_;
+  Tunings tunings_;
+  std::int64_t judged_ = 0;
+};
+
+}  // namespace cultivar

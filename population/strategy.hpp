@@ -1,0 +1,86 @@
+// Which individuals remain parents, and which of them become the parents of the next proposal. Each strategy
+// is one file pair in strategies/ and one row in strategy.cpp.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/system/random.hpp"
+#include "population/archive.hpp"
+#include "population/elite.hpp"
+#include "population/findings.hpp"
+
+namespace cultivar {
+
+// What the second parent has to be for the first.
+enum class Partner {
+  any,
+  tuning,     // another setting of the same source, if there is one
+  complement  // of another source, faster where the first is slow, and neither descends from the other
+};
+
+struct ParentsWanted {
+  int count = 1;
+  Partner partner = Partner::any;
+  std::set<std::string> avoid = {};  // source ids: not as the first parent, if another one is possible
+};
+
+enum class StrategyKind { islands, lineage, map_elites };
+
+struct PopulationOptions {
+  StrategyKind strategy = StrategyKind::islands;
+  // The version of the decision rules. 1: the decisions of records from before strategies; only for islands.
+  int rules = 2;
+  int tournament = 2;    // number of elites drawn for one parent; the fittest is chosen
+  double explore = 0.2;  // islands: probability that a parent is any measured individual of its island;
+                         // map_elites: that its cell is drawn without a tournament
+  // Of islands:
+  int islands = 3;
+  int elites = 8;          // per island
+  int migrate_every = 24;  // judged individuals between two migrations; 0: no migration
+  int immigrants = 2;      // maximum number of elites of one island that were born elsewhere
+  int family_elites = 4;   // rules 2: maximum number of elites of one island that belong to one family
+  int reset_after = 120;   // rules 2: measured individuals of an island without a better one until it is
+                           // begun anew; 0: never
+  // Of map_elites:
+  std::vector<std::string> axes = {};  // descriptors, tunables, "family"; see strategies/map_elites.hpp
+  int cells = 64;                      // the weakest one is emptied when there are more
+
+  friend bool operator==(const PopulationOptions&, const PopulationOptions&) = default;
+};
+
+// Not thread-safe. Equal histories give equal strategies: no clock, and no random stream but the given ones.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // The number of parts of the population that take turns in proposing.
+  virtual int islands() const { return 1; }
+  // Adds a measured individual. The archive holds it and all of its ancestors.
+  virtual void settle(const Member&, const Findings&, const Archive&) = 0;
+  // Another fitness is known for an individual, for example from a comparison.
+  virtual void revalue(IndividualId, double fitness) = 0;
+  // Removes an individual that turned out to be wrong (a failed confirmation): it is no longer a parent.
+  virtual void expel(IndividualId) = 0;
+  virtual void promoted(IndividualId) {}
+  // Counts one judged individual, and returns the moves that are due after it.
+  virtual std::vector<Migration> judged() { return {}; }
+  // Begins the least promising part anew with the elite of another part; empty if there is no such part.
+  virtual std::vector<Migration> reset() { return {}; }
+  // Different parents, fittest first; fewer if there are fewer.
+  virtual std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
+                                            RandomStream&) const = 0;
+  virtual std::vector<Elite> elites(int island) const = 0;  // fittest first
+};
+
+// Throws std::invalid_argument for options out of range.
+std::unique_ptr<Strategy> make_strategy(const PopulationOptions&);
+
+std::string_view name_of(StrategyKind);
+std::vector<std::string> strategy_names();
+StrategyKind strategy_named(std::string_view);  // throws std::out_of_range
+
+}  // namespace cultivar
