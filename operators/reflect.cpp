@@ -11,20 +11,21 @@ namespace cultivar {
 
 namespace {
 
-constexpr std::size_t kFewest = 2, kMost = 12, kShortest = 15, kLongest = 400;  // insights; bytes of one
+constexpr std::size_t kFewestInsights = 2, kMostInsights = 12, kShortestInsight = 15,
+                      kLongestInsight = 400;  // insights; bytes of one
 
 // The reason why these insights cannot be used; empty if they can.
-std::string flaw_of(const std::vector<std::string>& insights) {
-  if (insights.size() < kFewest || insights.size() > kMost)
+std::string flaw_in(const std::vector<std::string>& insights) {
+  if (insights.size() < kFewestInsights || insights.size() > kMostInsights)
     return fmt::format("It has {} lines that start with `INSIGHT: `; {} to {} are required.", insights.size(),
-                       kFewest, kMost);
+                       kFewestInsights, kMostInsights);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < insights.size(); ++i) {
     const std::string& one = insights[i];
     bytes += one.size();
-    if (one.size() < kShortest || one.size() > kLongest)
+    if (one.size() < kShortestInsight || one.size() > kLongestInsight)
       return fmt::format("Insight {} (\"{}\") has {} bytes; {} to {} are required.", i + 1,
-                         one_line_of(one, 80), one.size(), kShortest, kLongest);
+                         one_line_of(one, 80), one.size(), kShortestInsight, kLongestInsight);
   }
   if (bytes <= kInsightBytes) return {};
   return fmt::format("The insights have {} bytes together; at most {} are allowed.", bytes, kInsightBytes);
@@ -63,15 +64,15 @@ void Reflect::write(const Brief&, PromptWriter& to) const {
 
 Move Reflect::next(const Conversation& c) const {
   const ChatAnswer& answer = c.turns.back().answer;
-  std::vector<std::string> insights = all_said_after("INSIGHT:", answer.text, kLongest + 1);
+  std::vector<std::string> insights = all_said_after("INSIGHT:", answer.text, kLongestInsight + 1);
   const std::string flaw =
-      answer.stop == StopReason::length ? "It was cut off because it was too long." : flaw_of(insights);
+      answer.stop == StopReason::length ? "It was cut off because it was too long." : flaw_in(insights);
   if (flaw.empty()) return Directions{std::move(insights)};
   return ask_again(
       c, static_cast<int>(c.turns.size()), flaw,
       fmt::format("Send {} to {} lines `INSIGHT: ...`, each of at most {} bytes, together at most "
                   "{} bytes, and no code.",
-                  kFewest, kMost, kLongest, kInsightBytes));
+                  kFewestInsights, kMostInsights, kLongestInsight, kInsightBytes));
 }
 
 }  // namespace cultivar
