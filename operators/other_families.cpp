@@ -25,9 +25,10 @@ std::string change_of(const RecordView& record, IndividualId before, IndividualI
   constexpr std::size_t kMostBytes = 2400;
   std::string diff = line_diff(record.source(before), record.source(after));
   if (diff.size() <= kMostBytes) return diff;
-  const std::size_t end = diff.rfind('\n', kMostBytes);
-  const auto left = std::count(diff.begin() + static_cast<std::ptrdiff_t>(end), diff.end(), '\n') - 1;
-  return diff.substr(0, end + 1) + fmt::format("[... {} lines omitted]\n", left);
+  const std::size_t end = diff.rfind('\n', kMostBytes) + 1;  // 0: its first line is longer
+  return diff.substr(0, end) +
+         fmt::format("[... {} lines omitted]\n",
+                     std::count(diff.begin() + static_cast<std::ptrdiff_t>(end), diff.end(), '\n'));
 }
 
 void add_elite(PromptWriter& to, IndividualId id) {

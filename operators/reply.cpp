@@ -60,7 +60,9 @@ std::vector<std::string> all_said_after(std::string_view mark, const std::string
     const std::size_t at = line.find_first_not_of(" \t*#>-");
     if (at == std::string_view::npos || !line.substr(at).starts_with(mark)) continue;
     const std::size_t text = line.find_first_not_of(" \t*", at + mark.size());
-    all.push_back(text == std::string_view::npos ? std::string() : one_line_of(line.substr(text), most));
+    std::string rest = text == std::string_view::npos ? std::string() : one_line_of(line.substr(text), most);
+    while (rest.ends_with('*') || rest.ends_with(' ')) rest.pop_back();
+    all.push_back(std::move(rest));
   }
   return all;
 }

@@ -17,12 +17,12 @@ struct Idea {
     nothing      // a question that made no individual
   };
   End end = End::individual;
-  IndividualId id = 0;                // of End::individual
-  std::int64_t question = 0;          // of the others
-  std::string op, model;              // model: empty without one
-  std::vector<IndividualId> parents;  // or the kernels that the question was about
-  std::string words;                  // the idea, or the question's direction
-  std::string reason = {};            // of End::nothing
+  IndividualId id = 0;                     // of End::individual
+  std::int64_t question = 0;               // of the others
+  std::string op = {}, model = {};         // model: empty without one
+  std::vector<IndividualId> parents = {};  // or the kernels that the question was about
+  std::string words = {};                  // the idea, or the question's direction
+  std::string reason = {};                 // of End::nothing
   // What an agent made before its question came to nothing, one line each.
   std::vector<std::string> drafts = {};
 };

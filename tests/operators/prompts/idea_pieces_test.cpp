@@ -9,7 +9,6 @@
 
 #include "operators/dialogue.hpp"
 #include "support/contains.hpp"
-#include "support/cpu_kernels.hpp"
 #include "support/record_view.hpp"
 
 using namespace cultivar;
