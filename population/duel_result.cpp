@@ -7,7 +7,10 @@
 namespace cultivar {
 
 std::optional<DuelResult> result_of(const Decision& decision, IndividualId incumbent) {
-  if ((decision.blocks == 0 && decision.batches == 0) || !std::isfinite(decision.log_ratio))
+  constexpr double kWide = 0.2, kImpossible = 100.0;  // logarithms
+  if (decision.blocks == 0 && decision.batches == 0) return std::nullopt;
+  if (!(std::fabs(decision.log_ratio) < kImpossible)) return std::nullopt;
+  if (decision.verdict == Verdict::undecided && !(decision.upper - decision.lower < kWide))
     return std::nullopt;
   DuelResult result{incumbent, decision.verdict, {decision.log_ratio, decision.lower, decision.upper}, {}};
   for (const WorkloadRatio& w : decision.workloads)
