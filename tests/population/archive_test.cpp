@@ -74,7 +74,10 @@ BOOST_AUTO_TEST_CASE(a_gain_is_said_with_its_bounds) {
   BOOST_TEST(!result_of(decision, 7).has_value());  // undecided, without bounds
   decision.verdict = Verdict::worse;
   BOOST_TEST(result_of(decision, 7).value().incumbent == 7);
-  decision = {.log_ratio = 0.01, .lower = -0.03, .upper = 0.05, .blocks = 9};
+  decision.verdict = Verdict::undecided;
+  decision.log_ratio = 0.01;
+  decision.lower = -0.03;
+  decision.upper = 0.05;
   BOOST_TEST(result_of(decision, 7).has_value());
   decision.upper = 0.3;
   BOOST_TEST(!result_of(decision, 7).has_value());

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
 
 BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   Simulation simulation;
-  simulation.noise = 0.2;  // measurements are up to 20 % wrong, duels are not
+  simulation.noise = 0.05;  // a measurement is up to 5 % wrong; a duel has many runs
   Parts parts(simulation);
   parts.compare();
   const IndividualId first = parts.breeding.incumbent(), better = parts.add("softmax_fastest");
