@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(it_asks_after_eight_new_sources_with_all_ideas_and_their_re
                         .facts = facts,
                         .archive = record_view.archive,
                         .record_view = record_view,
+                        .device = "a processor",
                         .incumbent = best};
   context.insights = {"an earlier insight"};
   Brief asked = *brief;
