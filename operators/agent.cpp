@@ -2,6 +2,8 @@
 
 #include "operators/agent/agent_dialogue.hpp"
 #include "operators/best_setting.hpp"
+#include "operators/other_families.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 
 namespace cultivar {
 
@@ -28,12 +30,15 @@ void Agent::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Agent::write(const Brief& brief, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   to.add_measurements();
   to.add_report();
   to.add_standing();
+  add_other_families(to);
   to.add_lineage();
   to.add_failures();
+  add_ideas(to);
   to.add_notes();
   to.add("direction", brief.direction, 0);
   to.add("budget", budget_words(to.kit().options().tools), 0);

@@ -3,6 +3,7 @@
 // part of the next message.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <variant>
@@ -20,6 +21,12 @@ struct Turn {
   ChatRequest request;
   ChatAnswer answer;
   std::vector<ToolOutcome> results = {};  // of the answer's tool calls that have been run so far
+
+  // What an earlier idea gave that the answer's proposal repeats; nullptr: none was found.
+  const ToolOutcome* similar_idea() const {
+    const auto found = std::ranges::find(results, kSimilarIdea, &ToolOutcome::tool);
+    return found == results.end() ? nullptr : &*found;
+  }
 };
 
 // The source and values that the proposal edits.

@@ -6,6 +6,7 @@
 #include "evaluators/system/lines.hpp"
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/registry.hpp"
 #include "operators/reply.hpp"
@@ -148,10 +149,12 @@ void CritiqueRepair::asked(const Brief& brief, const Archive& archive) {
 }
 
 void CritiqueRepair::write(const Brief& brief, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   add_evidence(to);
   to.add_standing();
   to.add_lineage();
+  add_ideas(to);
   to.add_notes();
   to.add("direction", brief.direction, 0);
 }

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <algorithm>
+#include <cmath>
 
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
 #include "operators/prompts/compact_report.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 
 namespace cultivar {
 
@@ -19,9 +22,12 @@ void add_partner(const Brief& brief, PromptWriter& to) {
   const auto a = s.record_view.evaluation(first), b = s.record_view.evaluation(second);
   if (!a || !b) return;
   constexpr double kSame = 1.02;
+  const bool paired = to.speeds().by_duels(first, second);
+  const double same = paired ? kSame : std::max(kSame, std::exp(to.speeds().noise(first, second)));
   int rows = 0, alike = 0;
   std::string table = fmt::format("| workload | #{} | #{} | faster |\n|---|---|---|---|\n", first, second);
-  for (const Workload& w : s.workloads) {
+  for (std::size_t i = 0; i < s.workloads.size(); ++i) {
+    const Workload& w = s.workloads[i];
     const auto row = [&](const Evaluation& e) -> const WorkloadResult* {
       for (const WorkloadResult& r : e.workloads)
         if (r.workload == w.name) return &r;
@@ -29,15 +35,22 @@ void add_partner(const Brief& brief, PromptWriter& to) {
     };
     const WorkloadResult *one = row(*a), *two = row(*b);
     if (!one || !two || !(one->median_us > 0) || !(two->median_us > 0)) continue;
-    const double ratio = two->median_us / one->median_us;
+    const double left = to.speeds().value(first, i), right = to.speeds().value(second, i);
+    if (!(left > 0.0) || !(right > 0.0)) continue;
+    const double ratio = left / right;
     ++rows;
-    alike += ratio <= kSame && ratio >= 1.0 / kSame ? 1 : 0;
+    alike += ratio <= same && ratio >= 1.0 / same ? 1 : 0;
     table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, one->value, one->unit, two->value,
                          two->unit,
-                         ratio > kSame         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
-                         : ratio < 1.0 / kSame ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
-                                               : std::string("neither"));
+                         ratio > same         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
+                         : ratio < 1.0 / same ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
+                                              : std::string("neither"));
   }
+  table += paired ? "\nThe last column follows from duels, timed side by side.\n"
+                  : fmt::format(
+                        "\nThe last column compares one measurement of each; it names a kernel only beyond "
+                        "their noise of {:.0f} %.\n",
+                        100 * (same - 1));
   to.add("comparison", table, 0, "comparison");
   if (rows > 0 && alike == rows) to.add("same", "yes", 0);
   if (const auto profile = s.record_view.profile(second))
@@ -73,6 +86,7 @@ void Crossover::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Crossover::write(const Brief& brief, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   to.add_measurements();
   add_partner(brief, to);
@@ -80,6 +94,7 @@ void Crossover::write(const Brief& brief, PromptWriter& to) const {
   to.add_standing();
   to.add_lineage();
   to.add_failures();
+  add_ideas(to);
   to.add_notes();
   to.add("direction", brief.direction, 0);
   to.add_answer();

@@ -100,7 +100,13 @@ Move edit_move(const Conversation& c, const BeforeEdits& before) {
     Understood understood = understand(c, base, c.turns[i].answer);
     const bool has_source = understood.proposal.has_value();
     if (has_source && !before.note.empty()) understood.proposal->descent.note = before.note;
-    if (understood.refusal.empty()) return *std::move(understood.proposal);
+    if (understood.refusal.empty()) {
+      const ToolOutcome* const similar = c.turns[i].similar_idea();
+      if (!similar) return *std::move(understood.proposal);
+      if (i + 1 == c.turns.size())
+        return reply_to(c.turns.back(), c.kit.follow_up("similar", similar->text), c.kit);
+      continue;  // the next answer counts, also if it repeats the idea
+    }
     if (has_source) rest = std::move(understood.proposal), base = rest->source;
     ++refused;
     if (i + 1 < c.turns.size()) continue;

@@ -6,22 +6,12 @@
 
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
+#include "operators/other_families.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 
 namespace cultivar {
 
 namespace {
-
-// The source of the best, if the subject has another source; dropped first if space is short.
-void add_best(PromptWriter& to) {
-  const PromptContext& s = to.context();
-  const IndividualId subject = to.subject();
-  if (s.incumbent == 0 || s.incumbent == subject ||
-      s.archive.source_id(s.incumbent) == s.archive.source_id(subject))
-    return;
-  constexpr int kLeastUseful = 20;
-  to.add("best", to.kernel_text(s.incumbent), kLeastUseful,
-         fmt::format("source of the best, #{}", s.incumbent));
-}
 
 // The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
 // near.
@@ -115,13 +105,15 @@ void Mutate::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Mutate::write(const Brief& brief, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   to.add_measurements();
   to.add_report();
   to.add_standing();
-  add_best(to);
+  add_other_families(to);
   to.add_lineage();
   to.add_failures();
+  add_ideas(to);
   to.add_notes();
   to.add("direction", brief.direction, 0);
   to.add("reach", reach(to), 0);

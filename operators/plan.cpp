@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <sstream>
 
 #include "operators/best_setting.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/reply.hpp"
 
@@ -17,20 +17,9 @@ constexpr std::size_t kShortestStrategy = 15, kLongestStrategy = 300;  // bytes
 constexpr std::size_t kShownStrategy = 80;                             // bytes of a strategy in a refusal
 
 std::vector<std::string> strategies_in(const std::string& answer) {
-  constexpr std::string_view kMark = "STRATEGY:";
-  std::vector<std::string> all;
-  std::istringstream lines(answer);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t at = line.find_first_not_of(" \t*#>-");
-    if (at == std::string::npos || line.compare(at, kMark.size(), kMark) != 0) continue;
-    const std::string_view rest = std::string_view(line).substr(at + kMark.size());
-    const std::size_t first = rest.find_first_not_of(" \t*");
-    std::string text = first == std::string_view::npos
-                           ? ""
-                           : one_line_of(rest.substr(first), kLongestStrategy + kMark.size());
+  std::vector<std::string> all = all_said_after("STRATEGY:", answer, kLongestStrategy + 1);
+  for (std::string& text : all)
     while (!text.empty() && (text.back() == ' ' || text.back() == '*' || text.back() == '.')) text.pop_back();
-    all.push_back(std::move(text));
-  }
   return all;
 }
 
@@ -77,11 +66,13 @@ void PlanOperator::asked(const Brief&, const Archive&) {
 }
 
 void PlanOperator::write(const Brief&, PromptWriter& to) const {
+  add_insights(to);
   to.add_kernel();
   to.add_measurements();
   to.add_report();
   to.add_standing();
   to.add_trajectory();
+  add_ideas(to);
   to.add_failures();
   to.add_notes();
 }

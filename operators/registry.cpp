@@ -11,6 +11,7 @@
 #include "operators/crossover_knobs.hpp"
 #include "operators/mutate.hpp"
 #include "operators/plan.hpp"
+#include "operators/reflect.hpp"
 #include "operators/tune.hpp"
 
 namespace cultivar {
@@ -34,7 +35,7 @@ std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {
 // light and dark pages.
 // clang-format off
 constexpr std::array kOperators{
-    // name, writes, prompt, tools, colour, constructor
+    // name, writes, prompt, tools, colour, constructor, informs
     OperatorRow{"tune",            false, "",          nullptr,          "#56b4e9", tune},
     OperatorRow{"crossover_knobs", false, "",          nullptr,          "#009e73", plain<CrossoverKnobs>},
     OperatorRow{"mutate",          true,  "mutate",    nullptr,          "#e69f00", plain<Mutate>},
@@ -42,6 +43,7 @@ constexpr std::array kOperators{
     OperatorRow{"critique_repair", true,  "critique",  nullptr,          "#8c7ae6", critique_repair},
     OperatorRow{"agent",           true,  "agent",     agent_tool_specs, "#0072b2", plain<Agent>},
     OperatorRow{"plan",            false, "plan",      nullptr,          "#f0e442", plain<PlanOperator>},
+    OperatorRow{"reflect",         false, "reflect",   nullptr,          "#999999", plain<Reflect>, true},
 };
 // clang-format on
 

@@ -28,6 +28,8 @@ struct OperatorRow {
   std::string_view colour;           // in charts
   std::unique_ptr<Operator> (*make)(const OperatorOptions&);
 
+  bool informs = false;  // its directions are insights for all later questions, and no operator follows them
+
   bool asks() const { return !prompt.empty(); }
   bool uses_tools() const { return tools != nullptr; }
 };

@@ -54,15 +54,23 @@ Move ask_again(const Conversation& c, int refused, const std::string& reason, st
       fmt::format("{} answers could not be used; the last one: {}", refused, one_line_of(reason, 300))};
 }
 
-std::string said_after(const std::string& mark, const std::string& answer) {
+std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most) {
+  std::vector<std::string> all;
   for (const std::string_view line : lines_of(answer)) {
     const std::size_t at = line.find_first_not_of(" \t*#>-");
-    if (at != std::string::npos && line.compare(at, mark.size(), mark) == 0) {
-      const std::size_t text = line.find_first_not_of(" \t*", at + mark.size());
-      return text == std::string::npos ? std::string() : one_line_of(line.substr(text), 200);
-    }
+    if (at == std::string_view::npos || !line.substr(at).starts_with(mark)) continue;
+    const std::size_t text = line.find_first_not_of(" \t*", at + mark.size());
+    std::string rest = text == std::string_view::npos ? std::string() : one_line_of(line.substr(text), most);
+    while (rest.ends_with('*') || rest.ends_with(' ')) rest.pop_back();
+    all.push_back(std::move(rest));
   }
-  return {};
+  return all;
+}
+
+std::string said_after(std::string_view mark, const std::string& answer) {
+  constexpr std::size_t kMostIdea = 600;  // as prompts show it
+  const std::vector<std::string> all = all_said_after(mark, answer, kMostIdea);
+  return all.empty() ? std::string() : all.front();
 }
 
 }  // namespace cultivar

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "operators/asking_operator.hpp"
 
@@ -18,7 +19,10 @@ Move ask_again(
     const Conversation&, int refused, const std::string& reason,
     std::string_view remedy = "Nothing of the answer was applied: send the complete answer again.");
 
-// The rest of the first line that starts with `mark` ("IDEA:").
-std::string said_after(const std::string& mark, const std::string& answer);
+// The rest of each line that starts with `mark` ("STRATEGY:"), after Markdown's marks of lists and emphasis,
+// of at most `most` bytes.
+std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most);
+// The rest of the first one; empty if there is none.
+std::string said_after(std::string_view mark, const std::string& answer);
 
 }  // namespace cultivar

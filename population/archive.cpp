@@ -1,6 +1,7 @@
 #include "population/archive.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace cultivar {
@@ -54,6 +55,31 @@ void Archive::judge(IndividualId id, bool measured, double fitness, IndividualId
   judged.fitness = measured ? fitness : 0.0;
   judged.duplicate_of = static_cast<std::uint32_t>(duplicate_of);
   std::erase(in_flight_, id);
+}
+
+void Archive::settle(IndividualId id, double fitness, DuelResult result) {
+  Row& row = row_of(id);
+  const auto [place, first] = duels_.try_emplace(id, Duel{{}, row.fitness});
+  place->second.result = std::move(result);
+  row.fitness = fitness;
+}
+
+std::optional<double> Archive::error_of_measurements() const {
+  constexpr std::size_t kFewest = 3;
+  double squares = 0.0;
+  std::size_t count = 0;
+  for (const auto& [id, duel] : duels_) {
+    if (!(duel.measured > 0.0) || !(row(id).fitness > 0.0)) continue;  // it was expelled since
+    squares += std::pow(std::log(duel.measured / row(id).fitness), 2.0);
+    ++count;
+  }
+  if (count < kFewest) return std::nullopt;
+  return std::sqrt(squares / static_cast<double>(count));
+}
+
+const DuelResult* Archive::duel(IndividualId id) const {
+  const auto found = duels_.find(id);
+  return found == duels_.end() ? nullptr : &found->second.result;
 }
 
 void Archive::expel(IndividualId id) {

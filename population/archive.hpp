@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "population/duel_result.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {
@@ -34,6 +36,11 @@ class Archive {
   // Throws std::logic_error unless the ID is the next one.
   void add(const Individual&);
   void judge(IndividualId, bool measured, double fitness, IndividualId duplicate_of = 0);
+  // Its last duel; `fitness` follows from the incumbent's and replaces the measured one.
+  void settle(IndividualId, double fitness, DuelResult);
+  // The root mean square of the logarithms of measured fitness over fitness by duel: how wrong one
+  // measurement is in this run. nullopt: fewer than three duels.
+  std::optional<double> error_of_measurements() const;
   // Marks a measured individual as rejected, because it turned out to be wrong.
   void expel(IndividualId);
 
@@ -45,6 +52,7 @@ class Archive {
   Origin origin(IndividualId id) const { return row(id).origin; }
   const std::string& op(IndividualId id) const { return ops_[row(id).op]; }
   double fitness(IndividualId id) const { return row(id).fitness; }
+  const DuelResult* duel(IndividualId id) const;  // the last one; nullptr: fitness is one measurement
   IndividualId duplicate_of(IndividualId id) const { return row(id).duplicate_of; }
   const std::string& source_id(IndividualId id) const { return sources_[row(id).source]; }
   std::vector<IndividualId> parents(IndividualId) const;
@@ -65,6 +73,11 @@ class Archive {
 
   std::vector<Row> rows_;
   std::vector<std::uint32_t> pool_;  // the parents of a row, then its settings
+  struct Duel {
+    DuelResult result;
+    double measured = 0.0;  // the fitness that it replaced
+  };
+  std::map<IndividualId, Duel> duels_;  // by challenger
   std::vector<IndividualId> in_flight_;
   std::vector<std::string> sources_, ops_;
   std::unordered_map<std::string, std::uint32_t> source_index_, op_index_;

@@ -123,9 +123,14 @@ void Breeding::give_up(std::int64_t asking, double usd, double device_s) {
 }
 
 void Breeding::direct(std::int64_t asking, const Directions& given) {
-  const IndividualId subject = open_.at(asking).parents.front();
-  directed_.push_back({lessons_.size(), subject, given});
-  portfolio_.directed(subject, given);
+  const Brief& brief = open_.at(asking);
+  if (operator_named(brief.op).informs) {
+    insights_ = given;
+  } else {
+    const IndividualId subject = brief.parents.front();
+    directed_.push_back({lessons_.size(), subject, given});
+    portfolio_.directed(subject, given);
+  }
   open_.erase(asking);
 }
 
@@ -167,7 +172,14 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   return strategy_->judged();
 }
 
-void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on) {
+void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on,
+                        std::optional<DuelResult> result) {
+  if (result && incumbent_ != 0) {
+    const double fitness = archive_.fitness(incumbent_) * std::exp(result->all.log_ratio);
+    result->incumbent = incumbent_;
+    archive_.settle(challenger, fitness, *std::move(result));
+    strategy_->revalue(challenger, fitness);
+  }
   waiting_.erase(challenger);
   open_duels_.erase(challenger);
   if (verdict == Verdict::better) winner_ = challenger;
@@ -182,7 +194,7 @@ void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on
 void Breeding::change(const GateOptions& gate) {
   config_.gate = gate;
   for (const auto& [id, parts] : undecided_)
-    if (id != winner_ && deserves_a_duel(id)) waiting_.insert(id);
+    if (id != winner_) waiting_.insert(id);
   undecided_.clear();
   open_duels_.clear();
 }

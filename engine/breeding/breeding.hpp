@@ -81,8 +81,8 @@ class Breeding {
   // A question was asked; its number is next_asking(). It stays open until admit(), direct() or give_up().
   void ask(const Brief&);
   void give_up(std::int64_t asking, double usd, double device_s = 0.0);
-  // The question ended with directions for other operators and made no individual. The bandit credits the
-  // arms that follow the directions.
+  // The question ended with directions for other operators, or with insights for all later questions, and
+  // made no individual. The bandit credits the arms that follow the directions.
   void direct(std::int64_t asking, const Directions&);
   // An individual was proposed; its id is next_id(). `asking`: the question that led to it, 0 if none.
   // `device_s`: the device time in seconds that the question's tools used.
@@ -95,8 +95,11 @@ class Breeding {
   // archive is at the pace of the first incumbent.
   void paced(double pace) { pace_ = pace; }
   double pace() const { return pace_; }
-  static constexpr int kMostParts = 4;                                      // of one duel
-  void compared(IndividualId challenger, Verdict, bool may_go_on = false);  // the verdict of the gate
+  static constexpr int kMostParts = 4;  // of one duel
+  // The verdict of the gate. With a result, the challenger's fitness becomes the incumbent's times their
+  // ratio; records of earlier versions have none.
+  void compared(IndividualId challenger, Verdict, bool may_go_on = false,
+                std::optional<DuelResult> result = {});
   // The gate's settings before the first individual, and those of a resumed search: whose duel against the
   // present incumbent was undecided is compared again.
   void begin_with(const GateOptions& gate) { config_.gate = gate; }
@@ -111,6 +114,10 @@ class Breeding {
   IndividualId next_id() const { return archive_.size() + 1; }
   std::int64_t next_asking() const { return asked_ + 1; }
   const std::map<std::int64_t, Brief>& open_askings() const { return open_; }
+  const Brief& brief_of(std::int64_t asking) const {
+    return briefs_.at(static_cast<std::size_t>(asking - 1));
+  }
+  const std::vector<std::string>& insights() const { return insights_.words; }  // the newest ones
   IndividualId incumbent() const { return incumbent_; }
   IndividualId control() const { return control_; }  // the first incumbent; never changes
   const Archive& archive() const { return archive_; }
@@ -150,7 +157,8 @@ class Breeding {
     IndividualId subject = 0;
     Directions given;
   };
-  std::vector<Directed> directed_;         // also learned from, in order
+  std::vector<Directed> directed_;  // also learned from, in order
+  Directions insights_;
   std::set<IndividualId> waiting_;         // possible challengers
   std::map<IndividualId, int> undecided_;  // against the incumbent: the parts of its duel
   std::set<IndividualId> open_duels_;      // those that may go on

@@ -32,22 +32,23 @@ struct Tree {
 };
 
 std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, const std::string& branch,
-                    const std::set<IndividualId>& promoted) {
+                    const std::set<IndividualId>& promoted, Standings& standings) {
   const IndividualRow& row = tree.rows.at(id);
   const std::string value =
       row.state == IndividualState::measured
-          ? fmt::format("{:.4g}{}", row.individual.fitness, row.expelled ? " (failed confirmation)" : "")
+          ? fmt::format("{:.4g}{}", standings.fitness(id), row.expelled ? " (failed confirmation)" : "")
       : row.state == IndividualState::proposed ? "in flight"
                                                : "rejected at " + row.stage;
   const std::string change =
       parent == 0 ? row.individual.descent.note : change_of(tree.rows.at(parent).individual, row.individual);
-  return fmt::format("{}#{} {}{}  {}{}", branch, id, value, promoted.contains(id) ? " *" : "",
-                     origin_name(row.individual.descent),
+  const DuelResult* const duel = standings.duel(id);
+  return fmt::format("{}#{} {}{}{}  {}{}", branch, id, value, promoted.contains(id) ? " *" : "",
+                     duel ? ", " + duel_text(*duel) : "", origin_name(row.individual.descent),
                      change.empty() ? "" : ": " + plain_line(change, 400));
 }
 
 // Not recursive: a chain may be as long as the run.
-void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& promoted,
+void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& promoted, Standings& standings,
            const Output& output) {
   constexpr std::size_t widest = 240;  // indented no further
   struct Due {
@@ -64,7 +65,7 @@ void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& pr
                         now.indent + (top        ? ""
                                       : now.last ? "`- "
                                                  : "|- "),
-                        promoted));
+                        promoted, standings));
     const auto found = tree.children.find(now.id);
     if (found == tree.children.end()) continue;
     const std::string indent = now.indent + (top || now.indent.size() >= widest ? ""
@@ -97,6 +98,7 @@ int lineage_command(const Arguments& arguments) {
   const Output output(as_json);
   const Record record = open_run(find_installation(), run);
   Tree tree;
+  Standings standings(record);
   std::set<IndividualId> promoted;
   for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
   if (text.empty()) {
@@ -116,6 +118,8 @@ int lineage_command(const Arguments& arguments) {
     for (const auto& [id, row] : tree.rows) {
       json node = facts_of(row);
       node["promoted"] = promoted.contains(id);
+      node["standing"] = standings.fitness(id);
+      if (const DuelResult* const duel = standings.duel(id)) node["duel"] = facts_of(*duel);
       nodes.push_back(node);
     }
     output.facts(nodes);
@@ -130,10 +134,11 @@ int lineage_command(const Arguments& arguments) {
                                 name_of(confirmation->stage), confirmation->reason));
     });
   }
-  for (const IndividualId root : tree.roots) print(tree, root, promoted, output);
+  for (const IndividualId root : tree.roots) print(tree, root, promoted, standings, output);
   if (!tree.rows.empty())
-    output.line(fmt::format("\nnumbers in {}; * was the best of the run at some time",
-                            record.facts().unit_of_fitness));
+    output.line(fmt::format(
+        "\nnumbers in {}, from duels where there were any; * was the best of the run at some time",
+        record.facts().unit_of_fitness));
   return 0;
 }
 

@@ -73,6 +73,23 @@ json facts_of(const IndividualRow& row) {
           {"note", i.descent.note}};
 }
 
+std::string duel_text(const DuelResult& duel) {
+  return fmt::format("{} side by side with #{}", gain_words(duel.all), duel.incumbent);
+}
+
+json facts_of(const DuelResult& duel) {
+  const auto bound = [](double value) { return std::isfinite(value) ? json(std::exp(value)) : json(); };
+  const auto facts = [&](const SpeedRatio& ratio) {
+    return json{
+        {"ratio", std::exp(ratio.log_ratio)}, {"lower", bound(ratio.lower)}, {"upper", bound(ratio.upper)}};
+  };
+  json all = facts(duel.all);
+  all.update(
+      {{"incumbent", duel.incumbent}, {"verdict", name_of(duel.verdict)}, {"workloads", json::array()}});
+  for (const SpeedRatio& ratio : duel.workloads) all["workloads"].push_back(facts(ratio));
+  return all;
+}
+
 std::string evaluation_table(const Evaluation& evaluation, const std::string& indent) {
   std::set<std::string> contenders;
   for (const WorkloadResult& w : evaluation.workloads)
@@ -161,6 +178,7 @@ void print_models(const Summary& s, const Output& output) {
 
 std::string text_of(const Best& best) {
   std::string text = fmt::format("#{} at {:.4g} {} during the search", best.id, best.fitness, best.unit);
+  if (best.gain) text += fmt::format(", {:+.1f} % side by side with the best before it", 100.0 * *best.gain);
   if (best.ratio_to_seed) text += fmt::format(", {} the first seed", ratio_of(*best.ratio_to_seed));
   for (const auto& [name, ratio] : best.ratios) text += fmt::format(", {} {}", ratio_of(ratio), name);
   return text;

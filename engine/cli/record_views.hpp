@@ -8,6 +8,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/standings.hpp"
 
 namespace cultivar {
 
@@ -15,6 +16,9 @@ namespace cultivar {
 Record open_run(const InstallationPaths&, const std::string& run);
 
 nlohmann::json facts_of(const IndividualRow&);
+// "+4.4 % (+3.9 to +5.0 %) side by side with #12", and the same as JSON with ratios instead of percent.
+std::string duel_text(const DuelResult&);
+nlohmann::json facts_of(const DuelResult&);
 std::string descent_of(const Individual&);  // "tune of #3 on island 1: BLOCK_M 64 -> 128"
 // How a child differs from its parent: "BLOCK_M 64 -> 128" or, when the source differs, the child's note.
 std::string change_of(const Individual& parent, const Individual& child);

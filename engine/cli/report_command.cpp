@@ -53,15 +53,16 @@ std::string steps_text(const RunReport& run_report, const Record& record, const 
   if (run_report.steps.empty()) return "No kernel has been promoted yet.\n";
   MarkdownTable table({"kernel", "after", "evaluated", unit, "gain over the previous best in their duel",
                        "operator", "parents", "change"});
+  Standings standings(record);
   for (const BestStep& step : run_report.steps) {
     const auto row = record.individual(step.id);
     if (!row) continue;
     const Individual& i = row->individual;
-    const auto gain = record.gain_by_duel(step.id);
+    const DuelResult* const duel = standings.duel(step.id);
     const auto parent =
         i.descent.parents.empty() ? std::nullopt : record.individual(i.descent.parents.front());
     table.row({fmt::format("#{}", step.id), duration(step.elapsed_s), fmt::format("{}", step.evaluations),
-               fmt::format("{:.4g}", step.fitness), gain ? fmt::format("{:+.2f} %", 100.0 * *gain) : "",
+               fmt::format("{:.4g}", step.fitness), duel ? gain_words(duel->all) : "",
                origin_name(i.descent) + (i.descent.model.empty() ? "" : " with " + i.descent.model),
                i.descent.parents.empty() ? "" : fmt::format("#{}", fmt::join(i.descent.parents, ", #")),
                plain_line(parent ? change_of(parent->individual, i) : i.descent.note, 400)});

@@ -186,6 +186,8 @@ int show_command(const Arguments& arguments) {
     return 0;
   }
   const IndividualRow row = record.individual(id).value();
+  Standings standings(record);
+  const DuelResult* const settled = standings.duel(id);
   const auto evaluation = record.evaluation(id), confirmation = record.confirmation(id);
   const auto profile = record.profile(id);
   const auto before = profile ? profiled_ancestor(record, id, *profile) : std::nullopt;
@@ -201,6 +203,8 @@ int show_command(const Arguments& arguments) {
     for (const DuelRow& duel : record.duels(id))
       duels.push_back({{"incumbent", duel.incumbent}, {"verdict", duel.verdict}, {"report", duel.report}});
     facts["duels"] = duels;
+    facts["standing"] = standings.fitness(id);
+    facts["duel"] = settled ? facts_of(*settled) : json();
     output.facts(facts);
     return 0;
   }
@@ -215,6 +219,15 @@ int show_command(const Arguments& arguments) {
     output.line(fmt::format("Gate: {} {} #{}: {}", name_of(duel.verdict),
                             duel.verdict == Verdict::undecided ? "against" : "than", duel.incumbent,
                             duel.report.value("/decision/reason"_json_pointer, std::string())));
+  if (settled) {
+    const std::vector<std::string> workloads = record.facts().workloads;
+    std::string each;
+    if (workloads.size() == settled->workloads.size())
+      for (std::size_t i = 0; i < workloads.size(); ++i)
+        each += fmt::format("\n  {}: {}", workloads[i], gain_words(settled->workloads[i]));
+    output.line(
+        fmt::format("By its last duel: {:.4g}, {}{}", standings.fitness(id), duel_text(*settled), each));
+  }
   if (record.outstanding() == id)
     output.line("Its confirmation is pending: it becomes the best when it is confirmed in a fresh process.");
   if (confirmation) {
@@ -225,11 +238,12 @@ int show_command(const Arguments& arguments) {
   if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));
   output.line("\nDescent");
   for (const IndividualRow& ancestor : record.lineage(id))
-    output.line(fmt::format(
-        "  #{:<6} {:>10} {}{}", ancestor.individual.id,
-        ancestor.state == IndividualState::measured ? fmt::format("{:.4g}", ancestor.individual.fitness)
-                                                    : ancestor.stage,
-        descent_of(ancestor.individual), ancestor.expelled ? " (failed confirmation)" : ""));
+    output.line(fmt::format("  #{:<6} {:>10} {}{}", ancestor.individual.id,
+                            ancestor.state == IndividualState::measured
+                                ? fmt::format("{:.4g}", standings.fitness(ancestor.individual.id))
+                                : ancestor.stage,
+                            descent_of(ancestor.individual),
+                            ancestor.expelled ? " (failed confirmation)" : ""));
   output.line("\nSource\n" + source);
   return 0;
 }

@@ -17,6 +17,7 @@
 #include "engine/export/tables.hpp"
 #include "engine/export/target_parts.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "engine/store/standings.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -125,15 +126,17 @@ std::string device_of(const RunFacts& facts) {
   return devices.empty() ? "an unnamed device" : devices.front().value("description", "an unnamed device");
 }
 
-// The ratio of the two fitness values measured during the search, as `status` shows it. A value from the
-// confirmation cannot be used, because the seed was not timed with it.
-std::string ratio_words(const Individual& best, const Individual& seed) {
-  if (best.id == seed.id) return ". It is the first seed, unchanged";
-  if (!(best.fitness > 0 && seed.fitness > 0)) return "";
+// The ratio of the two fitness values of the search, as `status` shows it. A value from the confirmation
+// cannot be used, because the seed was not timed with it.
+std::string ratio_words(const Record& record, IndividualId best_id, IndividualId seed_id) {
+  if (best_id == seed_id) return ". It is the first seed, unchanged";
+  Standings standings(record);
+  const double best = standings.fitness(best_id), seed = standings.fitness(seed_id);
+  if (!(best > 0 && seed > 0)) return "";
   return fmt::format(
       ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
       "time)",
-      best.fitness / seed.fitness);
+      best / seed);
 }
 
 // The shared library's name: the run and the kernel's identity.
@@ -231,8 +234,8 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"header_files", ""},
       {"header_paths", ""},
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
-      {"fitness", fmt::format("{:.2f} {}", evaluation->fitness, in_a_cell(evaluation->unit))},
-      {"ratio", seed_row ? ratio_words(row->individual, seed_row->individual) : ""},
+      {"fitness", fmt::format("{:.2f} {}", Standings(record).fitness(id), in_a_cell(evaluation->unit))},
+      {"ratio", seed_row ? ratio_words(record, row->individual.id, seed_row->individual.id) : ""},
       {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
       {"target", name_of(config.target)},
       {"library", library},

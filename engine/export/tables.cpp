@@ -98,15 +98,18 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
   bool paced = false;
   for (const IndividualRow& row : lineage) {
     const Individual& individual = row.individual;
-    const double fitness = individual.fitness / row.pace;
-    paced |= row.pace != 1.0;
-    const auto gain =
-        previous > 0 && fitness > 0 ? fmt::format("{:+.1f} %", 100.0 * (fitness / previous - 1.0)) : "-";
+    const double fitness = row.by_duel.value_or(individual.fitness / row.pace);
+    paced |= row.pace != 1.0 && !row.by_duel;
+    const auto gain = previous > 0 && fitness > 0
+                          ? fmt::format("{:+.1f} %{}", 100.0 * (fitness / previous - 1.0),
+                                        row.by_duel ? "" : ", one measurement")
+                          : "-";
     table.row({fmt::format("{}", individual.id), origin_name(individual.descent),
                individual.descent.parents.empty()
                    ? "-"
                    : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
-               individual.measured ? fmt::format("{:.2f}", individual.fitness) : "rejected at " + row.stage,
+               individual.measured ? fmt::format("{:.2f}", row.by_duel.value_or(individual.fitness))
+                                   : "rejected at " + row.stage,
                gain, step_text(individual), individual.descent.note});
     if (fitness > 0) previous = fitness;
   }

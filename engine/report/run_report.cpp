@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/store/exchanges.hpp"
+#include "engine/store/standings.hpp"
 
 namespace cultivar {
 
@@ -38,6 +39,7 @@ RunReport tell(const Record& record) {
   RunReport run_report;
   run_report.summary = record.summary();
   std::map<IndividualId, Person> people;
+  Standings standings(record);
   std::map<std::string, std::int64_t> rejections, unconfirmed;
   record.each_individual([&](const IndividualRow& row) {
     const Individual& i = row.individual;
@@ -70,7 +72,8 @@ RunReport tell(const Record& record) {
           decision.body.empty() ? 0.0 : nlohmann::json::parse(decision.body).at("device_s").get<double>();
       yield.device_s += device_s;
       run_report.device_s += device_s;
-      person.fitness /= pace;
+      person.fitness =
+          standings.duel(id) && person.fitness > 0.0 ? standings.fitness(id) : person.fitness / pace;
       ++(person.fitness > 0.0 ? yield.measured : yield.rejected);
       yield.best = std::max(yield.best, person.fitness);
       run_report.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});
@@ -79,14 +82,14 @@ RunReport tell(const Record& record) {
       person.challenged = true;
     } else if (decision.kind == DecisionKind::promote) {
       ++yield.promoted;
-      run_report.steps.push_back(
-          {id, static_cast<std::int64_t>(run_report.judged.size()), decision.elapsed_s, person.fitness});
+      run_report.steps.push_back({id, static_cast<std::int64_t>(run_report.judged.size()), decision.elapsed_s,
+                                  standings.fitness(id)});
     }
   });
   count_calls(record, run_report);
   if (const auto& best = run_report.summary.best; best)
     for (const auto& [name, ratio] : best->ratios)
-      if (ratio > 0.0) run_report.contenders[name] = people[best->id].fitness / ratio;
+      if (ratio > 0.0) run_report.contenders[name] = best->fitness / ratio;
   return run_report;
 }
 

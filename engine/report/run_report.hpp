@@ -15,7 +15,7 @@ struct JudgedKernel {
   IndividualId id = 0;
   std::string op;
   double elapsed_s = 0.0;  // of search time
-  double fitness = 0.0;    // scaled to the initial pace (Breeding::paced); 0: rejected
+  double fitness = 0.0;    // from its duel (Standings), or scaled to the initial pace; 0: rejected
   bool refused = false;    // measured, but failed confirmation
 };
 

@@ -190,7 +190,8 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
   const Decision& decision = report.decision;
   const Step::Course course{.went_on = !request.earlier.blocks.empty(),
                             .may_go_on = decision.verdict == Verdict::undecided && report.trouble.empty() &&
-                                         !report.times.blocks.empty()};
+                                         !report.times.blocks.empty(),
+                            .result = result_of(decision, breeding_.incumbent())};
   json body = {{"decision", decision},
                {"trouble", report.trouble},
                {"challenger_seconds", report.challenger_seconds},
@@ -202,7 +203,7 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
     body.update({{"options", request.options}, {"seed", request.seed}, {"times", report.times}});
   if (!course.went_on) ledger_.next();
   const IndividualId incumbent = breeding_.incumbent();
-  breeding_.compared(id, decision.verdict, course.may_go_on);
+  breeding_.compared(id, decision.verdict, course.may_go_on, course.result);
   recorder_.step([&](Step& step) {
     step.duel(id, incumbent, decision.verdict, request.options.alpha, body, course);
     recorder_.tell(
@@ -244,7 +245,7 @@ IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& found) {
   if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
   const Record& record = recorder_.record();
   const IndividualId before = breeding_.incumbent();
-  const double fitness = record.individual(id)->individual.fitness;  // as measured, not scaled by the pace
+  const double fitness = breeding_.archive().fitness(id);
   if (evaluation.measured()) {
     breeding_.promote(id);
     pace_.set_medians(*record.evaluation(id));
@@ -254,13 +255,13 @@ IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& found) {
   recorder_.step([&](Step& step) {
     step.confirm(id, evaluation);
     if (evaluation.measured()) {
-      const auto gain = record.gain_by_duel(id);
+      const DuelResult* const duel = breeding_.archive().duel(id);
       step.promote(id, fitness);
-      recorder_.tell(
-          step, "promoted", id,
-          before ? fmt::format("{:.4g} {}, replaces #{}{}", fitness, evaluation.unit, before,
-                               gain ? fmt::format(" ({:.2f} % faster side by side)", 100.0 * *gain) : "")
-                 : fmt::format("{:.4g} {}, the first incumbent", fitness, evaluation.unit));
+      recorder_.tell(step, "promoted", id,
+                     before
+                         ? fmt::format("{:.4g} {}, replaces #{}{}", fitness, evaluation.unit, before,
+                                       duel ? fmt::format(" (side by side {})", gain_words(duel->all)) : "")
+                         : fmt::format("{:.4g} {}, the first incumbent", fitness, evaluation.unit));
     } else {
       step.expel(id);
       recorder_.tell(

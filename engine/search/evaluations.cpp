@@ -19,8 +19,7 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
   judged_before_ = so_far.evaluations;
   measured_ = so_far.measured;
   rejected_ = so_far.rejected;
-  if (const auto seed = record.first_seed())
-    first_seed_ = *seed, first_seed_fitness_ = record.individual(*seed)->individual.fitness;
+  if (const auto seed = record.first_seed()) first_seed_ = *seed;
   unit_ = record.facts().unit_of_fitness;
   for (const IndividualId id : breeding.archive().in_flight()) pending_.push_back(id);
 }
@@ -117,10 +116,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;
-    if ((first_seed_ == 0 || id < first_seed_) && is_seed) {
-      first_seed_ = id;
-      first_seed_fitness_ = individual.fitness;
-    }
+    if ((first_seed_ == 0 || id < first_seed_) && is_seed) first_seed_ = id;
   } else {
     ++rejected_[evaluation.stage];
   }
@@ -166,9 +162,9 @@ void Evaluations::show(Progress& p) const {
   p.rejected = rejected_;
   p.unit = unit_;
   p.best = breeding_.incumbent();
-  // As measured, like in `status`, and not scaled by the pace.
-  if (p.best) p.best_fitness = recorder_.record().individual(p.best)->individual.fitness;
-  if (p.best && first_seed_fitness_ > 0) p.ratio_to_seed = p.best_fitness / first_seed_fitness_;
+  if (p.best) p.best_fitness = breeding_.archive().fitness(p.best);
+  if (p.best && first_seed_ != 0 && breeding_.archive().fitness(first_seed_) > 0)
+    p.ratio_to_seed = p.best_fitness / breeding_.archive().fitness(first_seed_);
   const auto judged_here = static_cast<double>(p.evaluations - judged_before_);
   if (const double session = recorder_.session(); session > 1.0)
     p.evaluations_per_hour = judged_here / session * 3600.0;

@@ -61,7 +61,6 @@ class Evaluations {
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;
   IndividualId first_seed_ = 0;  // the first measured one
-  double first_seed_fitness_ = 0.0;
 };
 
 }  // namespace cultivar

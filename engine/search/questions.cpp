@@ -10,6 +10,7 @@
 #include "engine/search/agent_tool_calls.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/store/record_view.hpp"
+#include "engine/store/similar_idea.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/prompts/one_line.hpp"
@@ -162,7 +163,10 @@ IndividualId Questions::follow(std::int64_t number) {
     const Brief& brief = dialogue.question.brief;
     Move move = next_move(brief, edited_parent(sources_, breeding_.archive(), brief), breeding_.task(), kit_,
                           dialogue.turns);
-    if (const Proposal* proposal = std::get_if<Proposal>(&move)) return admit(number, *proposal);
+    if (const Proposal* proposal = std::get_if<Proposal>(&move)) {
+      if (tell_similar_idea(number, *proposal)) continue;
+      return admit(number, *proposal);
+    }
     if (ChatRequest* next = std::get_if<ChatRequest>(&move)) {
       send(number, std::move(*next));
       return 0;
@@ -238,6 +242,32 @@ Questions::Outcome Questions::called(const Job& job, Call& call) {
   return {.proposed = follow(call.question)};
 }
 
+bool Questions::tell_similar_idea(std::int64_t question, const Proposal& proposal) {
+  Dialogue& dialogue = dialogue_of(question);
+  const Brief& brief = dialogue.question.brief;
+  const auto told = [](const Turn& turn) { return turn.similar_idea() != nullptr; };
+  if (operator_named(brief.op).uses_tools() || std::ranges::any_of(dialogue.turns, told)) return false;
+  const std::size_t turn = dialogue.turns.size() - 1;
+  const auto& earlier = dialogue.recorded[turn];  // of an earlier session
+  const auto found = std::ranges::find(earlier, kSimilarIdea, &ToolOutcome::tool);
+  auto outcome = found != earlier.end() ? std::optional(*found)
+                                        : similar_idea(recorder_.record(), breeding_, kit_, proposal);
+  if (!outcome) return false;
+  if (found == earlier.end()) {
+    outcome = outcome_of_body(to_body(*outcome));
+    recorder_.step([&](Step& step) {
+      step.tool_result(question, turn, *outcome);
+      recorder_.tell(
+          step, "repeated", brief.parents.front(),
+          fmt::format("question {}: its proposal is nearly the same as an earlier one; the model is told "
+                      "what that one gave",
+                      question));
+    });
+  }
+  dialogue.turns.back().results.push_back(*std::move(outcome));
+  return true;
+}
+
 IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
@@ -266,7 +296,8 @@ void Questions::take(std::int64_t question, const Directions& directions) {
   recorder_.step([&](Step& step) {
     step.direct(question, directions);
     recorder_.tell(
-        step, "directed", dialogue.question.brief.parents.front(),
+        step, operator_named(dialogue.question.brief.op).informs ? "learned" : "directed",
+        dialogue.question.brief.parents.front(),
         fmt::format("question {}, by {}: {}", question, dialogue.model, fmt::join(directions.words, "; ")));
   });
 }

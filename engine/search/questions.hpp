@@ -53,6 +53,9 @@ class Questions {
   void send(std::int64_t question, ChatRequest);
   IndividualId follow(std::int64_t question);  // does the next move of its dialogue
   void call_tool(std::int64_t question, ToolDue);
+  // If the proposal repeats an earlier idea, and this dialogue was not told so yet: adds what that one gave
+  // to its last turn, from which its next move follows.
+  bool tell_similar_idea(std::int64_t question, const Proposal&);
   AgentToolCalls& tool_calls_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);

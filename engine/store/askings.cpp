@@ -49,6 +49,18 @@ std::int64_t given_up_questions(const Record& record) {
   return first_of<std::int64_t>(record.database(), "SELECT count(*) FROM decisions WHERE kind = 'give_up'");
 }
 
+std::vector<GivenUpQuestion> newest_given_up(const Record& record, std::size_t most) {
+  std::vector<GivenUpQuestion> all;
+  each_row(
+      record.database(), "SELECT body FROM decisions WHERE kind = 'give_up' ORDER BY seq DESC LIMIT ?",
+      [&](auto& row) {
+        const auto body = column<json>(row, 0);
+        all.push_back({body.at("asking").template get<std::int64_t>(), body.value("reason", std::string())});
+      },
+      static_cast<std::int64_t>(most));
+  return all;
+}
+
 std::string room_body(const AskingLimits& room) {
   return json(room).dump();
 }

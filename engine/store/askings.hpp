@@ -28,6 +28,11 @@ struct AskedOn {
 };
 std::int64_t given_up_questions(const Record&);       // those that ended without a proposal
 std::vector<AskedOn> asked_questions(const Record&);  // all, in order
+struct GivenUpQuestion {
+  std::int64_t number = 0;
+  std::string reason;
+};
+std::vector<GivenUpQuestion> newest_given_up(const Record&, std::size_t most);  // newest first
 nlohmann::json to_json(const AskedQuestion&);
 AskedQuestion asked_question(const std::string& body);
 

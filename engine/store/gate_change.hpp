@@ -1,4 +1,4 @@
-// How the record says that a duel may go on, and that a resumed search has other settings of the gate.
+// How the record says that a resumed search has other settings of the gate.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,6 @@ class Database;
 }
 
 namespace cultivar {
-
-// The body of a decision `duel` that is undecided and may go on; otherwise the body is the verdict.
-inline constexpr const char* kOpen = "open";
 
 // `alpha` is that of the run.
 struct GateChange {

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 
+#include "engine/store/duel_body.hpp"
 #include "engine/store/gate_change.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/variant/configuration_json.hpp"
@@ -121,12 +122,9 @@ void apply_decisions(const Record& record, Breeding& breeding, Listener& listene
       case DecisionKind::challenge:
         return listener.challenging(id);
       case DecisionKind::duel: {
-        const bool open = decision.body == kOpen;
-        const auto verdict = open ? std::optional(Verdict::undecided) : verdict_named(decision.body);
-        if (!verdict)
-          throw std::runtime_error(fmt::format("the record has a duel with the verdict '{}'", decision.body));
-        listener.compared(id, *verdict);
-        return breeding.compared(id, *verdict, open);
+        DuelBody duel = duel_body(decision.body);
+        listener.compared(id, duel.verdict);
+        return breeding.compared(id, duel.verdict, duel.may_go_on, std::move(duel.result));
       }
       case DecisionKind::pace:
         return breeding.paced(json::parse(decision.body).at("pace").get<double>());

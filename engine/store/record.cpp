@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "engine/store/duel_body.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
@@ -14,6 +15,7 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
+#include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
 #include "evaluators/system/json_fields.hpp"
@@ -226,10 +228,13 @@ Summary Record::summary() const {
     const auto row = individual(*id);
     Best b;
     b.id = *id;
-    b.fitness = row->individual.fitness;
+    Standings standings(*this);
+    b.fitness = standings.fitness(*id);
+    b.measured = row->individual.fitness;
+    if (const DuelResult* const duel = standings.duel(*id)) b.gain = std::expm1(duel->all.log_ratio);
     b.unit = meta(db, "unit");
     if (const auto seed = first_seed()) {
-      const double base = individual(*seed)->individual.fitness;
+      const double base = standings.fitness(*seed);
       if (base > 0) b.ratio_to_seed = b.fitness / base;
     }
     if (const auto confirmed = confirmation(*id)) {
@@ -246,12 +251,11 @@ Summary Record::summary() const {
     s.best = std::move(b);
   }
   if (const auto id = outstanding())
-    s.outstanding =
-        Outstanding{*id, individual(existing(*id, count()))->individual.fitness, meta(db, "unit")};
+    s.outstanding = Outstanding{*id, Standings(*this).fitness(existing(*id, count())), meta(db, "unit")};
   return s;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, unit, ratio_to_seed, ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, ratios)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
@@ -345,7 +349,8 @@ std::optional<IndividualId> Record::outstanding() const {
       begun = id;
       continue;
     }
-    if (kind == DecisionKind::duel && verdict_named(column<std::string>(q, 2)) == Verdict::better) return id;
+    if (kind == DecisionKind::duel && duel_body(column<std::string>(q, 2)).verdict == Verdict::better)
+      return id;
     break;
   }
   return begun != 0 && !best() ? std::optional(begun) : std::nullopt;
@@ -396,15 +401,6 @@ std::vector<DuelRow> Record::duels(IndividualId challenger) const {
   return rows;
 }
 
-std::optional<double> Record::gain_by_duel(IndividualId challenger) const {
-  std::optional<double> gain;
-  for (const DuelRow& duel : duels(challenger))
-    if (const auto ratio = duel.report.value("/decision/log_ratio"_json_pointer, json());
-        duel.verdict == Verdict::better && ratio.is_number())
-      gain = std::expm1(ratio.get<double>());
-  return gain;
-}
-
 std::vector<IndividualRow> Record::lineage(IndividualId id) const {
   std::vector<IndividualRow> rows;
   const auto parents_of = [&](IndividualId child) {
@@ -428,6 +424,9 @@ std::vector<IndividualRow> Record::paced_lineage(IndividualId id) const {
                for (IndividualRow& row : rows)
                  if (row.individual.id == column<IndividualId>(decision, 1)) row.pace = pace;
            });
+  Standings standings(*this);
+  for (IndividualRow& row : rows)
+    if (standings.duel(row.individual.id)) row.by_duel = standings.fitness(row.individual.id);
   return rows;
 }
 

@@ -49,7 +49,10 @@ struct IndividualRow {
   bool expelled = false;      // measured, but failed confirmation
   std::string stage, reason;  // of its evaluation
   double proposed_at = 0.0, judged_at = 0.0;
-  double pace = 1.0;  // the pace when it was measured (Breeding::paced); set only by paced_lineage()
+  // Set only by paced_lineage(): the pace when it was measured (Breeding::paced), and its fitness by its
+  // duel.
+  double pace = 1.0;
+  std::optional<double> by_duel = {};
 };
 
 // One run of the gate.
@@ -85,8 +88,10 @@ struct DecisionRow {
 
 struct Best {
   IndividualId id = 0;
-  double fitness = 0.0;
+  double fitness = 0.0;  // from its duel, if there was one (Standings)
   std::string unit;
+  double measured = 0.0;                 // its own measurement, before its duel
+  std::optional<double> gain;            // ratio of its duel with the incumbent before it, minus 1
   std::optional<double> ratio_to_seed;   // fitness over that of the first seed that was measured
   std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
 };
@@ -157,9 +162,6 @@ class Record {
   std::optional<IndividualId> first_seed() const;                 // the first seed that was measured
   std::vector<PromotionRow> promotions() const;                   // in order
   std::vector<DuelRow> duels(IndividualId challenger = 0) const;  // 0: all
-  // Speedup over the incumbent that it challenged, minus 1, from the last duel that it won. Fitness values
-  // from different times, on a warmer GPU, cannot give this.
-  std::optional<double> gain_by_duel(IndividualId challenger) const;
   std::vector<IndividualRow> lineage(
       IndividualId) const;  // from the seed along first parents to the individual
   std::vector<IndividualRow> paced_lineage(IndividualId) const;  // the same, with each one's pace

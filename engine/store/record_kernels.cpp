@@ -4,16 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "engine/store/names.hpp"
+#include "engine/store/standings.hpp"
 
 namespace cultivar {
 namespace {
 
 constexpr std::size_t kMostRemarks = 12;
 
-KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<IndividualId>& promoted) {
+KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<IndividualId>& promoted,
+                 Standings& standings) {
   const Individual& i = row.individual;
   KernelRow shown;
   shown.id = std::to_string(i.id);
@@ -22,7 +26,9 @@ KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<Ind
   shown.stage = row.expelled ? "confirm" : row.stage;
   shown.reason = row.expelled ? "measured, but wrong in its confirmation with new inputs and holdout shapes"
                               : row.reason;
-  shown.fitness = i.fitness;
+  shown.fitness = standings.fitness(i.id);
+  if (const DuelResult* const duel = standings.duel(i.id))
+    shown.duel = fmt::format("{} side by side with {}", gain_words(duel->all), duel->incumbent);
   shown.best = i.id == best;
   shown.was_best = promoted.contains(i.id);
   shown.op = origin_name(i.descent);
@@ -44,7 +50,7 @@ void page_of(Rows& rows, const KernelQuery& query) {
   if (rows.size() > static_cast<std::size_t>(query.limit)) rows.resize(static_cast<std::size_t>(query.limit));
 }
 
-std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& query) {
+std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& query, Standings& standings) {
   std::vector<IndividualRow> rows;
   const auto add = [&](IndividualId id) {
     if (auto row = record.individual(id)) rows.push_back(std::move(*row));
@@ -58,9 +64,15 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
     for (const PromotionRow& promotion : record.promotions())
       if (seen.insert(promotion.individual).second) add(promotion.individual);
   } else {
-    return record.list(
-        query.order == KernelQuery::Order::fittest ? Record::Order::fittest : Record::Order::newest,
-        query.limit, query.offset);
+    if (query.order == KernelQuery::Order::newest)
+      return record.list(Record::Order::newest, query.limit, query.offset);
+    // Duels change the order of the fittest: more rows than needed, sorted by what is known now.
+    constexpr std::int64_t kMore = 200;
+    rows = record.list(Record::Order::fittest, std::int64_t{query.limit} + query.offset + kMore);
+    std::map<IndividualId, double> fitness;
+    for (const IndividualRow& row : rows) fitness[row.individual.id] = standings.fitness(row.individual.id);
+    std::ranges::stable_sort(rows, std::greater<>(),
+                             [&](const IndividualRow& row) { return fitness.at(row.individual.id); });
   }
   page_of(rows, query);
   return rows;
@@ -91,7 +103,9 @@ Expected<std::vector<KernelRow>> kernels_in(const Record& record, const KernelQu
   const IndividualId best = record.best().value_or(0);
   const auto promoted = promoted_in(record);
   std::vector<KernelRow> rows;
-  for (const IndividualRow& row : rows_for(record, query)) rows.push_back(row_of(row, best, promoted));
+  Standings standings(record);
+  for (const IndividualRow& row : rows_for(record, query, standings))
+    rows.push_back(row_of(row, best, promoted, standings));
   return rows;
 }
 
@@ -105,7 +119,8 @@ Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
   const auto row = record.individual(id);
   if (!row) return failure("record", fmt::format("individual {} is not in the record", id));
   Kernel kernel;
-  kernel.row = row_of(*row, record.best().value_or(0), promoted_in(record));
+  Standings standings(record);
+  kernel.row = row_of(*row, record.best().value_or(0), promoted_in(record), standings);
   kernel.source = record.source(id);
   kernel.evaluation = record.evaluation(id);
   kernel.profile = record.profile(id);
@@ -117,6 +132,13 @@ Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
     kernel.remarks.push_back(fmt::format("The gate, against {}: {}: {}", duel.incumbent,
                                          name_of(duel.verdict),
                                          duel.report.value("/decision/reason"_json_pointer, std::string())));
+  }
+  if (const DuelResult* const duel = standings.duel(id)) {
+    const std::vector<std::string> workloads = record.facts().workloads;
+    std::string each;
+    for (std::size_t i = 0; i < std::min(workloads.size(), duel->workloads.size()); ++i)
+      each += fmt::format("{}{} {}", i ? "; " : "", workloads[i], gain_words(duel->workloads[i]));
+    kernel.remarks.push_back(fmt::format("By workload, side by side with {}: {}", duel->incumbent, each));
   }
   // Of the holdout shapes, only pass or fail is shown.
   if (const auto confirmation = record.confirmation(id))

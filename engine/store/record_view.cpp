@@ -1,8 +1,16 @@
 #include "engine/store/record_view.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/store/askings.hpp"
+#include "engine/store/tool_results.hpp"
+#include "evaluators/system/lines.hpp"
 #include "operators/dialogue.hpp"
+#include "operators/prompts/one_line.hpp"
+#include "operators/registry.hpp"
 
 namespace cultivar {
 
@@ -52,9 +60,60 @@ std::map<std::string, std::map<std::string, double>> StoredRecordView::contender
   return all;
 }
 
-ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding& breeding,
-                       const RunFacts& facts, const PromptKit& kit, std::vector<std::string>& left_out) {
-  const StoredRecordView record_view(record, breeding);
+std::vector<Idea> StoredRecordView::ideas() const {
+  constexpr std::size_t kMostIndividuals = 1000, kMostNothing = 40, kMostDrafts = 8, kMostWords = 160;
+  const auto writes = [](const std::string& op) {
+    const OperatorRow* const row = find_operator(op);
+    return row != nullptr && row->writes;
+  };
+  const Archive& archive = breeding_.archive();
+  std::vector<Idea> all;
+  for (IndividualId id = archive.size(); id >= 1 && all.size() < kMostIndividuals; --id) {
+    const Origin origin = archive.origin(id);
+    if (origin == Origin::seed || (origin == Origin::operator_ && !writes(archive.op(id)))) continue;
+    const auto row = record_.individual(id);
+    if (!row) continue;
+    const Descent& descent = row->individual.descent;
+    all.push_back({.id = id,
+                   .op = origin_name(descent),
+                   .model = descent.model,
+                   .parents = descent.parents,
+                   .words = descent.note});
+  }
+  std::ranges::reverse(all);
+  const auto question = [&](Idea::End end, std::int64_t number, const Brief& brief) {
+    return Idea{.end = end,
+                .question = number,
+                .op = brief.op,
+                .model = brief.model,
+                .parents = brief.parents,
+                .words = brief.direction};
+  };
+  std::vector<Idea> nothing;
+  for (const auto& [number, reason] : newest_given_up(record_, kMostNothing)) {
+    const Brief& brief = breeding_.brief_of(number);
+    if (!writes(brief.op)) continue;
+    Idea& idea = nothing.emplace_back(question(Idea::End::nothing, number, brief));
+    idea.reason = reason;
+    for (const auto& [turn, results] : recorded_results(record_, number))
+      for (const ToolOutcome& result : results)
+        for (const MadeDraft& draft : result.drafts) {
+          if (idea.drafts.size() == kMostDrafts) break;
+          // The first line names the draft; the second one is the result.
+          const std::vector<std::string_view> lines = lines_of(result.text);
+          idea.drafts.push_back(fmt::format("draft {}{}: {}", draft.id,
+                                            draft.base.empty() ? "" : " of " + draft.base,
+                                            lines.size() > 1 ? one_line_of(lines[1], kMostWords) : ""));
+        }
+  }
+  all.insert(all.end(), nothing.rbegin(), nothing.rend());
+  for (const auto& [number, brief] : breeding_.open_askings())
+    if (writes(brief.op)) all.push_back(question(Idea::End::open, number, brief));
+  return all;
+}
+
+PromptContext context_of(const StoredRecordView& record_view, const Breeding& breeding,
+                         const RunFacts& facts) {
   PromptContext context{.task = breeding.task(),
                         .workloads = breeding.workloads(),
                         .facts = breeding.facts(),
@@ -62,7 +121,8 @@ ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding&
                         .record_view = record_view,
                         .target = target_named(facts.target),
                         .device = {},
-                        .incumbent = breeding.incumbent()};
+                        .incumbent = breeding.incumbent(),
+                        .insights = breeding.insights()};
   const auto devices = facts.environment.value("devices", nlohmann::json::array());
   if (!devices.empty()) {
     const auto& device = devices.front();
@@ -77,7 +137,13 @@ ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding&
     context.seen.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
   }
   context.architecture = architecture_of(context.target, breeding.facts());
-  return first_question(brief, context, kit, &left_out);
+  return context;
+}
+
+ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding& breeding,
+                       const RunFacts& facts, const PromptKit& kit, std::vector<std::string>& left_out) {
+  const StoredRecordView record_view(record, breeding);
+  return first_question(brief, context_of(record_view, breeding, facts), kit, &left_out);
 }
 
 }  // namespace cultivar

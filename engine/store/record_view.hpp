@@ -20,6 +20,7 @@ class StoredRecordView : public RecordView {
   std::optional<Profile> profile(IndividualId) const override;
   std::vector<IndividualId> children(IndividualId) const override;
   std::vector<IndividualId> promoted() const override;
+  std::vector<Idea> ideas() const override;
   std::map<std::string, std::map<std::string, double>> contenders() const override;
 
  private:
@@ -27,6 +28,8 @@ class StoredRecordView : public RecordView {
   const Breeding& breeding_;
 };
 
+// What prompts read. The view must outlive it.
+PromptContext context_of(const StoredRecordView&, const Breeding&, const RunFacts&);
 // The first question of a brief, from the current state of the record. `left_out` receives what did not fit
 // the token limit.
 ChatRequest opening_of(const Brief&, const Record&, const Breeding&, const RunFacts&, const PromptKit&,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/store/checkpoint.hpp"
+#include "engine/store/duel_body.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
@@ -268,11 +269,11 @@ void Step::challenge(IndividualId id) {
 }
 
 void Step::duel(IndividualId challenger, IndividualId incumbent, Verdict verdict, double alpha,
-                const nlohmann::json& report, Course course) {
+                const nlohmann::json& report, const Course& course) {
   run("INSERT INTO duels (challenger, incumbent, verdict, alpha, report, at) VALUES (?, ?, ?, ?, ?, ?)",
       challenger, incumbent, std::string(name_of(verdict)), alpha, json_text(report), unix_now());
   if (!course.went_on) count("duels");
-  decide(DecisionKind::duel, challenger, "", course.may_go_on ? kOpen : std::string(name_of(verdict)));
+  decide(DecisionKind::duel, challenger, "", to_body(DuelBody{verdict, course.may_go_on, course.result}));
 }
 
 void Step::confirm(IndividualId id, const Evaluation& result) {

@@ -14,6 +14,7 @@
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/verdict/evaluation.hpp"
+#include "population/duel_result.hpp"
 #include "population/strategy.hpp"
 
 namespace SQLite {
@@ -56,9 +57,10 @@ class Step {
   // A duel that went on after it was undecided is one comparison, at one alpha; each part has its row.
   struct Course {
     bool went_on = false, may_go_on = false;
+    std::optional<DuelResult> result = {};
   };
   void duel(IndividualId challenger, IndividualId incumbent, Verdict, double alpha,
-            const nlohmann::json& report, Course = {false, false});
+            const nlohmann::json& report, const Course&);
   void confirm(IndividualId, const Evaluation&);
   // Informational: no decision depends on a profile.
   void profile(IndividualId, const Profile&);

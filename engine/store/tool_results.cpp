@@ -46,13 +46,15 @@ std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record& r
 json tool_use(const Record& record) {
   json all = json::object();
   if (!has_results(record)) return all;
-  each_row(record.database(),
-           "SELECT tool, count(*), sum(failed), sum(device_s) FROM tool_results GROUP BY tool",
-           [&](auto& row) {
-             all[column<std::string>(row, 0)] = {{"calls", column<std::int64_t>(row, 1)},
-                                                 {"failed", column<std::int64_t>(row, 2)},
-                                                 {"device_s", column<double>(row, 3)}};
-           });
+  each_row(
+      record.database(),
+      "SELECT tool, count(*), sum(failed), sum(device_s) FROM tool_results WHERE tool <> ? GROUP BY tool",
+      [&](auto& row) {
+        all[column<std::string>(row, 0)] = {{"calls", column<std::int64_t>(row, 1)},
+                                            {"failed", column<std::int64_t>(row, 2)},
+                                            {"device_s", column<double>(row, 3)}};
+      },
+      std::string(kSimilarIdea));
   return all;
 }
 

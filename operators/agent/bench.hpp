@@ -34,7 +34,8 @@ struct KernelRow {
   std::vector<std::string> parents;
   std::string state;          // "measured", "rejected", "in flight", "not evaluated"
   std::string stage, reason;  // for a rejected kernel
-  double fitness = 0.0;
+  double fitness = 0.0;       // from its duel, if there was one
+  std::string duel;           // "+4.4 % (+3.9 to +5.0 %) side by side with #12"; empty: one measurement
   bool best = false, was_best = false;
   std::string op, note;
   Configuration configuration;

@@ -256,7 +256,11 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
   if (!evaluation) return refused(fmt::format("The kernel could not be run: {}", evaluation.error().message));
   if (!evaluation->measured())
     return rejected(session, job->subject, *evaluation) + spent(session, *built->turn);
-  session.drafts.judged(job->subject.label, *evaluation);
+  // The fitness of a kernel is that of all its workloads.
+  Evaluation judged = *evaluation;
+  const auto all = workloads_for(session.bench, job->subject.variant, {});
+  if (!all || all->size() != job->workloads.size()) judged.fitness = 0.0;
+  session.drafts.judged(job->subject.label, judged);
 
   std::vector<Reference> references;
   double log_ratios = 0.0, variance = 0.0;  // of the sum of logarithms, from half of each interval's width
@@ -284,8 +288,8 @@ Answer benchmark_variant(ToolSession& session, const json& arguments, Watch& wat
     }
     references.push_back(std::move(reference));
   }
-  std::string text = named(job->subject) + "\n" +
-                     describe_measurements(*evaluation, job->workloads, {}, references) + remark;
+  std::string text =
+      named(job->subject) + "\n" + describe_measurements(judged, job->workloads, {}, references) + remark;
   if (ratios > 0)
     text += fmt::format(
         "\n{:.3f}x the speed of {}{}, geometric mean, timed interleaved. Across calls, compare only such "

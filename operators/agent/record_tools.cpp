@@ -20,7 +20,7 @@ constexpr std::size_t kSourceBytes = 32 * 1024;  // limit for one read_variant
 std::string row_text(const KernelRow& row, const std::string& unit) {
   std::string text = row.id + "  ";
   if (row.state == "measured" && row.fitness > 0.0)
-    text += fmt::format("{:.5g} {}", row.fitness, unit);
+    text += fmt::format("{:.5g} {}{}", row.fitness, unit, row.duel.empty() ? "" : " (" + row.duel + ")");
   else if (row.state == "rejected")
     text += fmt::format("rejected at {}: {}", row.stage, row.reason.substr(0, 160));
   else

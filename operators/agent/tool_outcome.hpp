@@ -29,6 +29,10 @@ struct SubmittedKernel {
   friend bool operator==(const SubmittedKernel&, const SubmittedKernel&) = default;
 };
 
+// The `tool` of a result that no tool gave: the search found that the answer's proposal repeats an earlier
+// idea, and tells what that one gave. At most one in a dialogue.
+inline constexpr const char* kSimilarIdea = "similar_idea";
+
 struct ToolOutcome {
   std::size_t index = 0;  // of the call in its answer
   std::string tool, text;

@@ -101,8 +101,11 @@ std::optional<Draft> Drafts::find(const std::string& id) const {
 
 void Drafts::judged(const std::string& id, const Evaluation& evaluation) {
   const std::lock_guard lock(mutex_);
-  for (Draft& draft : drafts_)
-    if (draft.id == id) draft.evaluation = evaluation;
+  for (Draft& draft : drafts_) {
+    if (draft.id != id) continue;
+    const bool timed = draft.evaluation && draft.evaluation->measured() && draft.evaluation->fitness > 0.0;
+    if (!timed || !evaluation.measured() || evaluation.fitness > 0.0) draft.evaluation = evaluation;
+  }
 }
 
 std::vector<Draft> Drafts::all() const {

@@ -29,6 +29,8 @@ class Drafts {
   Draft put(Variant,
             const std::string& base);  // returns the existing draft if there is one with this identity
   std::optional<Draft> find(const std::string& id) const;
+  // An evaluation that passed without a fitness (checks only, or not all workloads timed) does not replace
+  // one with a fitness.
   void judged(const std::string& id, const Evaluation&);
   std::vector<Draft> all() const;
   void restore(Draft);  // keeps its id, "dN"; later drafts get d(N+1) or higher

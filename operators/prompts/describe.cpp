@@ -190,14 +190,17 @@ std::string describe_configuration(const Configuration& configuration) {
 std::string describe_measurements(const Evaluation& evaluation, const std::vector<Workload>& workloads,
                                   const std::vector<double>& floors_us,
                                   const std::vector<Reference>& references) {
-  std::string words = fmt::format("Fitness {:.5g} {}.", evaluation.fitness, evaluation.unit);
+  std::string words;
+  if (evaluation.fitness > 0.0)
+    words = fmt::format("Fitness {:.5g} {}.", evaluation.fitness, evaluation.unit);
   for (const auto& [name, value] : evaluation.resources.values)
     words += fmt::format(" {} {}.", name, number(value));
   words += "\n\n| workload | median | q1 - q3 | value |";
   const bool floors = floors_us.size() == workloads.size();
   if (floors) words += " of roofline |";
   for (const Reference& reference : references)
-    words += fmt::format(" vs {}{} |", reference.name, reference.bounds.empty() ? "" : " (95 % interval)");
+    words += fmt::format(" vs {}{} |", reference.name,
+                         reference.bounds.empty() ? "" : fmt::format(" ({})", reference.basis));
   words += "\n|---|---|---|---|";
   for (std::size_t i = 0; i < references.size() + (floors ? 1 : 0); ++i) words += "---|";
   words += "\n";

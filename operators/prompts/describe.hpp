@@ -32,9 +32,10 @@ struct Reference {
   std::vector<double> values;  // by workload, in the search's order; 0: unknown
   // Bounds of the ratios to it, if they were timed interleaved, also by workload.
   std::vector<std::optional<Interval>> bounds = {};
+  std::string basis = "95 % interval";  // what the bounds are, or where ratios without bounds come from
 };
 // One row for each workload: median, quartiles, value, share of the roofline, and the ratio to each
-// reference. `floors_us` (in the order of `workloads`) may be empty.
+// reference. `floors_us` (in the order of `workloads`) may be empty. A fitness of 0 is not shown.
 std::string describe_measurements(const Evaluation&, const std::vector<Workload>&,
                                   const std::vector<double>& floors_us, const std::vector<Reference>&);
 // The stage and reason of a rejection, with at most `most_bytes` of the diagnostics (head and tail).

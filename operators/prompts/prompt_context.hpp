@@ -9,6 +9,7 @@
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 #include "operators/prompts/describe.hpp"
+#include "operators/prompts/ideas.hpp"
 #include "population/archive.hpp"
 
 namespace cultivar {
@@ -31,6 +32,7 @@ class RecordView {
   virtual std::optional<Profile> profile(IndividualId) const = 0;
   virtual std::vector<IndividualId> children(IndividualId) const = 0;
   virtual std::vector<IndividualId> promoted() const = 0;  // the incumbents, in order
+  virtual std::vector<Idea> ideas() const = 0;             // oldest first
   // Ratios of contenders to the incumbent, by name and workload: contender's time / incumbent's time.
   virtual std::map<std::string, std::map<std::string, double>> contenders() const = 0;
 };
@@ -46,6 +48,7 @@ struct PromptContext {
   std::string architecture = {};
   Ceilings seen = {};  // 0: unknown; data that fits the last-level cache may be read from it
   IndividualId incumbent = 0;
+  std::vector<std::string> insights = {};  // of the operator `reflect`
 };
 
 }  // namespace cultivar

@@ -24,6 +24,7 @@ std::string shorter(std::string text, std::size_t most) {
 PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, IndividualId subject,
                            std::function<bool(const std::string&)> keeps_sources)
     : s_(context),
+      speeds_(s_),
       kit_(kit),
       subject_(subject),
       keeps_sources_(std::move(keeps_sources)),
@@ -88,7 +89,8 @@ std::string PromptWriter::standing_word(IndividualId id) const {
   if (id == s_.incumbent) return "the best so far";
   switch (s_.archive.state(id)) {
     case Member::State::measured:
-      return fmt::format("fitness {:.5g}", s_.archive.fitness(id));
+      return fmt::format("fitness {:.5g} {}", s_.archive.fitness(id),
+                         s_.archive.duel(id) ? "by its duel" : "by one measurement");
     case Member::State::rejected:
       return "refused";
     case Member::State::in_flight:
@@ -97,26 +99,44 @@ std::string PromptWriter::standing_word(IndividualId id) const {
   return "not evaluated yet";
 }
 
-std::vector<Reference> PromptWriter::references() const {
+// Values are such that a row's value over them is the ratio that duels, or measurements at the same pace,
+// give.
+std::vector<Reference> PromptWriter::references(const Evaluation& own) const {
   std::vector<Reference> all;
-  const auto best = s_.incumbent != 0 ? s_.record_view.evaluation(s_.incumbent) : std::nullopt;
-  if (!best) return all;
-  const auto value_of = [&](const std::string& workload) {
-    for (const WorkloadResult& row : best->workloads)
-      if (row.workload == workload) return row.value;
-    return 0.0;
-  };
+  if (s_.incumbent == 0) return all;
+  std::vector<double> beside;  // the subject's speed over the incumbent's, by workload; 0: unknown
+  std::vector<double> values;
+  for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
+    const double mine = speeds_.value(subject_, w), best = speeds_.value(s_.incumbent, w);
+    beside.push_back(mine > 0.0 && best > 0.0 ? mine / best : 0.0);
+    const auto row = std::ranges::find(own.workloads, s_.workloads[w].name, &WorkloadResult::workload);
+    values.push_back(row == own.workloads.end() ? 0.0 : row->value);
+  }
   if (subject_ != s_.incumbent) {
     Reference incumbent{fmt::format("best (#{})", s_.incumbent), {}};
-    for (const Workload& w : s_.workloads) incumbent.values.push_back(value_of(w.name));
+    const DuelResult* const duel = s_.archive.duel(subject_);
+    const bool direct = duel && duel->incumbent == s_.incumbent;
+    incumbent.basis = direct ? "in a duel"
+                      : speeds_.by_duels(subject_, s_.incumbent)
+                          ? "by their duels"
+                          : fmt::format("one measurement of each, noise {:.0f} %",
+                                        100.0 * std::expm1(speeds_.noise(subject_, s_.incumbent)));
+    for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
+      incumbent.values.push_back(beside[w] > 0.0 ? values[w] / beside[w] : 0.0);
+      incumbent.bounds.emplace_back();
+      if (direct && w < duel->workloads.size() && std::isfinite(duel->workloads[w].lower) &&
+          std::isfinite(duel->workloads[w].upper))
+        incumbent.bounds.back() = {std::exp(duel->workloads[w].lower), std::exp(duel->workloads[w].upper)};
+    }
     all.push_back(std::move(incumbent));
   }
   for (const auto& [name, ratios] : s_.record_view.contenders()) {
     Reference contender{name, {}};
-    for (const Workload& w : s_.workloads) {
-      const auto ratio = ratios.find(w.name);  // its time divided by the incumbent's
-      contender.values.push_back(ratio != ratios.end() && ratio->second > 0 ? value_of(w.name) / ratio->second
-                                                                            : 0.0);
+    for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
+      const auto ratio = ratios.find(s_.workloads[w].name);  // its time divided by the incumbent's
+      contender.values.push_back(ratio != ratios.end() && ratio->second > 0 && beside[w] > 0.0
+                                     ? values[w] / (beside[w] * ratio->second)
+                                     : 0.0);
     }
     all.push_back(std::move(contender));
   }
@@ -124,7 +144,9 @@ std::vector<Reference> PromptWriter::references() const {
 }
 
 std::string PromptWriter::table_of(const Evaluation& evaluation) const {
-  return "Measurements:\n\n" + describe_measurements(evaluation, s_.workloads, floors_us_, references());
+  Evaluation told = evaluation;
+  if (s_.archive.fitness(subject_) > 0.0) told.fitness = s_.archive.fitness(subject_);
+  return "Measurements:\n\n" + describe_measurements(told, s_.workloads, floors_us_, references(evaluation));
 }
 
 std::vector<std::string> PromptWriter::report_of(IndividualId id, const Profile& profile) const {
@@ -140,9 +162,17 @@ void PromptWriter::add_standing() {
   if (s_.incumbent == 0) return;
   std::string words =
       fmt::format("The best so far is #{}, at {:.5g}.", s_.incumbent, s_.archive.fitness(s_.incumbent));
-  if (subject_ == s_.incumbent) words = "This is the best kernel so far.";
-  if (subject_ != s_.incumbent && s_.archive.fitness(subject_) > s_.archive.fitness(s_.incumbent))
-    words += " This one's higher measurement may be noise: interleaved timing has not shown it to be faster.";
+  const DuelResult* const duel = s_.archive.duel(subject_);
+  if (subject_ == s_.incumbent) {
+    words = "This is the best kernel so far.";
+    if (duel)
+      words +=
+          fmt::format(" Its gain over the best before it, #{}: {}.", duel->incumbent, gain_words(duel->all));
+  } else if (s_.archive.state(subject_) == Member::State::measured) {
+    words += " The speed of this one over the best: " + speeds_.gain(subject_, s_.incumbent) + ".";
+    if (duel && duel->incumbent == s_.incumbent)
+      words += duel->verdict == Verdict::undecided ? " The duel did not decide." : " That is decided.";
+  }
   const auto best = s_.record_view.evaluation(s_.incumbent);
   if (best && floors_us_.size() == s_.workloads.size()) {
     double least = 1.0, most = 0.0;
@@ -173,11 +203,10 @@ void PromptWriter::add_standing() {
 // Facts that explain its speed: resources that differ from its parent's, the workload with the least gain,
 // the spread of its times, and its bottleneck.
 std::string PromptWriter::causes(IndividualId id, const Member& member) const {
-  const auto now = s_.record_view.evaluation(id);
+  const auto& now = speeds_.evaluation(id);
   if (!now || !now->measured()) return {};
   std::vector<std::string> known;
-  const auto before =
-      member.parents.empty() ? std::nullopt : s_.record_view.evaluation(member.parents.front());
+  const auto before = member.parents.empty() ? std::nullopt : speeds_.evaluation(member.parents.front());
   if (before && before->measured()) {
     for (const auto& [name, value] : now->resources.values) {
       const auto was = before->resources.values.find(name);
@@ -185,17 +214,19 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
           std::abs(value - was->second) > 0.1 * std::max(value, was->second))
         known.push_back(fmt::format("{} {:.0f} -> {:.0f}", name, was->second, value));
     }
-    const WorkloadResult* worst = nullptr;
+    const IndividualId parent = member.parents.front();
+    std::size_t worst = 0;
     double least = 1e300, most = 0.0;
-    for (const WorkloadResult& row : now->workloads)
-      for (const WorkloadResult& old : before->workloads)
-        if (old.workload == row.workload && old.value > 0.0) {
-          const double ratio = row.value / old.value;
-          if (ratio < least) least = ratio, worst = &row;
-          most = std::max(most, ratio);
-        }
-    if (worst && most > 1.05 * least)
-      known.push_back(fmt::format("least on {}: {:+.0f} %", worst->workload, 100.0 * (least - 1.0)));
+    for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
+      const double mine = speeds_.value(id, w), old = speeds_.value(parent, w);
+      if (!(mine > 0.0) || !(old > 0.0)) continue;
+      if (mine / old < least) least = mine / old, worst = w;
+      most = std::max(most, mine / old);
+    }
+    constexpr double kUnequal = 0.05;
+    const double noise = speeds_.by_duels(id, parent) ? 0.0 : speeds_.noise(id, parent);
+    if (most > 0.0 && std::log(most / least) > std::max(kUnequal, noise))
+      known.push_back(fmt::format("least on {}: {:+.0f} %", s_.workloads[worst].name, 100.0 * (least - 1.0)));
   }
   double spread = 0.0;
   for (const WorkloadResult& row : now->workloads)
@@ -207,19 +238,14 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
   return known.empty() ? std::string() : fmt::format(" [{}]", fmt::join(known, "; "));
 }
 
-std::string PromptWriter::told(IndividualId id) const {
+std::string PromptWriter::told(IndividualId id, std::size_t most) const {
   const Member member = s_.archive.member(id);
   const IndividualFacts life = s_.record_view.life(id);
   std::string words = fmt::format("- #{} {}", id, name_of(member.origin, member.op));
   if (!member.parents.empty()) words += fmt::format(" of #{}", fmt::join(member.parents, ", #"));
-  if (!life.note.empty()) words += ": " + shorter(life.note, 160);
+  if (!life.note.empty()) words += ": " + shorter(life.note, most);
   if (member.state == Member::State::measured) {
-    words += fmt::format(" -> {:.5g}", member.fitness);
-    if (!member.parents.empty()) {
-      const double before = s_.archive.fitness(member.parents.front());
-      if (before > 0) words += fmt::format(" ({:+.1f} %)", 100.0 * (member.fitness / before - 1.0));
-    }
-    words += causes(id, member);
+    words += " -> " + speeds_.result(id) + causes(id, member);
   } else if (member.state == Member::State::rejected) {
     words += fmt::format(" -> rejected at {}: {}", life.stage, shorter(life.reason, 120));
   } else {

@@ -10,6 +10,7 @@
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/speeds.hpp"
 
 namespace cultivar {
 
@@ -24,7 +25,9 @@ class PromptWriter {
 
   const PromptContext& context() const { return s_; }
   const PromptKit& kit() const { return kit_; }
+  const Speeds& speeds() const { return speeds_; }
   IndividualId subject() const { return subject_; }
+  const std::vector<IndividualId>& line() const { return line_; }              // from the seed to the subject
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
   const std::optional<Profile>& profile() const { return profile_; }           // of the subject
   // The shortest possible time of each workload at the device's measured peak. Unknown if the size differs
@@ -51,17 +54,21 @@ class PromptWriter {
   std::string kernel_text(IndividualId) const;  // with its state and its values
   std::string table_of(const Evaluation&) const;
   std::vector<std::string> report_of(IndividualId, const Profile&) const;
-  std::string told(IndividualId) const;  // on one line: its origin, its idea and its result
+  // On one line: its origin, its idea, cut to `most` bytes, and its result.
+  std::string told(IndividualId, std::size_t most = kMostNote) const;
+
+  static constexpr std::size_t kMostNote = 600;  // bytes of an idea
 
   std::vector<Piece> pieces() const { return pieces_; }
 
  private:
   std::string standing_word(IndividualId) const;
-  std::vector<Reference> references() const;
+  std::vector<Reference> references(const Evaluation&) const;
   std::string causes(IndividualId, const Member&) const;
   bool keeps_source(IndividualId) const;
 
   const PromptContext& s_;
+  Speeds speeds_;
   const PromptKit& kit_;
   IndividualId subject_;
   std::function<bool(const std::string&)> keeps_sources_;

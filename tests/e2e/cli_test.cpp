@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that
                                       step.judge(i, e);
                                       if (id == 1) step.promote(1, 10.0);
                                       if (id == 2)
-                                        step.duel(2, 1, Verdict::better, 0.01, nlohmann::json::object());
+                                        step.duel(2, 1, Verdict::better, 0.01, nlohmann::json::object(), {});
                                     })
                              .has_value());
   }

@@ -108,7 +108,10 @@ BOOST_AUTO_TEST_CASE(its_prompt_has_the_kernel_the_profile_and_the_trajectory) {
   BOOST_TEST(request.tools.empty());
   BOOST_TEST(contains(user, "the best source"), user);
   BOOST_TEST(contains(user, "## Its bottlenecks"), user);
-  BOOST_TEST(contains(user, "- #2 mutate of #1: a note -> 2 (+100.0 %)"), user);
+  BOOST_TEST(contains(user,
+                      "- #2 mutate of #1: a note -> 2; over #1: +100.0 % by one measurement of each, with a "
+                      "noise of 1 %"),
+             user);
   BOOST_TEST(contains(user, "- #3 agent of #2: a note -> rejected at smoke: wrong by much"), user);
   BOOST_TEST(contains(user, "o[0] = 2, not 1"), user);
   BOOST_TEST(contains(user, "STRATEGY: "), user);

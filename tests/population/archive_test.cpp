@@ -1,6 +1,7 @@
 #include "population/archive.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "population/lineage.hpp"
 #include "population/novelty.hpp"
@@ -39,6 +40,47 @@ BOOST_AUTO_TEST_CASE(gives_back_what_it_was_given) {
   BOOST_TEST(third.fitness == 7.5);
   BOOST_TEST(archive.duplicate_of(4) == 3);
   BOOST_TEST((archive.in_flight() == std::vector<IndividualId>{1, 2, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_replaces_a_measured_fitness_and_tells_how_wrong_measurements_are) {
+  Archive archive;
+  for (IndividualId id = 1; id <= 4; ++id) {
+    archive.add(individual(id));
+    archive.judge(id, true, 10.0 * static_cast<double>(id));
+  }
+  BOOST_TEST(archive.duel(2) == nullptr);
+  DuelResult result{1, Verdict::better, {0.05, 0.01, 0.1}, {{0.02}, {0.08}}};
+  archive.settle(2, 10.5, result);
+  BOOST_TEST(archive.fitness(2) == 10.5);
+  BOOST_REQUIRE(archive.duel(2));
+  BOOST_TEST((*archive.duel(2) == result));
+  BOOST_TEST(!archive.error_of_measurements().has_value());
+  archive.settle(3, 30.0 / 1.1, result);
+  archive.settle(4, 40.0 / 1.1, result);
+  archive.settle(2, 20.0 / 1.1, result);  // the error is that of its measurement, not of the earlier duel
+  BOOST_TEST(archive.error_of_measurements().value() == std::log(1.1), boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(a_gain_is_said_with_its_bounds) {
+  BOOST_TEST(gain_words({0.0430595, 0.0382587, 0.0487902}) == "+4.4 % (+3.9 to +5.0 %)");
+  BOOST_TEST(gain_words({0.0430595}) == "+4.4 % (no bounds yet)");
+  SpeedRatio slower{-0.02};
+  slower.upper = -0.005;
+  BOOST_TEST(gain_words(slower) == "-2.0 % (at most -0.5 %)");
+  BOOST_TEST(gain_words({2.0794415, 2.0, 2.2}) == "+700 % (+639 to +803 %)");
+  Decision decision;
+  BOOST_TEST(!result_of(decision, 1).has_value());  // nothing was timed
+  decision.blocks = 3;
+  BOOST_TEST(!result_of(decision, 7).has_value());  // undecided, without bounds
+  decision.verdict = Verdict::worse;
+  BOOST_TEST(result_of(decision, 7).value().incumbent == 7);
+  decision.verdict = Verdict::undecided;
+  decision.log_ratio = 0.01;
+  decision.lower = -0.03;
+  decision.upper = 0.05;
+  BOOST_TEST(result_of(decision, 7).has_value());
+  decision.upper = 0.3;
+  BOOST_TEST(!result_of(decision, 7).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(refuses_an_id_out_of_order) {

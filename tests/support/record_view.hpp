@@ -47,10 +47,22 @@ class MemoryChronicle : public RecordView {
     return found == children_.end() ? std::vector<IndividualId>() : found->second;
   }
   std::vector<IndividualId> promoted() const override { return promotions; }
+  // Of all individuals but seeds, as the record has them, and of the questions added here.
+  std::vector<Idea> ideas() const override {
+    std::vector<Idea> all;
+    for (IndividualId id = 1; id <= archive.size(); ++id) {
+      const Member member = archive.member(id);
+      if (member.origin != Origin::seed && member.op != "tune")
+        all.push_back({.id = id, .op = member.op, .parents = member.parents, .words = lives_.at(id).note});
+    }
+    all.insert(all.end(), questions.begin(), questions.end());
+    return all;
+  }
   std::map<std::string, std::map<std::string, double>> contenders() const override { return ratios; }
 
   Archive archive;
   std::vector<IndividualId> promotions;
+  std::vector<Idea> questions;
   std::map<IndividualId, Profile> profiles;
   std::map<std::string, std::map<std::string, double>> ratios;
 

@@ -60,8 +60,12 @@ BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) 
   second.individual.fitness = 88.0;
   second.pace = 0.8;
   const std::string text = lineage_text({first, second}, "GB/s");
-  BOOST_TEST(text.find("| +10.0 % |") != std::string::npos, text);
+  BOOST_TEST(text.find("| +10.0 %, one measurement |") != std::string::npos, text);
   BOOST_TEST(text.find("device's speed changed") != std::string::npos, text);
+  second.by_duel = 104.0;  // the duel's result counts instead
+  const std::string settled = lineage_text({first, second}, "GB/s");
+  BOOST_TEST(settled.find("| 104.00 | +4.0 % |") != std::string::npos, settled);
+  BOOST_TEST(settled.find("device's speed changed") == std::string::npos, settled);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,13 @@
 // Comparisons on their own: who is confirmed, who must win a duel first, and how fast the incumbent is now.
 #include "engine/search/comparisons.hpp"
 
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
+#include "engine/store/rebuild.hpp"
+#include "engine/store/standings.hpp"
 #include "support/search_parts.hpp"
 
 using namespace cultivar;
@@ -83,6 +88,68 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   parts.compare();
   BOOST_TEST(parts.outcome.promoted == better);
   BOOST_TEST(parts.events("promoted").size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
+  Simulation simulation;
+  simulation.noise = 0.05;  // a measurement is up to 5 % wrong; a duel has many runs
+  Parts parts(simulation);
+  parts.compare();
+  const IndividualId first = parts.breeding.incumbent(), better = parts.add("softmax_fastest");
+  const Archive& archive = parts.breeding.archive();
+  const double best = archive.fitness(first), measured = archive.fitness(better);
+  if (!parts.comparisons.due()) return;  // it was not measured faster
+  parts.compare();
+  BOOST_REQUIRE(archive.duel(better));
+  const DuelResult& duel = *archive.duel(better);
+  BOOST_TEST(duel.incumbent == first);
+  BOOST_TEST(duel.all.log_ratio == std::log(1.6 / 1.5), boost::test_tools::tolerance(0.5));
+  BOOST_TEST(duel.workloads.size() == parts.breeding.workloads().size());
+  BOOST_TEST(archive.fitness(better) == best * std::exp(duel.all.log_ratio));
+  BOOST_TEST(archive.fitness(better) != measured);
+  const std::vector<Elite> elites = parts.breeding.strategy().elites(archive.member(better).island);
+  BOOST_TEST(std::ranges::find(elites, better, &Elite::id)->fitness == archive.fitness(better));
+  // The record says the same, to other processes and to a resumed search.
+  const Record& record = parts.writer.record();
+  Standings standings(record);
+  BOOST_TEST(standings.fitness(better) == archive.fitness(better), boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(standings.fitness(first) == record.individual(first)->individual.fitness);
+  BOOST_TEST(record.individual(better)->individual.fitness == measured);
+  Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
+  Listener nobody;
+  retell(record, again, nobody);
+  BOOST_REQUIRE(again.archive().duel(better));
+  BOOST_TEST((*again.archive().duel(better) == duel));
+  BOOST_TEST(again.archive().fitness(better) == archive.fitness(better));
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_of_an_earlier_version_leaves_the_measured_fitness) {
+  Parts parts;
+  parts.compare();
+  const IndividualId better = parts.add("softmax_fastest");
+  const double measured = parts.breeding.archive().fitness(better);
+  parts.compare();
+  BOOST_TEST(parts.breeding.archive().fitness(better) != measured);
+  for (const char* body : {"better", "undecided", "open"}) {
+    SQLite::Database database(parts.folder.database().string(), SQLite::OPEN_READWRITE);
+    database.setBusyTimeout(1000);
+    SQLite::Statement change(database, "UPDATE decisions SET body = ? WHERE kind = 'duel'");
+    change.bind(1, body);
+    change.exec();
+    Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
+    Listener nobody;
+    retell(parts.writer.record(), again, nobody);
+    BOOST_TEST(again.archive().fitness(better) == measured, body);
+    BOOST_TEST((again.winner() == better) == (body == std::string("better")), body);
+    BOOST_TEST((again.challenger() == std::optional(better)) == (body == std::string("open")), body);
+  }
+  SQLite::Database(parts.folder.database().string(), SQLite::OPEN_READWRITE)
+      .exec(
+          "UPDATE decisions SET body = '{\"verdict\":\"better\",\"open\":false,\"ratio\":[1e9,null,null],"
+          "\"workloads\":[]}' WHERE kind = 'duel'");
+  Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
+  Listener nobody;
+  BOOST_CHECK_THROW(retell(parts.writer.record(), again, nobody), std::exception);
 }
 
 BOOST_AUTO_TEST_CASE(an_undecided_duel_goes_on_without_another_share_of_alpha_when_nothing_else_waits) {

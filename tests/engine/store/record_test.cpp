@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
     return record.outstanding().value_or(0);
   };
   const auto duel = [](IndividualId id, Verdict verdict) {
-    return [=](Step& step) { step.duel(id, 4, verdict, 0.01, {}); };
+    return [=](Step& step) { step.duel(id, 4, verdict, 0.01, {}, {}); };
   };
   const auto challenge = [](IndividualId id) { return [=](Step& step) { step.challenge(id); }; };
   BOOST_TEST(!record.outstanding());

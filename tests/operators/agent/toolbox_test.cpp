@@ -210,6 +210,20 @@ BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
   SAYS(call("list_lineage", json::object()), "d1  30 GB/s");
 }
 
+BOOST_AUTO_TEST_CASE(the_fitness_of_a_draft_is_that_of_all_its_workloads) {
+  const json one = {bench.workloads().front().name};
+  BOOST_REQUIRE(bench.workloads().size() > 1);
+  const ToolResult part = call("benchmark", {{"source", softmax_kernel("SPEED 30")}, {"workloads", one}});
+  BOOST_TEST(!contains(part.text, "Fitness"), part.text);
+  SAYS(part, "1.500x the speed of 2");
+  SAYS(call("list_lineage", json::object()), "d1  measured");
+  (void)call("benchmark", {{"variant", "d1"}});
+  SAYS(call("list_lineage", json::object()), "d1  30 GB/s");
+  (void)call("benchmark", {{"variant", "d1"}, {"workloads", one}});
+  (void)call("check", {{"variant", "d1"}});
+  SAYS(call("list_lineage", json::object()), "d1  30 GB/s");
+}
+
 BOOST_AUTO_TEST_CASE(a_profile_is_of_one_workload) {
   const std::string name = bench.workloads().back().name;
   const ToolResult result = call("profile", {{"variant", "1"}, {"workload", name}});

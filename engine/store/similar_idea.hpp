@@ -1,0 +1,18 @@
+// Finds proposals that repeat an earlier idea, before they are measured.
+#pragma once
+
+#include <optional>
+
+#include "engine/breeding/breeding.hpp"
+#include "engine/store/record.hpp"
+#include "operators/agent/tool_outcome.hpp"
+#include "operators/prompts/prompt_kit.hpp"
+
+namespace cultivar {
+
+// Compares the proposal's change of its parent with the changes of the newest individuals that descend from
+// the same seed. If one is nearly the same (operators/edits/similarity.hpp): what it gave, for the model,
+// as a result in the dialogue, whose tool is kSimilarIdea.
+std::optional<ToolOutcome> similar_idea(const Record&, const Breeding&, const PromptKit&, const Proposal&);
+
+}  // namespace cultivar

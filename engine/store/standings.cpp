@@ -1,0 +1,51 @@
+#include "engine/store/standings.hpp"
+
+#include <SQLiteCpp/Database.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/store/rows.hpp"
+
+namespace cultivar {
+
+const std::vector<Standings::Numbered>& Standings::duels_of(IndividualId id) {
+  const auto [place, added] = duels_.try_emplace(id);
+  if (!added) return place->second;
+  // Without the times of an undecided duel, which may be long.
+  each_row(
+      record_.database(),
+      "SELECT number, incumbent, json_extract(report, '$.decision') FROM duels WHERE challenger = ? ORDER BY "
+      "number",
+      [&](SQLite::Statement& row) {
+        const auto decision = column<std::string>(row, 2);
+        if (decision.empty()) return;
+        if (auto result = result_of(json_in(decision).get<Decision>(), column<IndividualId>(row, 1)))
+          place->second.push_back({column<std::int64_t>(row, 0), *std::move(result)});
+      },
+      id);
+  return place->second;
+}
+
+const DuelResult* Standings::duel(IndividualId id) {
+  const auto& duels = duels_of(id);
+  return duels.empty() ? nullptr : &duels.back().result;
+}
+
+double Standings::fitness(IndividualId id) {
+  double log_ratio = 0.0;
+  // Each duel is older than the one before, so that this ends for any record.
+  for (std::int64_t before = std::numeric_limits<std::int64_t>::max();;) {
+    const Numbered* last = nullptr;
+    for (const Numbered& duel : duels_of(id))
+      if (duel.number < before) last = &duel;
+    if (!last) break;
+    log_ratio += last->result.all.log_ratio;
+    before = last->number;
+    id = last->result.incumbent;
+  }
+  const auto row = record_.individual(id);
+  return row ? row->individual.fitness * std::exp(log_ratio) : 0.0;
+}
+
+}  // namespace cultivar

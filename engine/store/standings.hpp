@@ -1,0 +1,37 @@
+// What the record knows about the speed of individuals: the ratio of a duel, where there was one, and
+// otherwise the measurement.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "engine/store/record.hpp"
+#include "population/duel_result.hpp"
+
+namespace cultivar {
+
+// Reads what it is asked for, once: for a few individuals of a record, or all of them. Not thread-safe; the
+// record outlives it.
+class Standings {
+ public:
+  explicit Standings(const Record& record) : record_(record) {}
+
+  // Its last duel that timed both sides; nullptr if there was none. Workloads are in the order of the record.
+  const DuelResult* duel(IndividualId);
+  // The fitness of the incumbent of that duel, times the ratio; the incumbent's follows from its own duel,
+  // and so on to the first incumbent. Without a duel the fitness as measured. 0: not measured.
+  double fitness(IndividualId);
+
+ private:
+  struct Numbered {
+    std::int64_t number = 0;
+    DuelResult result;
+  };
+  const std::vector<Numbered>& duels_of(IndividualId);
+
+  const Record& record_;
+  std::map<IndividualId, std::vector<Numbered>> duels_;  // in order
+};
+
+}  // namespace cultivar

@@ -1,0 +1,26 @@
+// How alike two changes of sources are: without layout, comments, and the names and descriptions of
+// manifests.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cultivar {
+
+// The source's lines as tokens separated by one blank; lines of punctuation only are left out.
+std::vector<std::string> bare_lines(std::string_view source);
+
+// What turns one source into another: its lines that are new, and the lines that are gone; each sorted.
+struct SourceChange {
+  std::vector<std::string> added, removed;
+
+  bool empty() const { return added.empty() && removed.empty(); }
+};
+SourceChange change_between(const std::vector<std::string>& before, const std::vector<std::string>& after);
+
+// True if two changes do the same in nearly the same words: at least four fifths of their pairs of adjacent
+// tokens are equal, and so are the numbers of the new lines, because another number is another experiment.
+bool nearly_same(const SourceChange&, const SourceChange&);
+
+}  // namespace cultivar

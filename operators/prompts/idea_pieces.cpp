@@ -1,0 +1,114 @@
+#include "operators/prompts/idea_pieces.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "evaluators/system/plain_text.hpp"
+#include "operators/prompts/one_line.hpp"
+#include "population/lineage.hpp"
+
+namespace cultivar {
+
+namespace {
+
+constexpr std::size_t kLinesAPiece = 4;
+
+// The logarithm of its gain, if a duel showed one; 0 if not.
+double shown_gain(const Archive& archive, IndividualId id) {
+  const DuelResult* const duel = archive.duel(id);
+  if (!duel || archive.state(id) != Member::State::measured || !(duel->all.lower > 0.0)) return 0.0;
+  return duel->all.log_ratio;
+}
+
+std::string told(PromptWriter& to, const Idea& idea, std::size_t most) {
+  if (idea.end == Idea::End::individual) {
+    const IndividualId family = family_of(idea.id, to.context().archive);
+    return to.told(idea.id, most) +
+           (family == idea.id ? " (the first of its family)" : fmt::format(" (family #{})", family));
+  }
+  std::string words = fmt::format("- question {}, {} about #{}: {}", idea.question, idea.op,
+                                  fmt::join(idea.parents, ", #"), one_line_of(idea.words, most));
+  if (idea.end == Idea::End::open) return words + " -> not answered yet";
+  words += " -> came to nothing: " + one_line_of(idea.reason, most);
+  for (const std::string& draft : idea.drafts) words += "; " + one_line_of(draft, most);
+  return words;
+}
+
+void add_lines(PromptWriter& to, const std::string& heading, const std::vector<std::string>& lines, int rank,
+               const std::string& name) {
+  for (std::size_t i = 0; i < lines.size(); i += kLinesAPiece) {
+    std::string text = i == 0 ? heading + "\n" : std::string();
+    for (std::size_t j = i; j < std::min(lines.size(), i + kLinesAPiece); ++j) text += lines[j] + "\n";
+    to.add("ideas", std::move(text), rank, name);
+  }
+}
+
+}  // namespace
+
+void add_insights(PromptWriter& to) {
+  std::string words;
+  for (const std::string& insight : to.context().insights) words += "- " + insight + "\n";
+  to.add("insights", std::move(words), 2, "insights");
+}
+
+void add_ideas(PromptWriter& to) {
+  constexpr std::size_t kOpen = 6, kGained = 5, kOthers = 24, kNothing = 6, kMostWords = 300;
+  const PromptContext& s = to.context();
+  const std::vector<Idea> all = s.record_view.ideas();
+  std::set<IndividualId> shown(to.line().begin(), to.line().end());
+  for (const IndividualId child : s.record_view.children(to.subject())) shown.insert(child);
+  std::vector<const Idea*> gained, others;
+  std::vector<std::string> open, nothing;
+  for (auto idea = all.rbegin(); idea != all.rend(); ++idea) {
+    const bool individual = idea->end == Idea::End::individual;
+    if (individual && shown.contains(idea->id)) continue;
+    if (idea->end == Idea::End::open ||
+        (individual && s.archive.state(idea->id) == Member::State::in_flight)) {
+      if (open.size() < kOpen) open.push_back(told(to, *idea, kMostWords));
+    } else if (!individual) {
+      if (nothing.size() < kNothing) nothing.push_back(told(to, *idea, kMostWords));
+    } else if (shown_gain(s.archive, idea->id) > 0.0) {
+      gained.push_back(&*idea);
+    } else if (s.archive.duplicate_of(idea->id) == 0) {
+      others.push_back(&*idea);
+    }
+  }
+  std::ranges::stable_sort(gained, std::greater<>(),
+                           [&](const Idea* idea) { return shown_gain(s.archive, idea->id); });
+  const auto lines_of_first = [&](const std::vector<const Idea*>& ideas, std::size_t most) {
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < std::min(most, ideas.size()); ++i)
+      lines.push_back(told(to, *ideas[i], kMostWords));
+    return lines;
+  };
+  add_lines(to, "Being tried now, by others:", open, 4, "open ideas");
+  add_lines(to, "What gained most elsewhere, by duels:", lines_of_first(gained, kGained), 4,
+            "ideas that gained");
+  add_lines(to, "Other ideas, newest first:", lines_of_first(others, kOthers), 5, "other ideas");
+  add_lines(to, "Questions that came to nothing, newest first:", nothing, 6, "questions without a result");
+}
+
+void add_all_ideas(PromptWriter& to) {
+  constexpr std::size_t kGained = 12, kNewest = 120;
+  const PromptContext& s = to.context();
+  const std::vector<Idea> all = s.record_view.ideas();
+  std::vector<const Idea*> gained;
+  for (const Idea& idea : all)
+    if (idea.end == Idea::End::individual && shown_gain(s.archive, idea.id) > 0.0) gained.push_back(&idea);
+  std::ranges::stable_sort(gained, std::greater<>(),
+                           [&](const Idea* idea) { return shown_gain(s.archive, idea->id); });
+  std::vector<std::string> best, newest;
+  for (std::size_t i = 0; i < std::min(kGained, gained.size()); ++i)
+    best.push_back(told(to, *gained[i], PromptWriter::kMostNote));
+  for (auto idea = all.rbegin(); idea != all.rend() && newest.size() < kNewest; ++idea)
+    if (idea->end != Idea::End::open && (idea->id == 0 || s.archive.duplicate_of(idea->id) == 0))
+      newest.push_back(told(to, *idea, PromptWriter::kMostNote));
+  add_lines(to, "The largest gains, by duels:", best, 3, "ideas that gained");
+  add_lines(to, "All, newest first:", newest, 5, "older ideas");
+}
+
+}  // namespace cultivar

@@ -1,0 +1,96 @@
+#include "operators/prompts/speeds.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cultivar {
+
+namespace {
+
+const WorkloadResult* row_of(const Evaluation& evaluation, const std::string& workload) {
+  const auto found = std::ranges::find(evaluation.workloads, workload, &WorkloadResult::workload);
+  return found == evaluation.workloads.end() ? nullptr : &*found;
+}
+
+double percent(double log_ratio) {
+  return 100.0 * std::expm1(log_ratio);
+}
+
+}  // namespace
+
+const std::optional<Evaluation>& Speeds::evaluation(IndividualId id) const {
+  const auto [place, added] = evaluations_.try_emplace(id);
+  if (added && (place->second = s_.record_view.evaluation(id)))
+    for (WorkloadResult& row : place->second->workloads) row.samples.clear();  // they are large
+  return place->second;
+}
+
+double Speeds::value(IndividualId id, std::size_t w) const {
+  double log_ratio = 0.0;
+  // Each duel's incumbent was settled before; the count is a bound for records that say otherwise.
+  for (std::int64_t steps = s_.archive.size(); steps > 0; --steps) {
+    const DuelResult* const duel = s_.archive.duel(id);
+    if (!duel || w >= duel->workloads.size()) break;
+    log_ratio += duel->workloads[w].log_ratio;
+    id = duel->incumbent;
+  }
+  const auto& evaluation = this->evaluation(id);
+  if (!evaluation || !evaluation->measured() || !(evaluation->fitness > 0.0)) return 0.0;
+  const WorkloadResult* const row = row_of(*evaluation, s_.workloads[w].name);
+  if (!row) return 0.0;
+  // The archive's fitness is at the first incumbent's pace, the evaluation's at the pace of its time.
+  const double pace = s_.archive.duel(id) ? 1.0 : evaluation->fitness / s_.archive.fitness(id);
+  return row->value / pace * std::exp(log_ratio);
+}
+
+double Speeds::noise(IndividualId a, IndividualId b) const {
+  const auto &one = evaluation(a), &two = evaluation(b);
+  double spread = 0.0;
+  int rows = 0;
+  if (one && two)
+    for (const WorkloadResult& x : one->workloads)
+      if (const WorkloadResult* const y = row_of(*two, x.workload);
+          y && x.median_us > 0 && y->median_us > 0) {
+        // The quartiles' distances: the speed drifts during a measurement about as much as between two.
+        spread += std::hypot((x.q3_us - x.q1_us) / x.median_us, (y->q3_us - y->q1_us) / y->median_us);
+        ++rows;
+      }
+  constexpr double kLeast = 0.01, kDeviations = 2.0;
+  const double seen = kDeviations * s_.archive.error_of_measurements().value_or(0.0);
+  return std::max({kLeast, rows > 0 ? spread / rows : 0.0, seen});
+}
+
+bool Speeds::by_duels(IndividualId a, IndividualId b) const {
+  const auto settled = [&](IndividualId id, IndividualId other) {
+    const DuelResult* const duel = s_.archive.duel(id);
+    return duel && (duel->incumbent == other || s_.archive.duel(other) != nullptr);
+  };
+  return settled(a, b) || settled(b, a);
+}
+
+std::string Speeds::gain(IndividualId a, IndividualId b) const {
+  const double fast = s_.archive.fitness(a), slow = s_.archive.fitness(b);
+  if (!(fast > 0.0) || !(slow > 0.0)) return "unknown";
+  if (const DuelResult* const duel = s_.archive.duel(a); duel && duel->incumbent == b)
+    return gain_words(duel->all) + " in a duel";
+  const double log_ratio = std::log(fast / slow);
+  if (by_duels(a, b)) return fmt::format("{:+.1f} % by their duels", percent(log_ratio));
+  const double noise = this->noise(a, b);
+  const std::string basis = fmt::format("one measurement of each, with a noise of {:.0f} %", percent(noise));
+  if (std::fabs(log_ratio) <= noise) return "no difference shown by " + basis;
+  return fmt::format("{:+.1f} % by {}", percent(log_ratio), basis);
+}
+
+std::string Speeds::result(IndividualId id) const {
+  std::string words = fmt::format("{:.5g}", s_.archive.fitness(id));
+  const auto parents = s_.archive.parents(id);
+  const DuelResult* const duel = s_.archive.duel(id);
+  if (duel) words += fmt::format("; duel with #{}: {}", duel->incumbent, gain_words(duel->all));
+  if (parents.empty() || (duel && duel->incumbent == parents.front())) return words;
+  if (!(s_.archive.fitness(parents.front()) > 0.0)) return words;
+  return words + fmt::format("; over #{}: {}", parents.front(), gain(id, parents.front()));
+}
+
+}  // namespace cultivar

@@ -1,0 +1,84 @@
+// A proposal that repeats an earlier idea is answered with what that one gave, before it is measured.
+#include "engine/store/similar_idea.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <mutex>
+
+#include "support/contains.hpp"
+#include "support/scripted_run.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+// Puts code before the kernel's only function.
+std::string adding(const std::string& code, const std::string& idea) {
+  const std::string line = "extern \"C\" void softmax(const float*, float*, int, int, int, int) {}";
+  return "IDEA: " + idea + "\n\n<<<<<<< SEARCH\n" + line + "\n=======\n" + code + "\n" + line +
+         "\n>>>>>>> REPLACE\n";
+}
+
+const std::string kFirst = "static float half(float x) { return 0.5f * x; }  // faster";
+const std::string kAgain = "static  float half( float x ) {\n  return 0.5f*x; }";
+const std::string kOther = "static float squared(float x) { return x * x; }";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(similar_idea)
+
+BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the_replay_agrees, ScriptedRun) {
+  std::mutex mutex;
+  int letters = 0, told = 0;
+  ChatServer server([&](const SeenRequest& seen) {
+    const std::lock_guard lock(mutex);
+    const std::string last = last_said(seen);
+    if (contains(last, "Your change is nearly the same as one that was tried before")) {
+      ++told;
+      BOOST_TEST(contains(last, ": halving -> "), last);
+      BOOST_TEST(contains(last, "say in the IDEA line how"), last);
+      // The first time another idea, then the same one again, which is accepted.
+      return say(told == 1 ? adding(kOther, "squaring") : adding(kAgain, "halving, but I insist"));
+    }
+    return say(++letters == 1 ? adding(kFirst, "halving") : adding(kAgain, "halving the input"));
+  });
+  begin(with_model(server.url(), "{mutate: 1}",
+                   {"budget.evaluations=5", "asking.in_flight=1", "seeds=[plain.cpp]"}));
+  BOOST_TEST(letters == 4);
+  BOOST_TEST(told == 3);
+  std::map<std::string, int> notes;
+  record().each_individual([&](const IndividualRow& row) { ++notes[row.individual.descent.note]; });
+  BOOST_TEST(notes["halving"] == 1);
+  BOOST_TEST(notes["squaring"] == 1);
+  BOOST_TEST(notes["halving, but I insist"] == 2);
+  BOOST_TEST(notes["halving the input"] == 0);
+  BOOST_TEST(record().summary().tools.empty());  // no tool was called
+  require_replay_agrees();
+  resume({"budget.evaluations=6"});
+  require_replay_agrees();
+}
+
+BOOST_FIXTURE_TEST_CASE(a_dialogue_that_was_told_so_before_a_kill_goes_on_as_it_was, ScriptedRun) {
+  std::mutex mutex;
+  int letters = 0, told = 0;
+  std::atomic<bool> stop{false};
+  ChatServer server([&](const SeenRequest& seen) {
+    const std::lock_guard lock(mutex);
+    if (contains(last_said(seen), "Your change is nearly the same")) {
+      if (++told == 1) stop = true;  // this answer may be lost
+      return say(adding(kOther, "squaring"));
+    }
+    return say(++letters == 1 ? adding(kFirst, "halving") : adding(kAgain, "halving the input"));
+  });
+  begin(with_model(server.url(), "{mutate: 1}",
+                   {"budget.evaluations=3", "asking.in_flight=1", "seeds=[plain.cpp]"}),
+        {}, {}, stop);
+  resume({"budget.evaluations=3"});
+  BOOST_TEST(letters == 2);  // the answer in the record is not asked for again
+  std::map<std::string, int> notes;
+  record().each_individual([&](const IndividualRow& row) { ++notes[row.individual.descent.note]; });
+  BOOST_TEST(notes["squaring"] == 1);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

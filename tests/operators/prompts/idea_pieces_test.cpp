@@ -1,0 +1,169 @@
+// What a prompt tells of a long search, and that it stays short.
+#include "operators/prompts/idea_pieces.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
+
+#include "operators/dialogue.hpp"
+#include "support/contains.hpp"
+#include "support/record_view.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+struct LongSearch {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
+  Facts facts{{"num_cores", 4.0}};
+  MemoryChronicle record_view{task};
+  PromptKit kit;
+  IndividualId best = 0;
+  std::vector<std::string> insights;
+
+  Evaluation measured(double fitness) const {
+    Evaluation e;
+    e.verdict = Evaluation::Verdict::measured;
+    e.fitness = fitness;
+    e.unit = "GB/s";
+    for (const Workload& w : workloads) {
+      WorkloadResult row;
+      row.workload = w.name;
+      row.median_us = 1e4 / fitness;
+      row.q1_us = 0.98 * row.median_us;
+      row.q3_us = 1.02 * row.median_us;
+      row.value = fitness;
+      e.workloads.push_back(row);
+    }
+    return e;
+  }
+  static std::string source(int family, int version) {
+    std::string text = fmt::format("/*--- cultivar\nname: k{}_{}\n---*/\n", family, version);
+    for (int line = 0; line < 60; ++line)
+      text += line == version % 60 ? fmt::format("float changed_{}_{};\n", family, version)
+                                   : fmt::format("float line_{}_of_family_{} = {}.0f;\n", line, family, line);
+    return text;
+  }
+  // As many letters, in eight families: a duel for every tenth, a rejection for every third.
+  void write(int letters) {
+    std::vector<IndividualId> heads;
+    for (int family = 0; family < 8; ++family)
+      heads.push_back(
+          record_view.add(source(family, 0), "seed", {}, measured(10.0), fmt::format("seed {}", family)));
+    best = heads.front();
+    for (int i = 1; i <= letters; ++i) {
+      const int family = i % 8;
+      const IndividualId parent = heads[static_cast<std::size_t>(family)];
+      const std::string note = fmt::format("idea {}: {}", i, std::string(400, 'n'));
+      const bool wrong = i % 3 == 0;
+      const IndividualId id =
+          record_view.add(source(family, i), i % 5 == 0 ? "agent" : "mutate", {parent},
+                          wrong ? rejection(Stage::smoke, std::string(300, 'r'), std::string(4000, 'd'))
+                                : measured(10.0 + 0.01 * i),
+                          note);
+      if (wrong) continue;
+      if (i % 10 != 0) continue;
+      DuelResult duel{best, Verdict::better, {0.01, 0.006, 0.014}, {}};
+      for (std::size_t w = 0; w < workloads.size(); ++w) duel.workloads.push_back({0.01, 0.005, 0.015});
+      record_view.archive.settle(id, record_view.archive.fitness(best) * std::exp(0.01), duel);
+      record_view.promotions.push_back(id);
+      heads[static_cast<std::size_t>(family)] = best = id;
+    }
+    for (int i = 0; i < 40; ++i)
+      record_view.questions.push_back({.end = i < 30 ? Idea::End::nothing : Idea::End::open,
+                                       .question = 1000 + i,
+                                       .op = "agent",
+                                       .parents = {best},
+                                       .words = fmt::format("direction {}", i),
+                                       .reason = std::string(500, 'x'),
+                                       .drafts = std::vector<std::string>(8, std::string(160, 'y'))});
+  }
+  ChatRequest ask(const std::string& op, std::vector<IndividualId> parents) const {
+    PromptContext context{.task = task,
+                          .workloads = workloads,
+                          .facts = facts,
+                          .archive = record_view.archive,
+                          .record_view = record_view,
+                          .device = "a processor",
+                          .incumbent = best};
+    context.insights = insights;
+    Brief brief;
+    brief.op = op;
+    brief.model = "m";
+    brief.parents = std::move(parents);
+    brief.direction = "attack what the measurements show to limit it most, and nothing else";
+    return first_question(brief, context, kit);
+  }
+};
+
+std::int64_t tokens_of(const ChatRequest& request) {
+  return estimated_tokens(request.system.at(0).text) + estimated_tokens(request.messages.at(0).text);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(idea_pieces, LongSearch)
+
+BOOST_AUTO_TEST_CASE(
+    after_1000_letters_a_prompt_stays_within_12000_tokens_and_begins_with_what_changes_least) {
+  write(1000);
+  for (int i = 0; i < 6; ++i) insights.push_back(fmt::format("insight {} {}", i, std::string(280, 'z')));
+  const IndividualId other = record_view.archive.size() - 3;
+  const std::string start = "# What this search has learned so far\n\n- insight 0";
+  std::string system;
+  for (const char* op : {"mutate", "crossover", "critique_repair", "agent", "plan", "reflect"}) {
+    const auto began = std::chrono::steady_clock::now();
+    const ChatRequest request = ask(op, {best, other});
+    BOOST_TEST_MESSAGE(op << ": " << tokens_of(request) << " tokens in "
+                          << std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()
+                          << " s");
+    BOOST_TEST(tokens_of(request) <= 12'000, op);
+    BOOST_TEST(tokens_of(request) >= 5'000, op);
+    BOOST_TEST(request.messages.at(0).text.starts_with(start), op);
+    for (const std::string& insight : insights)
+      BOOST_TEST(contains(request.messages.at(0).text, insight), op);
+    if (system.empty()) system = request.system.at(0).text;
+    BOOST_TEST(request.system.at(0).text == system, op);
+    BOOST_TEST(contains(request.messages.at(0).text, "idea 9"), op);  // of the newest hundred
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ideas_of_other_lines_are_told_with_their_source) {
+  write(40);
+  const std::string user = ask("mutate", {1}).messages.at(0).text;
+  BOOST_TEST(contains(user, "Being tried now, by others:\n- question 1039, agent about"), user);
+  BOOST_TEST(contains(user, "What gained most elsewhere, by duels:\n"), user);
+  BOOST_TEST(contains(user, "duel with #1: +1.0 % (+0.6 to +1.4 %)"), user);
+  BOOST_TEST(contains(user, " (family #"), user);
+  BOOST_TEST(contains(user, "-> rejected at smoke: rrr"), user);
+  BOOST_TEST(contains(user, "Questions that came to nothing, newest first:"), user);
+  // What its lineage tells is not told twice.
+  std::size_t times = 0;
+  for (std::size_t at = user.find("idea 8:"); at != std::string::npos; at = user.find("idea 8:", at + 1))
+    ++times;
+  BOOST_TEST(times == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(an_elite_of_another_family_is_an_idea_and_a_change) {
+  const IndividualId one = record_view.add(source(1, 0), "seed", {}, measured(10.0));
+  const IndividualId two = record_view.add(source(2, 0), "seed", {}, measured(20.0));
+  const IndividualId better = record_view.add(source(2, 5), "mutate", {two}, measured(25.0), "fewer passes");
+  best = better;
+  const IndividualId rewrite = record_view.add(source(3, 0), "mutate", {one}, measured(15.0), "written anew");
+  const std::string user = ask("mutate", {one}).messages.at(0).text;
+  BOOST_TEST(contains(user, "## Other kernels, for comparison only"), user);
+  BOOST_TEST(contains(user, "fewer passes -> 25"), user);
+  BOOST_TEST(contains(user, fmt::format("(family #{})", better)), user);
+  BOOST_TEST(contains(user, fmt::format("Its change of #{}:", two)), user);
+  BOOST_TEST(contains(user, "+float changed_2_5;"), user);
+  BOOST_TEST(!contains(user, "line_40_of_family_2"), user);  // not the whole source
+  BOOST_TEST(contains(user, fmt::format("written anew -> 15")), user);
+  BOOST_TEST(contains(user, fmt::format("(family #{})", rewrite)), user);
+  BOOST_TEST(contains(user, "lines omitted]"), user);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
