@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   BOOST_TEST(record.individual(better)->individual.fitness == measured);
   Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
   Listener nobody;
-  retell(record, again, nobody);
+  apply_decisions(record, again, nobody);
   BOOST_REQUIRE(again.archive().duel(better));
   BOOST_TEST((*again.archive().duel(better) == duel));
   BOOST_TEST(again.archive().fitness(better) == archive.fitness(better));
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_duel_of_an_earlier_version_leaves_the_measured_fitness) {
     change.exec();
     Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
     Listener nobody;
-    retell(parts.writer.record(), again, nobody);
+    apply_decisions(parts.writer.record(), again, nobody);
     BOOST_TEST(again.archive().fitness(better) == measured, body);
     BOOST_TEST((again.winner() == better) == (body == std::string("better")), body);
     BOOST_TEST((again.challenger() == std::optional(better)) == (body == std::string("open")), body);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_duel_of_an_earlier_version_leaves_the_measured_fitness) {
           "\"workloads\":[]}' WHERE kind = 'duel'");
   Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
   Listener nobody;
-  BOOST_CHECK_THROW(retell(parts.writer.record(), again, nobody), std::exception);
+  BOOST_CHECK_THROW(apply_decisions(parts.writer.record(), again, nobody), std::exception);
 }
 
 BOOST_AUTO_TEST_CASE(an_undecided_duel_goes_on_without_another_share_of_alpha_when_nothing_else_waits) {
