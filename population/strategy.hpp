@@ -68,8 +68,9 @@ class Strategy {
   virtual void promoted(IndividualId) {}
   // Counts one judged individual, and returns the moves that are due after it.
   virtual std::vector<Migration> judged() { return {}; }
-  // Begins the least promising part anew with the elite of another part; empty if there is no such part.
-  virtual std::vector<Migration> reset() { return {}; }
+  // Begins the least promising part anew, with this measured founder, or with the elite of another part (0).
+  // Empty if the population has only one part, or no such elite.
+  virtual std::vector<Migration> reset(const Archive&, IndividualId /*founder*/ = 0) { return {}; }
   // Different parents, fittest first; fewer if there are fewer.
   virtual std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                             RandomStream&) const = 0;

@@ -277,13 +277,8 @@ WorkloadResult summarise(const Task& task, const Workload& workload, Target targ
   result.median_us = q.median * 1e6;
   result.q1_us = q.q1 * 1e6;
   result.q3_us = q.q3 * 1e6;
-  if (task.cost.by_bytes) {
-    result.unit = "GB/s";
-    result.value = task.bytes(workload) / q.median / 1e9;
-  } else {
-    result.unit = target->unit;
-    result.value = task.flops(workload) / q.median / target->unit_scale;
-  }
+  result.unit = task.cost.by_bytes ? "GB/s" : target->unit;
+  result.value = value_at(task, workload, target, q.median);
   for (std::size_t i = 1; i < sides.size(); ++i)
     if (!sides[i].trouble && !sides[i].samples.empty()) {
       const auto theirs = seconds_of(sides[i].samples), ours = seconds_of(result.samples);

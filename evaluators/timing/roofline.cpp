@@ -26,6 +26,11 @@ Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ce
   return floor;
 }
 
+double value_at(const Task& task, const Workload& workload, Target target, double seconds) {
+  return task.cost.by_bytes ? task.bytes(workload) / seconds / 1e9
+                            : task.flops(workload) / seconds / target->unit_scale;
+}
+
 bool impossibly_fast(const Roofline& floor, double seconds) {
   return seconds * kRooflineMargin < floor.floor_seconds();
 }

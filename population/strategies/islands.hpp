@@ -26,7 +26,7 @@ class Islands : public Strategy {
   // When a migration is due, copies the best native of each island to the next island in a ring. Begins an
   // island anew that has had no better individual for too long, unless it has the fittest of all.
   std::vector<Migration> judged() override;
-  std::vector<Migration> reset() override;
+  std::vector<Migration> reset(const Archive&, IndividualId founder = 0) override;
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;
@@ -45,6 +45,7 @@ class Islands : public Strategy {
   bool admit(Island&, const Elite&);
   std::vector<Migration> migrate();
   std::vector<Migration> begin_anew(std::size_t island);
+  std::vector<Migration> begin_anew(std::size_t island, Elite founder, std::size_t from);
   std::size_t leader() const;  // the island with the fittest elite
   Elite explored(const Island&, const ParentsWanted&, const Archive&, RandomStream&) const;
   std::vector<IndividualId> parents_by_rules_1(const Island&, int count, const Archive&, RandomStream&) const;
