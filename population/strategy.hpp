@@ -42,7 +42,7 @@ struct PopulationOptions {
   int elites = 8;          // per island
   int migrate_every = 24;  // judged individuals between two migrations; 0: no migration
   int immigrants = 2;      // maximum number of elites of one island that were born elsewhere
-  int family_elites = 4;   // rules 2: maximum number of elites of one island that belong to one family
+  int family_elites = 4;   // rules 2: elites of one family on a full island; more make way for other families
   int reset_after = 120;   // rules 2: measured individuals of an island without a better one until it is
                            // begun anew; 0: never
   // Of map_elites:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/judge/rate.hpp"
 #include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
@@ -28,7 +29,7 @@ double roofline_in(const nlohmann::json& environment, const Config& config) {
   for (const Workload& workload : task.workloads(config.workloads)->workloads) {
     const double floor = roofline(task, workload, ceilings, facts).floor_seconds();
     if (!(floor > 0.0)) return 0.0;
-    logs += std::log(value_at(task, workload, config.target, floor));
+    logs += std::log(rate_of(task, workload, config.target, floor));
     ++workloads;
   }
   return workloads > 0 ? std::exp(logs / workloads) : 0.0;

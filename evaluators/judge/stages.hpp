@@ -78,6 +78,7 @@ class Checker {
   std::optional<Evaluation> check_at(std::uint64_t placement, Stage, const Compiled&, const Workload&,
                                      std::uint64_t seed, const CheckValues&);
 
+  std::vector<LegalError> legal_errors_on(const Workload&, const RowLayout&, const Inputs&) const;
   std::vector<LegalError> similar_legal_errors(const Workload&, const RowLayout&, const Oracle&,
                                                std::span<const std::int64_t> rows, std::uint64_t seed,
                                                const CheckValues&) const;

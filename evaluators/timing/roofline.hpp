@@ -20,8 +20,6 @@ inline constexpr double kRooflineMargin = 1.25;
 
 // Data that fits into the last-level cache is assumed to be read from there.
 Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
-// The value of a run of this time in the unit of results: GB/s, or the target's unit.
-double value_at(const Task&, const Workload&, Target, double seconds);
 bool impossibly_fast(const Roofline&, double seconds);
 // The same for a device. If a time looks impossible, the ceilings are measured again before it is reported.
 // Returns why the time is impossible; nullopt if it is possible.

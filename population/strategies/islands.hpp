@@ -11,9 +11,9 @@
 
 namespace cultivar {
 
-// Rules 2: a source has one place among an island's elites, a family at most
-// PopulationOptions::family_elites, and an island without progress is begun anew. Rules 1 keep any fit
-// individuals, and choose partners like first parents.
+// Rules 2: a source has one place among an island's elites, a family PopulationOptions::family_elites if
+// others need the places, and an island without progress is begun anew. Rules 1 keep any fit individuals, and
+// choose partners like first parents.
 class Islands : public Strategy {
  public:
   explicit Islands(const PopulationOptions&);
@@ -40,6 +40,10 @@ class Islands : public Strategy {
     std::set<std::string> sources;  // rules 2: of the members
     double best = 0.0;              // fitness of its best native since it was begun
     int barren = 0;                 // natives measured since then
+    int natives = 0;                // measured in all since it was begun
+    bool begun = false;             // anew
+    // Migrants, which are fitter at first, would end its new line.
+    bool young(const PopulationOptions&) const;
   };
   void settle(Island&, const Elite&);
   bool admit(Island&, const Elite&);

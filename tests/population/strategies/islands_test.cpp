@@ -238,6 +238,25 @@ BOOST_AUTO_TEST_CASE(an_island_without_progress_begins_anew_but_not_the_one_that
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_island_that_was_begun_anew_takes_no_migrants_at_first) {
+  History h({.islands = 2, .migrate_every = 1, .immigrants = 2, .reset_after = 10});
+  const IndividualId seed = h.add({.fitness = 1.0, .founder = true});
+  h.add({.fitness = 9.0, .island = 0, .parents = {seed}});
+  h.islands.reset(h.archive, seed);
+  const auto has_migrants = [&] {
+    const auto elites = h.islands.elites(1);
+    return std::ranges::any_of(elites, &Elite::immigrant);
+  };
+  for (int i = 0; i < 4; ++i) {
+    h.add({.fitness = 0.5, .island = 1, .parents = {seed}});
+    h.islands.judged();
+    BOOST_TEST(!has_migrants());
+  }
+  h.add({.fitness = 0.5, .island = 1, .parents = {seed}});
+  h.islands.judged();
+  BOOST_TEST(has_migrants());
+}
+
 BOOST_AUTO_TEST_CASE(a_reset_gives_an_island_to_an_ancestor_and_spares_the_leader) {
   History h({.explore = 0.0, .islands = 2});
   const IndividualId seed = h.add({.fitness = 1.0, .founder = true});

@@ -105,16 +105,20 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
-// max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)): nothing cancels on either side of zero. erfc: Abramowitz and Stegun 7.1.26,
-// absolute error 1.5e-7.
+// max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)): nothing cancels on either side of zero.
 __device__ __forceinline__ float gelu_of(float x) {
   const float z = fabsf(x) * 0.707106781f;
+#if defined(DTYPE_F32)
+  const float erfc_z = erfcf(z);
+#else  // Abramowitz and Stegun 7.1.26, absolute error 1.5e-7
   const float t = reciprocal(fmaf(0.3275911f, z, 1.0f));
   float p = fmaf(1.061405429f, t, -1.453152027f);
   p = fmaf(p, t, 1.421413741f);
   p = fmaf(p, t, -0.284496736f);
   p = fmaf(p, t, 0.254829592f);
-  return fmaf(-0.5f * fabsf(x), p * t * exp2_fast(-1.44269504f * z * z), fmaxf(x, 0.0f));
+  const float erfc_z = p * t * exp2_fast(-1.44269504f * z * z);
+#endif
+  return fmaf(-0.5f * fabsf(x), erfc_z, fmaxf(x, 0.0f));
 }
 // x / 2 * (1 + tanh(u)) = x / (1 + e^-2u) with u = sqrt(2 / pi) * (x + 0.044715 x^3)
 __device__ __forceinline__ float gelu_by_tanh(float x) {

@@ -1,4 +1,4 @@
-#include "support/softmax_judge.hpp"
+#include "support/task_judge.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -12,10 +12,10 @@ fs::path test_kernels() {
   return fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels";
 }
 
-SoftmaxJudge::SoftmaxJudge() {
+TaskJudge::TaskJudge(const std::string& task, Bindings workload) {
   options_.programs = CULTIVAR_BIN_DIR;
   options_.cache = fs::path(CULTIVAR_BIN_DIR) / "../cache/tests";
-  options_.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
+  options_.task_folder = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks" / task;
   options_.compile_deadline_s = 20.0;
   options_.run_deadline_s = 3.0;
   task_ = load_task(options_.task_folder);
@@ -23,10 +23,12 @@ SoftmaxJudge::SoftmaxJudge() {
   device_ = std::make_unique<DeviceService>(options_);
   workload_.name = "large";
   workload_.dtype = Dtype::f32;
-  workload_.values = {{"R", 8192}, {"C", 1024}};
+  workload_.values = std::move(workload);
+  for (const Parameter& p : task_.parameters)
+    if (p.fallback) workload_.values.try_emplace(p.name, p.fallback->evaluate(workload_.values).value());
 }
 
-Evaluation SoftmaxJudge::judge(const std::string& file, Stage stop_after) {
+Evaluation TaskJudge::judge(const std::string& file, Stage stop_after) {
   std::optional<Variant> variant;
   try {
     variant = load_variant(test_kernels() / file, task_);
