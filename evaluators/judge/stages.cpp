@@ -38,8 +38,10 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 class CheckInputs {
  public:
   CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const CheckValues& values,
-              const std::shared_ptr<TimingStock>& stock, InputSource source) {
-    const bool large = stock && input_bytes(task, workload) >= kLargeInputs;
+              const CheckLimits& limits, InputSource source) {
+    const auto& stock = limits.stock;
+    const std::size_t bytes = input_bytes(task, workload);
+    const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
     if (values.stress != nullptr)
       own_ = make_inputs(task, workload, seed, values.stress->fills);
     else if (large && source == InputSource::windows)
@@ -249,7 +251,7 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
 std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage, const Compiled& compiled,
                                             const Workload& workload, std::uint64_t seed,
                                             const CheckValues& values) {
-  const CheckInputs inputs(task_, workload, seed, values, limits_.stock, input_source_of(device_));
+  const CheckInputs inputs(task_, workload, seed, values, limits_, input_source_of(device_));
   const bool plain = values.stress == nullptr && inputs.mixture().empty();
   const std::string where = name_of_run(workload, values, !inputs.mixture().empty());
   size_outputs(task_, workload, outputs_);

@@ -22,6 +22,9 @@ class TaskJudge {
   // A kernel below tests/kernels, compiled and evaluated on the workload up to this stage, every row
   // compared; a failure before that is its evaluation.
   Evaluation judge(const std::string& file, Stage stop_after);
+  // Its two halves. Two threads may compile at once; nothing else may run during an evaluation.
+  tl::expected<Compiled, Evaluation> compile(const std::string& file, Stage stop_after);
+  Evaluation evaluate(const std::string& file, Compiled compiled, Stage stop_after);
 
  private:
   ServiceOptions options_;
