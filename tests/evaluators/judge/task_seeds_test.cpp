@@ -18,8 +18,9 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path tasks = CULTIVAR_SOURCE_DIR "/configs/tasks";
-const std::vector<std::string> memory_bound = {"softmax",  "rmsnorm", "add_rmsnorm", "layernorm",
-                                               "silu_mul", "gelu",    "transpose"};
+const std::vector<std::string> memory_bound = {"softmax",       "rmsnorm",    "add_rmsnorm",     "layernorm",
+                                               "silu_mul",      "gelu",       "transpose",       "rope",
+                                               "cross_entropy", "row_reduce", "rmsnorm_backward"};
 const std::vector<std::string> products = {"linear", "swiglu_up"};
 
 std::vector<std::string> all() {

@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
   const std::string& cuda = example::cuda;
   check_error(cuda, "{tensor: q,", "{tensor: qq,",
               "tensor_maps.map_q.tensor: there is no tensor 'qq' (did you mean 'q'?");
-  check_error(cuda, "{tensor: q,", "{tensor: ticket,", "is a workspace; a tensor map needs a tensor");
+  check_error(cuda, "{tensor: q,", "{tensor: ticket,", "is a workspace; give the map the `dtype`");
   check_error(cuda, "box: [64, 1, BLOCK_M", "box: [64, 1, BLOCK_W",
               "tensor_maps.map_q.box[2]: 'BLOCK_W' uses the unknown");
   check_error(cuda, "grid: [num_sms,", "grid: [num_sm,", "did you mean 'num_sms'?");
