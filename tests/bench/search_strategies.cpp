@@ -5,8 +5,7 @@
 // missed.
 //
 //   bench-search-strategies [--seeds N=30] [--stagnation-seeds N=50] [--evaluations N=300]
-//                           [--stagnation-evaluations N=500] [--threads N=2] [--strategy YAML]...
-//     --strategy YAML   a `population` to compare with lineage, instead of islands and map_elites
+//                           [--stagnation-evaluations N=500] [--threads N=2]
 //
 // A kernel has a genome of twelve structural choices, which only the simulated model changes, and the five
 // knobs of the simulated softmax kernel, which `tune` and `crossover_knobs` change. The logarithm of its
@@ -25,7 +24,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -332,12 +330,12 @@ std::vector<std::vector<Result>> all_of(const std::vector<Setup>& setups, int se
 }
 
 struct Named {
-  std::string name, population;
+  const char* name;
+  const char* population;
 };
-// The first is the one that the others are compared with.
-std::vector<Named> compared{{"lineage", "{strategy: lineage}"},
-                            {"islands", "{strategy: islands}"},
-                            {"map_elites", "{strategy: map_elites, axes: [registers, shared_bytes]}"}};
+constexpr std::array kStrategies{
+    Named{"lineage", "{strategy: lineage}"}, Named{"islands", "{strategy: islands}"},
+    Named{"map_elites", "{strategy: map_elites, axes: [registers, shared_bytes]}"}};
 
 double mean(const std::vector<double>& values) {
   double sum = 0.0;
@@ -364,13 +362,13 @@ bool strategies(const Options& options) {
   for (const Landscape landscape : {Landscape::additive, Landscape::deceptive}) {
     const bool deceives = landscape == Landscape::deceptive;
     std::vector<Setup> setups;
-    for (const Named& strategy : compared)
+    for (const Named& strategy : kStrategies)
       setups.push_back({landscape, strategy.population, false, options.evaluations});
     const auto results =
         all_of<double>(setups, options.seeds, options.threads, [](Run& run) { return run.run(); });
     fmt::print("\n{}: {} evaluations, {} seeds; true speed of the best, relative to the mean of lineage\n",
                deceives ? "deceptive" : "additive", options.evaluations, options.seeds);
-    for (std::size_t s = 0; s < compared.size(); ++s) {
+    for (std::size_t s = 0; s < kStrategies.size(); ++s) {
       const auto [middle, low, high] = difference(results[s], results[0]);
       const bool enough = s == 0 || (deceives ? low > 0.0 : middle > std::log(0.9));
       met = met && enough;
@@ -379,7 +377,7 @@ bool strategies(const Options& options) {
       const double base = mean(results[0]);
       fmt::print(
           "  {:<11} {:.3f} (worst {:.3f}, best {:.3f}); paired with lineage {:.3f} [{:.3f}, {:.3f}]{}\n",
-          compared[s].name, std::exp(mean(results[s]) - base), std::exp(sorted.front() - base),
+          kStrategies.at(s).name, std::exp(mean(results[s]) - base), std::exp(sorted.front() - base),
           std::exp(sorted.back() - base), std::exp(middle), std::exp(low), std::exp(high),
           s == 0     ? ""
           : deceives ? (enough ? "  > 1: met" : "  > 1: MISSED")
@@ -394,7 +392,7 @@ bool stagnation(const Options& options) {
   bool met = true;
   fmt::print("\nplanted stagnation: {} evaluations, {} seeds; searches whose best left it\n",
              options.stagnation_evaluations, options.stagnation_seeds);
-  for (const Named& strategy : compared) {
+  for (const Named& strategy : kStrategies) {
     std::vector<Setup> setups;
     for (const bool supervisor : {false, true})
       setups.push_back({Landscape::locked, strategy.population, supervisor, options.stagnation_evaluations});
@@ -403,7 +401,7 @@ bool stagnation(const Options& options) {
       return run.unlocked() ? 1.0 : 0.0;
     });
     const double without = mean(results[0]), with = mean(results[1]);
-    const bool demanded = strategy.name == "islands";
+    const bool demanded = std::string_view(strategy.name) == "islands";
     const bool enough = with >= 0.9 && without <= 0.4;
     met = met && (enough || !demanded);
     fmt::print("  {:<11} without supervisor {:3.0f} %, with {:3.0f} %{}\n", strategy.name, 100 * without,
@@ -417,26 +415,17 @@ bool stagnation(const Options& options) {
 
 int main(int argc, char** argv) try {
   Options options;
-  std::vector<Named> others;
   const std::map<std::string, int*> numbers{{"--seeds", &options.seeds},
                                             {"--stagnation-seeds", &options.stagnation_seeds},
                                             {"--evaluations", &options.evaluations},
                                             {"--stagnation-evaluations", &options.stagnation_evaluations},
                                             {"--threads", &options.threads}};
   for (int i = 1; i < argc; i += 2) {
-    if (argv[i] == std::string("--strategy") && i + 1 < argc) {
-      others.push_back({argv[i + 1], argv[i + 1]});
-      continue;
-    }
     const auto found = numbers.find(argv[i]);
     if (found == numbers.end() || i + 1 == argc)
       throw std::runtime_error(
           fmt::format("{}: not an option with a number; see the top of the source", argv[i]));
     *found->second = std::stoi(argv[i + 1]);
-  }
-  if (!others.empty()) {
-    compared.resize(1);
-    compared.insert(compared.end(), others.begin(), others.end());
   }
   const bool first = options.seeds == 0 || strategies(options);
   const bool second = options.stagnation_seeds == 0 || stagnation(options);
