@@ -23,11 +23,18 @@ std::string percent(double log_ratio) {
   return std::isfinite(log_ratio) ? fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio)) : "?";
 }
 
-Compiled checked(Workbench& bench, const Task& task, const NamedContender& source,
-                 const std::vector<Workload>& workloads) {
-  StepLine line("compiling " + source.label);
-  Compiled compiled = bench.contender(source, workloads);
-  if (compiled.is_library()) return compiled;  // the gate checks its outputs
+Compiled compiled_side(Workbench& bench, const NamedContender& source,
+                       const std::vector<Workload>& workloads) {
+  const StepLine line("compiling " + source.label);
+  return bench.contender(source, workloads);
+}
+
+// Returns how exact it is beside the other side; empty for a library, whose outputs the gate checks.
+std::vector<Exactness> check(Workbench& bench, const Task& task, const NamedContender& source,
+                             const Compiled& compiled, const Compiled& other,
+                             const std::vector<Workload>& workloads) {
+  if (compiled.is_library()) return {};
+  StepLine line("checking " + source.label);
   if (claimed(compiled.variant, task, workloads).size() != workloads.size())
     throw InputError(fmt::format(
         "{} does not claim every workload of this comparison; choose another set with --workloads",
@@ -36,13 +43,43 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
   request.variant = compiled;
   request.workloads = workloads;
   request.stop_after = Stage::edge;
+  request.exactness = true;
+  request.contenders.emplace_back("the other", other);
   const Evaluation evaluation = must(bench.device().evaluate(
       request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
   if (!evaluation.measured())
     throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
                                          name_of(evaluation.stage), evaluation.reason,
                                          evaluation.diagnostics));
-  return compiled;
+  return evaluation.exactness;
+}
+
+// The errors of B are known relative to A's where only B could be checked.
+json exactness_facts(const std::vector<Exactness>& of_a, const std::vector<Exactness>& of_b) {
+  json all = json::array();
+  for (const Exactness& e : of_a.empty() ? of_b : of_a) {
+    const auto other = e.contenders.find("the other");
+    const json mine = e.error, theirs = other == e.contenders.end() ? json() : json(other->second);
+    all.push_back({{"distribution", e.distribution},
+                   {"a", of_a.empty() ? theirs : mine},
+                   {"b", of_a.empty() ? mine : theirs}});
+  }
+  return all;
+}
+
+std::string exactness_text(const json& facts) {
+  Table table({"error / permitted", "A rms", "A max", "B rms", "B max", "rms A / B"});
+  const auto figure = [](const json& side, const char* what) {
+    return side.is_null() ? std::string("-") : fmt::format("{:.3g}", side.at(what).get<double>());
+  };
+  for (const json& e : facts) {
+    const json &a = e.at("a"), &b = e.at("b");
+    const bool both = !a.is_null() && !b.is_null() && b.at("rms").get<double>() > 0.0;
+    table.row({e.at("distribution").get<std::string>(), figure(a, "rms"), figure(a, "max"), figure(b, "rms"),
+               figure(b, "max"),
+               both ? fmt::format("{:.3g}", a.at("rms").get<double>() / b.at("rms").get<double>()) : "-"});
+  }
+  return table.text("  ");
 }
 
 }  // namespace
@@ -50,13 +87,16 @@ Compiled checked(Workbench& bench, const Task& task, const NamedContender& sourc
 int compare_command(const Arguments& arguments) {
   std::string task_name, a, b, target = name_of(usual_target()), set;
   GateOptions gate;
+  double prepare_deadline_s = ServiceOptions{}.prepare_deadline_s;
+  std::string python = ServiceOptions{}.python;
   bool as_json = false;
   Options options("compare",
                   "Tests whether A is faster than B: timed in interleaved, randomized pairs, every output "
                   "checked. A and B "
                   "are files, names of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables. "
                   "Either may also "
-                  "be a contender library, by name (cudnn) or path (.so).",
+                  "be a contender: a library by name (cudnn) or path (.so), torch, torch_compile, or a "
+                  "Python program (.py).",
                   "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
@@ -67,26 +107,37 @@ int compare_command(const Arguments& arguments) {
                  "the gain that A must show to count as better, for example 0.005 for 0.5 %");
   options.option("--max-seconds", gate.max_device_seconds,
                  "limit on device time; after it the verdict is undecided");
+  options.option("--python", python,
+                 "the interpreter for contenders that are Python programs (torch, FILE.py)");
+  options.option("--prepare-deadline", prepare_deadline_s,
+                 "seconds in which a contender must prepare one workload");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
   if (!(gate.min_gain >= 0.0 && gate.min_gain < 1.0))
     throw InputError("--min-gain must be a fraction from 0 to below 1, for example 0.005 for 0.5 %");
+  if (!(prepare_deadline_s > 0.0))
+    throw InputError("--prepare-deadline must be a number of seconds above 0, for example 1200");
   if (!(gate.max_device_seconds > 0.0 && std::isfinite(gate.max_device_seconds)))
     throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
 
   const Output output(as_json);
   const InstallationPaths installation = find_house();
   const Task task = load_task(find_task(installation, task_name));
-  const TargetChoice where = parse_target(installation, target);
+  TargetChoice where = parse_target(installation, target);
+  where.python = python;
+  where.prepare_deadline_s = prepare_deadline_s;
   const NamedContender challenger = find_side(installation, task, where.kind, a);
   const NamedContender incumbent = find_side(installation, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
   Workbench bench(installation, task, where, true);
   GateRequest request;
-  request.challenger = checked(bench, task, challenger, workloads);
-  request.incumbent = checked(bench, task, incumbent, workloads);
+  request.challenger = compiled_side(bench, challenger, workloads);
+  request.incumbent = compiled_side(bench, incumbent, workloads);
+  const auto of_a = check(bench, task, challenger, request.challenger, request.incumbent, workloads);
+  const auto of_b = check(bench, task, incumbent, request.incumbent, request.challenger, workloads);
+  const json exactness = exactness_facts(of_a, of_b);
   request.control = request.incumbent;
   request.workloads = workloads;
   request.options = gate;
@@ -129,9 +180,11 @@ int compare_command(const Arguments& arguments) {
                 {"device_seconds", d.device_seconds},
                 {"control_drift", number(d.control_drift)},
                 {"workloads", rows},
+                {"exactness", exactness},
                 {"trouble", report.trouble}});
   output.line("A = " + a + "\nB = " + b + "\n");
   if (d.blocks > 0 || d.batches > 0) output.line(table.text("  "));
+  if (!exactness.empty()) output.line(exactness_text(exactness));
   for (const std::string& trouble : report.trouble) output.line("error: " + trouble);
   if (!report.trouble.empty()) {
     output.line("No verdict: one of the kernels failed during timing.");

@@ -30,23 +30,34 @@ NamedContender find_contender(const InstallationPaths& installation, const Task&
                      !fs::is_regular_file(task.folder / split.name, ignored) &&
                      !fs::is_regular_file(installation.root / split.name, ignored) &&
                      std::find(sources.begin(), sources.end(), split.name) == sources.end();
-  if (!plain && !names_a_library_file(argument)) {
+  if (!plain && !names_a_library_file(argument) && !names_a_program(argument)) {
     NamedSource source = find_source(installation, task, argument, folders);
     return {source.label, argument, std::move(source), {}};
   }
+  const fs::path program = task.folder / "contenders" / (argument + ".py");
+  if (fs::is_regular_file(program, ignored))
+    return {argument, argument, std::nullopt,
+            find_contender_library(program.string(), "/", installation.programs, {})};
   for (const KnownContender& known : known_contenders(installation.programs))
     if (const std::string why = misfit(known, task.name, name_of(target));
         known.name == argument && !why.empty())
       throw InputError("the contender " + why);
-  const fs::path library =
+  const ContenderFile file =
       find_contender_library(argument, fs::current_path(), installation.programs, sources);
-  const std::string label = names_a_library_file(argument) ? name_of_library(library) : argument;
-  return {label, argument, std::nullopt, library};
+  if (!file.program.empty() && !names_a_program(argument) && !fs::exists(task.folder / "pytorch.py", ignored))
+    throw InputError(
+        fmt::format("the contender {} computes with compute() of the task's pytorch.py, but there is no {}; "
+                    "write it (configs/tasks/README.md)",
+                    argument, (task.folder / "pytorch.py").string()));
+  const bool path = names_a_library_file(argument) || names_a_program(argument);
+  return {path ? name_of_library(argument) : argument, argument, std::nullopt, file};
 }
 
 NamedContender find_side(const InstallationPaths& installation, const Task& task, Target target,
                          const std::string& argument) {
-  bool library = names_a_library_file(argument);
+  std::error_code ignored;
+  bool library = names_a_library_file(argument) || names_a_program(argument) ||
+                 fs::is_regular_file(task.folder / "contenders" / (argument + ".py"), ignored);
   for (const KnownContender& known : known_contenders(installation.programs))
     library = library || known.name == argument;
   const std::vector<std::string> folders{"seeds", "contenders"};
@@ -58,9 +69,13 @@ NamedContender find_side(const InstallationPaths& installation, const Task& task
 std::vector<std::string> contender_libraries(const InstallationPaths& installation, const Task& task,
                                              Target target) {
   std::vector<std::string> names;
+  std::error_code ignored;
   for (const KnownContender& known : known_contenders(installation.programs))
-    if (!known.library.empty() && misfit(known, task.name, name_of(target)).empty())
+    if (!known.library.empty() && misfit(known, task.name, name_of(target)).empty() &&
+        (known.program.empty() || fs::exists(task.folder / "pytorch.py", ignored)))
       names.push_back(known.name);
+  for (const auto& entry : fs::directory_iterator(task.folder / "contenders", ignored))
+    if (names_a_program(entry.path().string())) names.push_back(entry.path().stem().string());
   return names;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cli/variant_argument.hpp"
+#include "evaluators/contenders/contender_file.hpp"
 #include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {
@@ -15,7 +16,7 @@ namespace cultivar {
 struct NamedContender {
   std::string label, origin;
   std::optional<NamedSource> source;
-  std::filesystem::path library;  // set when there is no source
+  ContenderFile library;  // set when there is no source
 };
 
 // Looks for sources first: a file, a name under one of the task's `folders`, RUN:ID. Throws InputError; for

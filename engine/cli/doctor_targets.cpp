@@ -9,6 +9,7 @@
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/services.hpp"
 
@@ -165,6 +166,7 @@ void examine_contenders(const InstallationPaths& installation, DoctorReport& rep
   for (const KnownContender& known : known_contenders(installation.programs)) {
     const Target target = find_target(known.target);
     std::error_code ignored;
+    if (!known.program.empty() || known.tasks.empty()) continue;  // see examine_pytorch
     if (target == nullptr || !fs::exists(installation.programs / worker_program(target), ignored)) continue;
     const auto version = [&]() -> Expected<std::string> {
       if (known.library.empty()) return failure("find contender", known.absent);
@@ -172,8 +174,8 @@ void examine_contenders(const InstallationPaths& installation, DoctorReport& rep
         return failure("find contender", fmt::format("it was not tried: there is no {}", target->device));
       const StepLine line("loading the contender " + known.name);
       try {
-        return try_contender(installation.programs, known.library, find_task(installation, known.task),
-                             target);
+        return try_contender(installation.programs, known.library,
+                             find_task(installation, known.tasks.front()), target);
       } catch (const std::exception& error) {  // its task is not here
         return failure("find contender", error.what());
       }
@@ -184,6 +186,23 @@ void examine_contenders(const InstallationPaths& installation, DoctorReport& rep
     if (!version && (known.library.empty() || well.contains(target)))
       report.lacks("the contender " + known.name, version.error().message, false);
   }
+}
+
+// Whether contenders that are Python programs can be run, with the usual interpreter.
+void examine_pytorch(const InstallationPaths& installation, DoctorReport& report) {
+  const auto version = [&]() -> Expected<std::string> {
+    for (const KnownContender& known : known_contenders(installation.programs))
+      if (!known.program.empty() && known.library.empty()) return failure("find contender", known.absent);
+    const StepLine line("importing PyTorch");
+    const auto found = find_pytorch(ServiceOptions{}.python);
+    if (!found) return tl::make_unexpected(found.error());
+    return fmt::format("PyTorch {}, Python {}", found->torch, found->version);
+  }();
+  report.line("contender",
+              fmt::format("torch, torch_compile: {}", version ? *version : version.error().message));
+  report.facts["contenders"]["torch"] =
+      version ? json{{"version", *version}} : json{{"trouble", version.error().message}};
+  if (!version) report.lacks("the contenders torch and torch_compile", version.error().message, false);
 }
 
 }  // namespace
@@ -212,6 +231,7 @@ void examine_targets(const InstallationPaths& installation, DoctorReport& report
   for (const Target target : targets())
     if (TargetExamination(installation, report, target).run()) well.insert(target);
   examine_contenders(installation, report, well);
+  examine_pytorch(installation, report);
 }
 
 }  // namespace cultivar

@@ -53,6 +53,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"fitness", e.fitness},
           {"unit", e.unit},
           {"workloads", workload_facts(e)},
+          {"exactness", e.exactness},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
@@ -76,6 +77,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
+    if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
 }
@@ -85,6 +87,8 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
 int evaluate_command(const Arguments& arguments) {
   std::string task_name, target = name_of(usual_target()), set, stop_after = "measure";
   std::vector<std::string> variants, contenders, architectures;
+  double prepare_deadline_s = ServiceOptions{}.prepare_deadline_s;
+  std::string python = ServiceOptions{}.python;
   bool as_json = false, profiled = false;
   Options options("evaluate",
                   "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, the "
@@ -97,7 +101,7 @@ int evaluate_command(const Arguments& arguments) {
   options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
   options.each("--contender", contenders,
                "also timed, interleaved with the variants: a name under the task's contenders/, a library by "
-               "name (cudnn) or path (.so), or a file");
+               "name (cudnn) or path (.so), PyTorch (torch, torch_compile), or a file");
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
@@ -106,6 +110,10 @@ int evaluate_command(const Arguments& arguments) {
       "cuda without a device: the architecture to compile for, for example sm_100a (if omitted, sm_90a)");
   options.flag("--profile", profiled,
                "also profile each measured variant on its most expensive workload (see `cultivar profile`)");
+  options.option("--python", python,
+                 "the interpreter for contenders that are Python programs (torch, FILE.py)");
+  options.option("--prepare-deadline", prepare_deadline_s,
+                 "seconds in which a contender must prepare one workload");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -113,6 +121,8 @@ int evaluate_command(const Arguments& arguments) {
   const InstallationPaths installation = find_house();
   const Task task = load_task(find_task(installation, task_name));
   TargetChoice where = parse_target(installation, target);
+  where.python = python;
+  where.prepare_deadline_s = prepare_deadline_s;
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
   if (set.empty())
     notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
@@ -129,6 +139,8 @@ int evaluate_command(const Arguments& arguments) {
       throw InputError("--arch: " + trouble);
   if (architectures.size() > 1)
     throw InputError("--arch accepts one architecture; run evaluate again for " + architectures.back());
+  if (!(prepare_deadline_s > 0.0))
+    throw InputError("--prepare-deadline must be a number of seconds above 0, for example 1200");
   if (profiled && last < Stage::measure)
     throw InputError(
         fmt::format("--profile needs a measurement, but --stop-after {} ends before that stage", stop_after));
@@ -197,6 +209,7 @@ int evaluate_command(const Arguments& arguments) {
       request.workloads = mine;
       request.stop_after = last;
       request.every_row = true;
+      request.exactness = true;
       request.contenders = beside;
       return must(bench.device().evaluate(
           request, [&](const std::string& step) { line.show(source.label + ": " + step); }));

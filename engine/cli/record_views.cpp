@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/cli/trouble.hpp"
+#include "engine/export/tables.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -91,6 +92,14 @@ std::string evaluation_table(const Evaluation& evaluation, const std::string& in
     }
     table.row(cells);
   }
+  return table.text(indent);
+}
+
+std::string exactness_table(const Evaluation& evaluation, const std::string& indent) {
+  const std::vector<std::vector<std::string>> rows = exactness_rows(evaluation);
+  if (rows.empty()) return {};
+  Table table(rows.front());
+  for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
   return table.text(indent);
 }
 

@@ -22,6 +22,8 @@ std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=pac
 
 // Medians, quartiles and ratios by workload.
 std::string evaluation_table(const Evaluation&, const std::string& indent = "");
+// Errors against fp64 beside the permitted roundings and the contenders; empty if they were not measured.
+std::string exactness_table(const Evaluation&, const std::string& indent = "");
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
 
 // The form that `status` and `report` print.

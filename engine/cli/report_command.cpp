@@ -123,9 +123,11 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
   if (run_report.summary.best) {
     const IndividualId best = run_report.summary.best->id;
     if (const auto confirmed = record.confirmation(best))
-      text += fmt::format("\n## #{} confirmed in a fresh process\n\n", best) + workload_table(*confirmed);
+      text += fmt::format("\n## #{} confirmed in a fresh process\n\n", best) + workload_table(*confirmed) +
+              exactness_section(*confirmed);
     else if (const auto searched = record.evaluation(best))
-      text += fmt::format("\n## #{} during the search\n\n", best) + workload_table(*searched);
+      text += fmt::format("\n## #{} during the search\n\n", best) + workload_table(*searched) +
+              exactness_section(*searched);
     text += fmt::format("\n## Lineage of #{}\n\n", best) +
             lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }

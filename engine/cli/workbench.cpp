@@ -20,6 +20,8 @@ ServiceOptions service_options(const InstallationPaths& installation, const Task
   options.device = target.device;
   options.cores = target.cores;
   options.architecture = target.architecture;
+  options.python = target.python;
+  options.prepare_deadline_s = target.prepare_deadline_s;
   options.programs = installation.programs;
   options.cache = installation.cache;
   options.task_folder = task.folder;

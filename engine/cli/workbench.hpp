@@ -24,6 +24,8 @@ struct TargetChoice {
   int cores = ServiceOptions{}.cores;
   std::string
       architecture;  // without a device: the architecture to compile for; empty: the target's usual one
+  std::string python = ServiceOptions{}.python;
+  double prepare_deadline_s = ServiceOptions{}.prepare_deadline_s;
 };
 TargetChoice parse_target(const InstallationPaths&,
                           const std::string&);  // InputError; MissingError when this build has no such target

@@ -67,6 +67,7 @@ Settings settings_of(EvaluationConfig& e) {
           {"cores", &e.cores, 0, 4096},
           {"compile_deadline", Seconds{&e.compile_deadline_s}},
           {"run_deadline", Seconds{&e.run_deadline_s}},
+          {"prepare_deadline", Seconds{&e.prepare_deadline_s}},
           {"recycle_after", &e.recycle_after, 1, 1e6},
           {"screening_samples", &e.screening_samples, 3, 1e5},
           {"max_samples", &e.max_samples, 3, 1e5},
@@ -78,10 +79,15 @@ Settings settings_of(EvaluationConfig& e) {
 
 Settings gate_settings(Config& c) {
   GateOptions& g = c.gate;
-  return {{"min_gain", &g.min_gain, 0, 1},       {"max_workload_loss", &g.max_workload_loss, 1e-6, 1},
-          {"alpha", &c.gate_alpha, 1e-9, 0.5},   {"futility", &g.futility, 1e-9, 0.5},
-          {"guard", &g.guard, 1e-9, 0.5},        {"min_blocks", &g.min_blocks, 2, 1e6},
-          {"max_blocks", &g.max_blocks, 2, 1e6}, {"max_device_seconds", Seconds{&g.max_device_seconds}}};
+  return {{"min_gain", &g.min_gain, 0, 1},
+          {"max_workload_loss", &g.max_workload_loss, 1e-6, 1},
+          {"max_error_growth", &c.max_error_growth, 1, 1e9},
+          {"alpha", &c.gate_alpha, 1e-9, 0.5},
+          {"futility", &g.futility, 1e-9, 0.5},
+          {"guard", &g.guard, 1e-9, 0.5},
+          {"min_blocks", &g.min_blocks, 2, 1e6},
+          {"max_blocks", &g.max_blocks, 2, 1e6},
+          {"max_device_seconds", Seconds{&g.max_device_seconds}}};
 }
 
 Settings settings_of(SupervisorOptions& s) {
@@ -148,6 +154,7 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
     if (target->on_host && e.devices != std::vector{0})
       list->fail(fmt::format("the {} target has only device 0: remove this key", name_of(target)));
   }
+  if (auto python = map.optional("python")) e.python = python->string();
   if (auto list = map.optional("launcher")) e.launcher = list->strings();
   if (!e.launcher.empty()) e.workers_per_device = 1;  // a scheduler gives each worker its own device
   if (auto n = map.optional("workers_per_device")) {
@@ -252,13 +259,18 @@ void read_contenders(const YamlNode& node, const fs::path& base, const Installat
   for (const YamlNode& item : node.items()) {
     const std::string text = item.string();
     std::string library;
-    if (names_a_library_file(text)) {
+    const fs::path program = folder / (text + ".py");
+    const bool plain = text.find('/') == std::string::npos && !fs::path(text).has_extension();
+    if (names_a_library_file(text) || names_a_program(text)) {
       library = absolute_from(base, text).string();
-    } else if (text.find('/') == std::string::npos && !fs::path(text).has_extension() &&
-               !fs::is_regular_file(folder / (text + extension), none)) {
+    } else if (plain && !fs::is_regular_file(folder / (text + extension), none) &&
+               fs::is_regular_file(program, none)) {
+      library = program.string();
+    } else if (plain && !fs::is_regular_file(folder / (text + extension), none)) {
       const fs::path programs = installation.programs.empty() ? program_folder() : installation.programs;
       for (const KnownContender& known : known_contenders(programs))
-        if (known.name == text) library = known.task.empty() ? known.library.string() : text;
+        if (known.name == text)
+          library = known.tasks.empty() && known.program.empty() ? known.library.string() : text;
       if (library.empty()) try {
           (void)find_contender_library(text, base, programs, sources_in(folder, extension));
         } catch (const InputError& e) {
@@ -418,10 +430,11 @@ std::string to_yaml(const Config& c) {
       fmt::format("rules: {}\npopulation:\n  strategy: {}\n{}{}", c.rules, name_of(c.population.strategy),
                   axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
       asking_yaml(c) + fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
-  yaml +=
-      fmt::format("evaluation:\n{}  devices: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
-                  block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.launcher),
-                  e.workers_per_device, e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
+  yaml += fmt::format(
+      "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
+      block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.python),
+      json_text(e.launcher), e.workers_per_device,
+      e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format("gate:\n{}checkpoint: {}\nseed: {}\n", block_text(gate_settings(written)),
                       flow_text(settings_of(written.checkpoint)), c.seed);
   return yaml + to_yaml(c.models);

@@ -51,6 +51,8 @@ struct EvaluationConfig {
   int cores = 2;               // cores for each worker; 0: all
   std::vector<std::string> launcher;
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
+  std::string python = "python3";     // for contenders that are Python programs
+  double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;
   double screening_seconds = 1.5;  // wall time per workload
@@ -76,6 +78,7 @@ struct Config {
   std::vector<std::filesystem::path> seeds;
   std::vector<std::filesystem::path> contenders;  // sources
   std::vector<std::string> libraries;             // more contenders: names of the catalog, or absolute paths
+                                                  // of libraries (.so) and Python programs (.py)
   Budget budget;
   PopulationOptions population;
   std::vector<OperatorShare> operators;
@@ -86,6 +89,8 @@ struct Config {
   EvaluationConfig evaluation;
   GateOptions gate;
   double gate_alpha = 0.01;  // probability that any promotion of the whole run is a false positive
+  double max_error_growth =
+      1.1;  // of a new best's rms error, beside the best before it and the permitted error
   CheckpointConfig checkpoint;
   std::uint64_t seed = 1;
   // The version of the rules by which the search decides. A new search uses the newest; a record keeps its

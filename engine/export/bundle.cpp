@@ -281,7 +281,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
                               "secret random rows, and every shape once on all rows. Contenders were "
                               "timed interleaved with the kernel.",
                               in_a_cell(device_of(facts))),
-                  workload_table(*evaluation),
+                  workload_table(*evaluation) + exactness_section(*evaluation),
                   confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
                             : "\nMeasured during the search.");
   files["environment.json"] = json_text(facts.environment, 2) + "\n";

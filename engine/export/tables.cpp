@@ -43,6 +43,45 @@ std::string workload_table(const Evaluation& evaluation) {
   return table.text();
 }
 
+std::vector<std::vector<std::string>> exactness_rows(const Evaluation& evaluation) {
+  if (evaluation.exactness.empty()) return {};
+  std::set<std::string> contenders;
+  for (const Exactness& e : evaluation.exactness)
+    for (const auto& [name, error] : e.contenders) contenders.insert(name);
+  std::vector<std::vector<std::string>> rows{{"error / permitted", "rms", "max"}};
+  for (const std::string& name : contenders)
+    for (const char* what : {"{} rms", "{} max", "rms / {}"})
+      rows.front().push_back(fmt::format(fmt::runtime(what), name));
+  for (const Exactness& e : evaluation.exactness) {
+    const auto figures = [](const RelativeError& error) {
+      return std::vector{fmt::format("{:.3g}", error.rms), fmt::format("{:.3g}", error.max)};
+    };
+    std::vector<std::string> cells{e.distribution};
+    for (const std::string& figure : figures(e.error)) cells.push_back(figure);
+    for (const std::string& name : contenders) {
+      const auto found = e.contenders.find(name);
+      if (found == e.contenders.end()) {
+        cells.insert(cells.end(), 3, "-");
+        continue;
+      }
+      for (const std::string& figure : figures(found->second)) cells.push_back(figure);
+      const double theirs = found->second.rms;
+      cells.push_back(theirs > 0.0 ? fmt::format("{:.3g}", e.error.rms / theirs) : "-");
+    }
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
+std::string exactness_section(const Evaluation& evaluation) {
+  const auto rows = exactness_rows(evaluation);
+  if (rows.empty()) return {};
+  MarkdownTable table(rows.front());
+  for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
+  return "\nErrors against fp64, relative to those of the permitted roundings on the same inputs:\n\n" +
+         table.text();
+}
+
 namespace {
 std::string step_text(const Individual& individual) {
   std::vector<std::string> values;

@@ -114,6 +114,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   request.sampling = sampling_of(config_.evaluation);
   request.stop_after = Stage::confirm;
   request.holdout = holdout_;
+  request.exactness = true;
   for (std::size_t i = 1; i < compiled.size(); ++i) {
     const std::string& name = work.build.variants[i]->manifest.name;
     if (compiled[i])
@@ -213,7 +214,33 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
   });
 }
 
-IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& evaluation) {
+Evaluation Comparisons::with_growth_limited(Evaluation evaluation) const {
+  const IndividualId before = breeding_.incumbent();
+  if (!evaluation.measured()) return evaluation;
+  const auto earlier = before ? recorder_.record().confirmation(before) : std::nullopt;
+  const std::vector<Exactness> known = earlier ? earlier->exactness : std::vector<Exactness>{};
+  set_bars(evaluation.exactness, known);
+  const auto grown = error_growth(evaluation.exactness, known, config_.max_error_growth);
+  if (!grown) return evaluation;
+  Evaluation refused = evaluation;
+  refused.verdict = Evaluation::Verdict::rejected;
+  refused.reason =
+      fmt::format("less exact than gate.max_error_growth allows for {} inputs", grown->distribution);
+  refused.diagnostics =
+      fmt::format(
+          "For {} inputs the rms error is {:.3g} x the permitted one, but at most {:.3g} x is allowed here: "
+          "gate.max_error_growth ({:g}) times that of the best kernels so far, or of the permitted "
+          "roundings. "
+          "Keep the precision of the parts that carry most of the result: accumulate in f32, round once, and "
+          "scale relative to the greatest value.\n",
+          grown->distribution, grown->of_allowed, grown->limit, config_.max_error_growth) +
+      evaluation.diagnostics;
+  refused.fitness = 0.0;
+  return refused;
+}
+
+IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& found) {
+  const Evaluation evaluation = with_growth_limited(found);
   if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
   const Record& record = recorder_.record();
   const IndividualId before = breeding_.incumbent();

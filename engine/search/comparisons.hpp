@@ -42,6 +42,8 @@ class Comparisons {
   void decide(IndividualId, const GateRequest&, const GateReport&);
   // Returns the promoted individual; 0 if it was expelled or its confirmation is retried.
   IndividualId confirmed(IndividualId, const Evaluation&);
+  // A confirmed variant that buys speed with exactness is rejected.
+  Evaluation with_growth_limited(Evaluation) const;
 
   const Config& config_;
   Evaluator& evaluator_;

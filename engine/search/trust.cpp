@@ -18,7 +18,11 @@ std::vector<std::string> programs_of(const Config& config) {
     if (!model.command.empty())
       lines.push_back(fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")));
   for (const std::string& library : config.libraries)
-    if (library.find('/') != library.npos) lines.push_back("the contender " + library);
+    if (library.find('/') != library.npos)
+      lines.push_back("the contender " + library);
+    else if (library.starts_with("torch"))  // runs the pytorch.py of the record's task
+      lines.push_back(
+          fmt::format("the contender {}: {}", library, (config.task_folder / "pytorch.py").string()));
   return lines;
 }
 

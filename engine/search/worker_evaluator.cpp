@@ -70,7 +70,8 @@ class WorkerEvaluator : public Evaluator {
     return compiler_->compile(variant, workloads, breadth);
   }
   Compiled contender(const std::string& library) override {
-    return library_contender(names_a_library_file(library) ? name_of_library(library) : library,
+    const bool path = names_a_library_file(library) || names_a_program(library);
+    return library_contender(path ? name_of_library(library) : library,
                              find_contender_library(library, "/", programs_, {}), options_.target);
   }
   Expected<Evaluation> evaluate(int worker, const EvaluateRequest& request, const Note& note) override {
@@ -123,6 +124,8 @@ std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
   options.compile_deadline_s = e.compile_deadline_s;
   options.run_deadline_s = e.run_deadline_s;
   options.recycle_after = e.recycle_after;
+  options.python = e.python;
+  options.prepare_deadline_s = e.prepare_deadline_s;
   return std::make_unique<WorkerEvaluator>(options, e.devices, e.workers_per_device);
 }
 

@@ -94,6 +94,26 @@ class OutputCheck {
     return std::max(whole_, ratios_.empty() ? 0.0 : *std::max_element(ratios_.begin(), ratios_.end()));
   }
 
+  OutputErrors errors(const std::vector<double>& rounded) const {
+    Errors all, legal;
+    for (std::size_t b = 0; b < blocks(); ++b) {
+      all.add(errors_of(b, nullptr));
+      legal.add(errors_of(b, &rounded));
+    }
+    // Rounding to the nearest value is off by up to half a unit in the last place, and by a quarter in the
+    // mean.
+    const double unit = epsilon_of(output_.dtype);
+    const double least = tolerance_.floor_eps * accumulation_epsilon(output_.dtype);
+    OutputErrors told{{all.max, all.rms()},
+                      {std::max(legal.max, 0.5 * unit * all.reference_max),
+                       std::max(legal.rms(), 0.25 * unit * all.reference_rms())},
+                      {least * all.reference_max, least * all.reference_rms()}};
+    if (all.wrong_non_finite > 0) told.error = {kInfinity, kInfinity};
+    for (double* part : {&told.legal.max, &told.legal.rms})  // all exact values are zero
+      *part = std::max(*part, std::numeric_limits<double>::min());
+    return told;
+  }
+
   std::string reason() const {
     const std::int64_t bad = std::count_if(ratios_.begin(), ratios_.end(), [](double r) { return r > 1.0; });
     if (bad == 0)
@@ -310,6 +330,15 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
     result.diagnostics += check.diagnostics();
   }
   return result;
+}
+
+std::vector<OutputErrors> output_errors(const Task& task, const RowLayout& layout,
+                                        std::span<const std::vector<std::byte>> outputs,
+                                        const ExpectedRows& expected, const std::vector<double>& rounded) {
+  std::vector<OutputErrors> all;
+  for (std::size_t t = 0; t < layout.outputs().size(); ++t)
+    all.push_back(OutputCheck(task, layout, layout.outputs()[t], outputs[t], expected).errors(rounded));
+  return all;
 }
 
 std::vector<LegalError> legal_errors(const RowLayout& layout, std::span<const std::int64_t> rows,

@@ -34,6 +34,17 @@ struct ExpectedRows {
 std::vector<LegalError> legal_errors(const RowLayout&, std::span<const std::int64_t> rows,
                                      std::span<const double> exact, std::span<const double> rounded);
 
+// The error of one output's rows (E), that of the permitted roundings on them (R), at least what rounding the
+// exact values to the output's type costs, and the floor that the tolerance adds.
+struct OutputErrors {
+  LegalError error, legal, floor;
+};
+// By output; `rounded`: the rows by the rounding model, or the exact ones if the task has none. An error is
+// infinite if a value is not finite where the oracle is, or vice versa.
+std::vector<OutputErrors> output_errors(const Task&, const RowLayout&,
+                                        std::span<const std::vector<std::byte>> outputs, const ExpectedRows&,
+                                        const std::vector<double>& rounded);
+
 struct Comparison {
   bool right = true;
   std::string reason;        // one line: "o differs from the oracle in 12 of 64 blocks of rows"

@@ -1,6 +1,7 @@
 #include "evaluators/contenders/catalogue.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -15,7 +16,9 @@ namespace {
 constexpr const char* kPrefix = "libcultivar-contender-";
 
 struct Shipped {
-  const char *name, *task, *target, *absent;
+  const char* name;
+  std::vector<std::string> tasks;
+  const char *target, *absent;
 };
 
 std::string listing(const std::vector<KnownContender>& all, const std::vector<std::string>& sources) {
@@ -25,18 +28,22 @@ std::string listing(const std::vector<KnownContender>& all, const std::vector<st
     if (c.library.empty())
       text += fmt::format("\n  {} (absent): {}", c.name, c.absent);
     else
-      text += fmt::format(
-          "\n  {}: {}", c.name,
-          c.task.empty() ? c.library.string() : fmt::format("a library for {} on {}", c.task, c.target));
+      text += fmt::format("\n  {}: {}", c.name,
+                          !c.program.empty() ? "PyTorch's own computation, by the task's pytorch.py"
+                          : c.tasks.empty()
+                              ? c.library.string()
+                              : fmt::format("a library for {} on {}", fmt::join(c.tasks, ", "), c.target));
   return text.empty() ? "\n  none" : text;
 }
 
 }  // namespace
 
 std::string misfit(const KnownContender& known, const std::string& task, std::string_view target) {
-  if (known.task.empty() || (known.task == task && known.target == target)) return {};
-  return fmt::format("'{}' is for the task {} on {}, but this is {} on {}", known.name, known.task,
-                     known.target, task, target);
+  if (known.tasks.empty() ||
+      (std::ranges::find(known.tasks, task) != known.tasks.end() && known.target == target))
+    return {};
+  return fmt::format("'{}' is for the task {} on {}, but this is {} on {}", known.name,
+                     fmt::join(known.tasks, " and "), known.target, task, target);
 }
 
 std::vector<KnownContender> known_contenders(const fs::path& programs) {
@@ -45,10 +52,10 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
   std::error_code ignored;
   std::vector<KnownContender> all;
   for (const Shipped& shipped :
-       {Shipped{"cublas", "matmul", "cuda", kCublasAbsent},
-        Shipped{"cudnn", "attention_forward", "cuda", kCudnnAbsent},
-        Shipped{"flash_attention_3", "attention_forward", "cuda", kFlashAttention3Absent}}) {
-    KnownContender known{shipped.name, shipped.task, shipped.target, {}, {}};
+       {Shipped{"cublas", {"matmul", "linear"}, "cuda", kCublasAbsent},
+        Shipped{"cudnn", {"attention_forward"}, "cuda", kCudnnAbsent},
+        Shipped{"flash_attention_3", {"attention_forward"}, "cuda", kFlashAttention3Absent}}) {
+    KnownContender known{shipped.name, {}, shipped.tasks, shipped.target, {}, {}};
     const fs::path file = folder / fmt::format("{}{}.so", kPrefix, shipped.name);
     if (fs::exists(file, ignored))
       known.library = file;
@@ -58,11 +65,21 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
                          : fmt::format("{} is missing; build all targets of Cultivar", file.string());
     all.push_back(std::move(known));
   }
+  const fs::path python = folder / fmt::format("{}python.so", kPrefix);
+  for (const char* program : {"torch", "torch_compile"}) {
+    KnownContender known{program, program, {}, {}, {}, {}};
+    if (fs::exists(python, ignored))
+      known.library = python;
+    else
+      known.absent = fmt::format("{} is missing; build all targets of Cultivar", python.string());
+    all.push_back(std::move(known));
+  }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path() == python) continue;
     if (entry.path().extension() != ".so" || !entry.path().stem().string().starts_with(kPrefix)) continue;
     const std::string name = name_of_library(entry.path());
     if (std::ranges::none_of(all, [&](const KnownContender& c) { return c.name == name; }))
-      all.push_back({name, {}, {}, entry.path(), {}});
+      all.push_back({name, {}, {}, {}, entry.path(), {}});
   }
   std::ranges::sort(all, {}, &KnownContender::name);
   return all;
@@ -76,7 +93,12 @@ bool names_a_library_file(const std::string& text) {
          name.find_first_not_of("0123456789.", so + 4) == std::string::npos;
 }
 
+bool names_a_program(const std::string& text) {
+  return fs::path(text).extension() == ".py" && !fs::path(text).stem().empty();
+}
+
 std::string name_of_library(const fs::path& file) {
+  if (names_a_program(file.string())) return file.stem().string();
   const std::string whole = file.filename().string();
   const std::string stem = whole.substr(0, whole.rfind(".so"));
   for (const std::string_view prefix : {std::string_view(kPrefix), std::string_view("lib")})
@@ -84,28 +106,32 @@ std::string name_of_library(const fs::path& file) {
   return stem;
 }
 
-fs::path find_contender_library(const std::string& text, const fs::path& base, const fs::path& programs,
-                                const std::vector<std::string>& sources) {
+ContenderFile find_contender_library(const std::string& text, const fs::path& base, const fs::path& programs,
+                                     const std::vector<std::string>& sources) {
   std::error_code ignored;
-  if (names_a_library_file(text)) {
+  const std::vector<KnownContender> all = known_contenders(programs);
+  if (names_a_library_file(text) || names_a_program(text)) {
     const fs::path path = fs::absolute(base / text, ignored).lexically_normal();
     if (!fs::is_regular_file(path, ignored))
       throw InputError(fmt::format("no such file: {} (check the path)", path.string()));
-    return path;
+    if (!names_a_program(text)) return {path};
+    const auto host = std::ranges::find(all, std::string("torch"), &KnownContender::program);
+    if (host->library.empty())
+      throw InputError(fmt::format("{} cannot be run: {}", path.string(), host->absent));
+    return {host->library, path.string()};
   }
-  const std::vector<KnownContender> all = known_contenders(programs);
   for (const KnownContender& known : all) {
     if (known.name != text) continue;
     if (known.library.empty())
       throw InputError(fmt::format("the contender '{}' is not available: {}", text, known.absent));
-    return known.library;
+    return {known.library, known.program};
   }
   std::vector<std::string> names = sources;
   for (const KnownContender& known : all) names.push_back(known.name);
   const std::string near = nearest_name(text, names);
   throw InputError(fmt::format(
       "unknown contender '{}'{}. Known:{}\nor give the path of a source or of a "
-      "library (.so)",
+      "library (.so), or of a Python program (.py)",
       text, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), listing(all, sources)));
 }
 

@@ -7,11 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "evaluators/contenders/contender_file.hpp"
+
 namespace cultivar {
 
 struct KnownContender {
   std::string name;
-  std::string task, target;       // empty: known only to the library itself
+  std::string program;             // of those that Python computes (see ContenderFile)
+  std::vector<std::string> tasks;  // empty: known only to the library itself, as is an empty target
+  std::string target;
   std::filesystem::path library;  // empty if absent
   std::string absent;             // why it is absent, and the remedy
 };
@@ -29,11 +33,14 @@ bool names_a_library_file(const std::string&);
 // The name of such a file in tables: NAME for libcultivar-contender-NAME.so and libNAME.so.
 std::string name_of_library(const std::filesystem::path&);
 
-// The library for `text`, a name or a path (relative to `base`). Throws InputError if there is no such file,
-// if the contender is absent (with the reason), or if the name is unknown (with all known names). `sources`
-// are names of sources that the caller also accepts, for that list.
-std::filesystem::path find_contender_library(const std::string& text, const std::filesystem::path& base,
-                                             const std::filesystem::path& programs,
-                                             const std::vector<std::string>& sources);
+// A file name that ends in .py is a Python program with prepare(); its name in tables is that without .py.
+bool names_a_program(const std::string&);
+
+// The library for `text`, a name or a path of either kind (relative to `base`). Throws InputError if there is
+// no such file, if the contender is absent (with the reason), or if the name is unknown (with all known
+// names). `sources` are names of sources that the caller also accepts, for that list.
+ContenderFile find_contender_library(const std::string& text, const std::filesystem::path& base,
+                                     const std::filesystem::path& programs,
+                                     const std::vector<std::string>& sources);
 
 }  // namespace cultivar

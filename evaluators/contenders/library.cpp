@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/contenders/watchdog.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPrepareSeconds = 60.0;  // as promised in the header; describe may also open large libraries
+constexpr double kLoadSeconds =
+    60.0;  // describe may open large libraries; as promised in the header for results
 
 auto bad(const fs::path& path, std::string why) {
   return failure("load contender", fmt::format("{}: {}", path.string(), std::move(why)));
@@ -50,6 +52,24 @@ std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& extents) {
   return strides;
 }
 
+// What prepare is told in addition to the workload: where the task and the cache are, the types of the
+// parameters, and for a Python program the interpreter.
+Expected<std::vector<std::pair<std::string, std::string>>> texts_for(const ContenderSite& site) {
+  std::vector<std::pair<std::string, std::string>> texts = {{"task", site.task.name},
+                                                            {"task_folder", site.task.folder.string()},
+                                                            {"cache", site.settings.cache.string()}};
+  for (const Parameter& parameter : site.task.parameters)
+    texts.emplace_back("type of " + parameter.name,
+                       parameter.flag ? std::string("flag") : std::string(name_of(parameter.type)));
+  if (site.program.empty()) return texts;
+  const Expected<Interpreter> interpreter = find_interpreter(site.settings.python);
+  if (!interpreter) return tl::make_unexpected(interpreter.error());
+  texts.emplace_back("program", site.program);
+  texts.emplace_back("python", interpreter->executable);
+  texts.emplace_back("libpython", interpreter->library);
+  return texts;
+}
+
 }  // namespace
 
 Plan contender_plan(const Task& task, const Workload& workload) {
@@ -70,7 +90,7 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   const fs::path whole =
       fs::absolute(path, ignored);  // dlopen would search the library path for a plain name
   Watchdog watchdog(path.filename().string());
-  watchdog.watch("being loaded", kPrepareSeconds);
+  watchdog.watch("being loaded", kLoadSeconds);
   // Never unloaded: vendors' device libraries leave threads and exit handlers behind.
   void* handle = ::dlopen(whole.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return bad(path, fmt::format("the library does not load: {}", text_of(::dlerror())));
@@ -86,11 +106,13 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   find(library.launch_, "cultivar_contender_launch");
   find(library.release_, "cultivar_contender_release");
   find(library.last_error_, "cultivar_contender_last_error");
+  library.results_ =
+      reinterpret_cast<decltype(library.results_)>(::dlsym(handle, "cultivar_contender_results"));
   if (!missing.empty())
     return bad(path,
                fmt::format("the library is not a contender: it does not export {} (see cultivar_contender.h)",
                            missing));
-  watchdog.watch("cultivar_contender_describe", kPrepareSeconds);
+  watchdog.watch("cultivar_contender_describe", kLoadSeconds);
   const cultivar_contender_description* told = nullptr;
   if (const auto called = guarded("load contender",
                                   [&] {
@@ -109,10 +131,10 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   library.name_ = text_of(told->name);
   library.version_ = text_of(told->version);
   if (library.name_.empty()) return bad(path, "the library's name is empty");
-  if (text_of(told->task) != task.name)
+  if (text_of(told->task) != "*" && text_of(told->task) != task.name)
     return bad(path, fmt::format("{} computes the task '{}', but this task is '{}'", library.name_,
                                  text_of(told->task), task.name));
-  if (text_of(told->target) != name_of(target))
+  if (text_of(told->target) != "*" && text_of(told->target) != name_of(target))
     return bad(path, fmt::format("{} is for the target '{}', but this target is '{}'", library.name_,
                                  text_of(told->target), name_of(target)));
   return library;
@@ -142,6 +164,10 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
   }
   std::vector<cultivar_contender_value> values;
   for (const auto& [name, value] : workload.values) values.push_back({name.c_str(), value});
+  const auto named_texts = texts_for(site);
+  if (!named_texts) return tl::make_unexpected(named_texts.error());
+  std::vector<cultivar_contender_text> texts;
+  for (const auto& [name, text] : *named_texts) texts.push_back({name.c_str(), text.c_str()});
   const cultivar_contender_workload asked = {workload.name.c_str(),
                                              name_of(workload.dtype).data(),
                                              values.data(),
@@ -149,9 +175,13 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
                                              static_cast<std::uint32_t>(values.size()),
                                              static_cast<std::uint32_t>(tensors.size()),
                                              static_cast<std::uint32_t>(site.threads),
-                                             0};
-  std::unique_ptr<PreparedContender> prepared(new PreparedContender(library));
-  prepared->watchdog_.watch("cultivar_contender_prepare", kPrepareSeconds);
+                                             static_cast<std::uint32_t>(texts.size()),
+                                             texts.data(),
+                                             site.stream};
+  const std::string who = site.program.empty() ? library.name() : fs::path(site.program).stem().string();
+  std::unique_ptr<PreparedContender> prepared(new PreparedContender(library, who));
+  prepared->watchdog_.watch("cultivar_contender_prepare (limit: evaluation.prepare_deadline)",
+                            site.settings.prepare_s);
   const auto answer = guarded("prepare", [&] { return library.prepare_(&asked, &prepared->handle_); });
   prepared->watchdog_.done();
   prepared->abandoned_ = !answer || *answer != CULTIVAR_CONTENDER_OK;
@@ -159,16 +189,18 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
   if (*answer == CULTIVAR_CONTENDER_OK) return prepared;
   std::string why = text_of(library.last_error_());
   if (why.empty()) why = fmt::format("no reason given (cultivar_contender_prepare returned {})", *answer);
-  return failure(*answer == CULTIVAR_CONTENDER_UNSUPPORTED ? ErrorKind::unsupported : ErrorKind::failed,
+  return failure(*answer == CULTIVAR_CONTENDER_UNSUPPORTED ? ErrorKind::unsupported
+                 : *answer == CULTIVAR_CONTENDER_UNUSABLE  ? ErrorKind::missing
+                                                           : ErrorKind::failed,
                  "prepare", why);
 }
 
-PreparedContender::PreparedContender(ContenderLibrary library)
-    : library_(std::move(library)), watchdog_("the contender " + library_.name()) {}
+PreparedContender::PreparedContender(ContenderLibrary library, const std::string& who)
+    : library_(std::move(library)), watchdog_("the contender " + who) {}
 
 PreparedContender::~PreparedContender() {
   if (abandoned_) return;
-  watchdog_.watch("cultivar_contender_release", kPrepareSeconds);
+  watchdog_.watch("cultivar_contender_release", kLoadSeconds);
   (void)guarded("release", [&] {
     library_.release_(handle_);
     return 0;
@@ -179,11 +211,23 @@ Expected<void> PreparedContender::launch(std::span<void* const> tensors, void* s
   watchdog_.watch("cultivar_contender_launch", deadline_s);
   const auto answer = guarded("launch", [&] { return library_.launch_(handle_, tensors.data(), stream); });
   watchdog_.done();
+  return answered("launch", answer);
+}
+
+Expected<void> PreparedContender::results(std::span<void* const> tensors) {
+  if (library_.results_ == nullptr) return {};
+  watchdog_.watch("cultivar_contender_results", kLoadSeconds);
+  const auto answer = guarded("results", [&] { return library_.results_(handle_, tensors.data()); });
+  watchdog_.done();
+  return answered("results", answer);
+}
+
+Expected<void> PreparedContender::answered(const char* call, const Expected<std::int32_t>& answer) const {
   if (!answer) return tl::make_unexpected(answer.error());
   if (*answer == CULTIVAR_CONTENDER_OK) return {};
   std::string why = text_of(library_.last_error_());
-  if (why.empty()) why = fmt::format("no reason given (cultivar_contender_launch returned {})", *answer);
-  return failure("launch", why);
+  if (why.empty()) why = fmt::format("no reason given (cultivar_contender_{} returned {})", call, *answer);
+  return failure(call, why);
 }
 
 }  // namespace cultivar

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/contenders/contender_file.hpp"
 #include "evaluators/contenders/cultivar_contender.h"
 #include "evaluators/contenders/watchdog.hpp"
 #include "evaluators/system/error.hpp"
@@ -42,6 +43,7 @@ class ContenderLibrary {  // stays loaded until the process ends; copies share o
   decltype(&cultivar_contender_prepare) prepare_ = nullptr;
   decltype(&cultivar_contender_launch) launch_ = nullptr;
   decltype(&cultivar_contender_release) release_ = nullptr;
+  decltype(&cultivar_contender_results) results_ = nullptr;  // null if the library has none
   decltype(&cultivar_contender_last_error) last_error_ = nullptr;
 };
 
@@ -51,22 +53,29 @@ struct ContenderSite {
   const Workload& workload;
   std::span<void* const> tensors;  // in the task's order
   int threads = 0;                 // cpu: number of cores that it may use
+  void* stream = nullptr;          // cuda: the stream of the launches
+  std::string program = {};        // see ContenderFile
+  ContenderSettings settings = {};
 };
 
 class PreparedContender {
  public:
-  // An Error has kind unsupported if the contender does not support this workload.
+  // An Error has kind unsupported if the contender does not support this workload, and missing if it can be
+  // prepared for none.
   static Expected<std::unique_ptr<PreparedContender>> prepare(const ContenderLibrary&, const ContenderSite&);
   ~PreparedContender();
   PreparedContender(const PreparedContender&) = delete;
 
   // Runs one launch. If it does not return by the deadline, the process ends after writing a line to stderr.
   Expected<void> launch(std::span<void* const> tensors, void* stream, double deadline_s);
+  // Completes the outputs of the last launch, when its work has ended; not timed.
+  Expected<void> results(std::span<void* const> tensors);
   // Never call the library again: its device objects are gone.
   void abandon() { abandoned_ = true; }
 
  private:
-  explicit PreparedContender(ContenderLibrary);
+  PreparedContender(ContenderLibrary, const std::string& who);
+  Expected<void> answered(const char* call, const Expected<std::int32_t>& answer) const;
   ContenderLibrary library_;
   Watchdog watchdog_;
   void* handle_ = nullptr;

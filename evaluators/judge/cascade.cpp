@@ -9,6 +9,7 @@
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/location.hpp"
@@ -178,6 +179,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
       wrong =
           check_drawn_shapes(checker, site.device.facts(), site.task, request.variant, request.workloads,
                              request.stop_after >= Stage::confirm, derive_seed(seed, "drawn"), site.progress);
+    if (!wrong && stage == Stage::edge && request.exactness)
+      evaluation.exactness = measure_exactness(site, request, derive_seed(seed, "exactness"));
     evaluation.check_seconds = seconds_since(start);
     if (wrong) return rejected(*wrong);
     if (reached(stage)) return evaluation;

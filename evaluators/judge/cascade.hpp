@@ -6,6 +6,7 @@
 #include <string>
 
 #include "evaluators/check/oracle.hpp"
+#include "evaluators/contenders/contender_file.hpp"
 #include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/requests.hpp"
 #include "evaluators/judge/sampler.hpp"
@@ -19,8 +20,9 @@ struct CascadeSite {
   double run_deadline_s = 10.0;
   Announce progress = [](const Activity&) {};
   std::shared_ptr<TimingStock> stock = {};  // kept from one request to the next; none: made when needed
-  // Progress that must arrive before anything else happens.
+  // Progress that must arrive before anything else happens. May be called from another thread.
   Announce announce = [](const Activity&) {};
+  ContenderSettings contenders = {};
 };
 
 Evaluation run_cascade(const CascadeSite&, const EvaluateRequest&);

@@ -2,11 +2,44 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 namespace {
+
+// Calls a function every few seconds, from a thread of its own.
+class Heartbeat {
+ public:
+  explicit Heartbeat(std::function<void(double seconds)> beat)
+      : thread_([this, beat = std::move(beat)] {
+          const Clock::time_point start = Clock::now();
+          std::unique_lock lock(mutex_);
+          while (!ending_.wait_for(lock, std::chrono::seconds(5), [this] { return end_; }))
+            beat(seconds_since(start));
+        }) {}
+  ~Heartbeat() {
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    ending_.notify_one();
+    thread_.join();
+  }
+  Heartbeat(const Heartbeat&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ending_;
+  bool end_ = false;
+  std::thread thread_;  // last: it uses the members above
+};
 
 class Contender : public Session {
  public:
@@ -22,7 +55,15 @@ class Contender : public Session {
 
   std::optional<Evaluation> open(const Compiled& compiled) {
     call("prepare");
-    auto opened = site_.device.open_contender(compiled.library, site_.task, workload_, site_.run_deadline_s);
+    auto opened = [&] {
+      const Heartbeat alive([this](double seconds) {
+        site_.announce({stage_, name_,
+                        fmt::format("contender {}: prepare on {} ({:.0f} s of at most {:.0f} s)", name_,
+                                    workload_.name, seconds, site_.contenders.prepare_s)});
+      });
+      return site_.device.open_contender({compiled.library, compiled.program}, site_.contenders, site_.task,
+                                         workload_);
+    }();
     back();
     if (opened) {
       session_ = std::move(*opened);

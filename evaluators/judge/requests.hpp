@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluators/contenders/contender_file.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/targets/binary.hpp"
 #include "evaluators/targets/ceilings.hpp"
@@ -24,7 +25,8 @@ struct Compiled {
   double compile_seconds = 0.0;      // wall time of all binaries together
   std::vector<Workload> drawn = {};  // of Breadth::everything: drawn shapes with a binary of their own
   std::filesystem::path library =
-      {};  // see cultivar_contender.h; `variant` then has only a name, a target and an id
+      {};                    // see cultivar_contender.h; `variant` then has only a name, a target and an id
+  std::string program = {};  // of a library that hosts Python (see ContenderFile)
 
   bool is_library() const { return !library.empty(); }
 
@@ -32,9 +34,8 @@ struct Compiled {
   const Binary* binary(const std::vector<std::string>& macros) const;
 };
 
-// A contender's library as a side; its id is the hash of the file. Throws InputError if the file cannot be
-// read.
-Compiled library_contender(const std::string& name, const std::filesystem::path& library, Target);
+// A contender's library as a side; its id is the hash of its files. Throws InputError if one cannot be read.
+Compiled library_contender(const std::string& name, const ContenderFile&, Target);
 
 // Which macro assignments of a variant to compile in addition to those of the requested workloads.
 enum class Breadth {
@@ -65,6 +66,7 @@ struct EvaluateRequest {
   // Compare every row of every timed shape once before it is timed (see kEveryRowFlops); confirmation always
   // does. Timed runs are checked on secret rows in any case.
   bool every_row = false;
+  bool exactness = false;     // also measure how exact it and the contenders are (see Exactness)
   bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
   std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
   // The incumbent's median by workload. If given, a workload on which the variant is more than `give_up`

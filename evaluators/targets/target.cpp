@@ -12,8 +12,9 @@ std::string_view name_of(Fault::Kind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
-tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const std::filesystem::path&,
-                                                                     const Task&, const Workload&, double) {
+tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const ContenderFile&,
+                                                                     const ContenderSettings&, const Task&,
+                                                                     const Workload&) {
   return tl::make_unexpected(
       Fault{Fault::Kind::unsupported, "this device does not support contender libraries"});
 }

@@ -97,8 +97,10 @@ class Session {
   virtual std::size_t unwritten_elements() const = 0;
 };
 
-class Instruments;  // instruments.hpp
-struct Profile;     // profile/profile.hpp
+struct ContenderFile;      // contenders/contender_file.hpp
+struct ContenderSettings;  // the same
+class Instruments;         // instruments.hpp
+struct Profile;            // profile/profile.hpp
 
 class Device {  // not thread-safe
  public:
@@ -115,9 +117,9 @@ class Device {  // not thread-safe
                                                              double deadline_s) = 0;
   // Opens a contender's library on one workload; its tensors are placed, guarded and timed as a variant's
   // are. The library is the user's own code and runs in this process: if it crashes, so does the worker.
-  virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
-                                                                       const Task&, const Workload&,
-                                                                       double deadline_s);
+  virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const ContenderFile&,
+                                                                       const ContenderSettings&, const Task&,
+                                                                       const Workload&);
   // False after a fault from which this process cannot recover (a GPU context is lost). The worker then
   // answers the request and exits, and a new worker replaces it.
   virtual bool usable() const { return true; }

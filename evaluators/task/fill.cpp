@@ -126,6 +126,20 @@ void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64
         return b * table(bits_at(key, i)) + slope * static_cast<float>(axis.along(i));
       });
     }
+    case Fill::Kind::outliers: {
+      const NormalTable& table = normal();
+      constexpr std::uint64_t kLines = 100;
+      return each([&](std::uint64_t i) {
+        const std::uint64_t line = axis.others(i), place = mixed(key ^ mixed(line / kLines + 1)) % kLines;
+        return (line % kLines == place ? a * b : a) * table(bits_at(key, i));
+      });
+    }
+    case Fill::Kind::hot: {
+      const NormalTable& table = normal();
+      const std::uint64_t place = mixed(key) % axis.extent;
+      return each(
+          [&](std::uint64_t i) { return (axis.along(i) == place ? a * b : a) * table(bits_at(key, i)); });
+    }
     case Fill::Kind::one_hot:
       return each([&](std::uint64_t i) {
         const std::uint64_t place = mixed(key ^ mixed(axis.others(i) + 1)) % axis.extent;

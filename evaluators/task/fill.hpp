@@ -19,6 +19,8 @@ struct Fill {
     constant,  // every element is a (only in stress cases, never the plain fill of a task)
     spread,    // random sign * a * exp(uniform(-b, b)): extreme range
     rising,    // b * normal + a * (index along `axis`) / extent: a running maximum that rises with every tile
+    outliers,  // a * normal, but b times as large on one line along `axis` in a hundred
+    hot,       // a * normal, but b times as large at one random index along `axis`
     one_hot,   // for each index of the other axes b at one random position along `axis`, otherwise a
     same_rows,  // one random row (normal a, b) repeated along `axis`
     // Whole numbers, of any dtype that can represent them.

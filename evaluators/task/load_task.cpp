@@ -34,6 +34,7 @@ Fill::Kind fill_kind_of(const YamlNode& node) {
       {"normal", Fill::Kind::normal},           {"uniform", Fill::Kind::uniform},
       {"constant", Fill::Kind::constant},       {"spread", Fill::Kind::spread},
       {"rising", Fill::Kind::rising},           {"one_hot", Fill::Kind::one_hot},
+      {"outliers", Fill::Kind::outliers},       {"hot", Fill::Kind::hot},
       {"same_rows", Fill::Kind::same_rows},     {"integers", Fill::Kind::integers},
       {"permutation", Fill::Kind::permutation}, {"lengths", Fill::Kind::lengths},
       {"offsets", Fill::Kind::offsets}};

@@ -120,6 +120,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   j["resources"] = e.resources.values;
   j["late"] = e.late;
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
+  if (!e.exactness.empty()) j["exactness"] = e.exactness;
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -128,6 +129,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   j.at("resources").get_to(e.resources.values);
   e.late = j.value("late", false);  // absent in older records
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
+  e.exactness = j.value("exactness", e.exactness);
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

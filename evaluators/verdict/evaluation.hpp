@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evaluators/statistics/bootstrap.hpp"
+#include "evaluators/verdict/exactness.hpp"
 
 namespace cultivar {
 
@@ -91,6 +92,7 @@ struct Evaluation {
   bool late = false;         // rejected because of a timeout, caused by the variant or by a busy machine
   // Also in `diagnostics` as text; older records have only the text.
   std::vector<ContenderTrouble> contender_troubles = {};
+  std::vector<Exactness> exactness = {};  // if requested; absent in older records
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics

@@ -86,7 +86,11 @@ struct DeviceService::State {
     const double sides = 1.0 + static_cast<double>(r.contenders.size());
     const double one = r.contenders.empty() ? r.sampling.screening_seconds : 4 * r.sampling.max_seconds;
     const double least = (r.sampling.min_samples + 2) * options.run_deadline_s;
+    // A contender is prepared for its check and for its timed runs, and again after noise.
+    const double prepared = 4.0 * static_cast<double>(std::ranges::count_if(
+                                      r.contenders, [](const auto& c) { return c.second.is_library(); }));
     return kSlackSeconds + static_cast<double>(checks) * options.run_deadline_s +
+           static_cast<double>(r.workloads.size()) * prepared * options.prepare_deadline_s +
            static_cast<double>(r.workloads.size()) * sides * (one + least);
   }
 
@@ -177,7 +181,10 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   const double runs = static_cast<double>(request.workloads.size()) * state_->options.run_deadline_s;
   const double warm_up = 18.0 * runs;
   // Beyond the limit of device time a duel goes on to the blocks that it needs, some dozens.
-  const double deadline = kSlackSeconds + 4 * request.options.max_device_seconds + warm_up + 200.0 * runs;
+  double deadline = kSlackSeconds + 4 * request.options.max_device_seconds + warm_up + 200.0 * runs;
+  for (const Compiled* side : {&request.challenger, &request.incumbent, &request.control})
+    if (side->is_library())
+      deadline += 4.0 * static_cast<double>(request.workloads.size()) * state_->options.prepare_deadline_s;
   const auto answer = state_->call(message, deadline, state_->quiet_seconds() + warm_up, progress, &lost);
   if (answer) {
     try {

@@ -147,6 +147,8 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
                           {"task_folder", fs::absolute(options_.task_folder, ignored).string()},
                           {"cache", fs::absolute(options_.cache, ignored).string()},
                           {"run_deadline_s", options_.run_deadline_s},
+                          {"python", options_.python},
+                          {"prepare_deadline_s", options_.prepare_deadline_s},
                           {"architecture", options_.architecture}};
   auto configured = exchange(configure, options_.start_deadline_s, options_.start_deadline_s, {});
   if (configured) return {};

@@ -42,6 +42,7 @@ void to_json(Json& j, const Variant& v) {
 static void to_json(Json& j, const Compiled& c) {
   if (c.is_library())
     j = {{"library", c.library},
+         {"program", c.program},
          {"name", c.variant.manifest.name},
          {"target", name_of(c.variant.manifest.target)},
          {"id", c.variant.id}};
@@ -52,8 +53,8 @@ static void to_json(Json& j, const Compiled& c) {
          {"drawn", c.drawn}};
 }
 
-CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, small_shapes, sampling, seed,
-                   incumbent_us, give_up)
+CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, exactness, small_shapes,
+                   sampling, seed, incumbent_us, give_up)
 void to_json(Json& j, const EvaluateRequest& r) {
   write_fields(j, r);
   j["variant"] = r.variant;
@@ -80,6 +81,7 @@ static Compiled compiled(const Json& j, const Task& task) {
   Compiled c;
   if (j.contains("library")) {
     j.at("library").get_to(c.library);
+    j.at("program").get_to(c.program);
     j.at("name").get_to(c.variant.manifest.name);
     c.variant.manifest.target = target_named(j.at("target").get_ref<const std::string&>());
     j.at("id").get_to(c.variant.id);

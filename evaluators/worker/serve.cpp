@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -112,13 +113,16 @@ class Worker {
     task_ = load_task(request.at("task_folder").get<std::string>());
     cache_ = request.at("cache").get<std::string>();
     request.at("run_deadline_s").get_to(run_deadline_s_);
+    request.at("python").get_to(contenders_.python);
+    request.at("prepare_deadline_s").get_to(contenders_.prepare_s);
+    contenders_.cache = cache_;
     request.at("architecture").get_to(architecture_);
     if (!measures_) {
       compiler_ = parts_.compiler({*task_, cache_, architecture_});
       return {{"answer", Json::object()}};
     }
     device_ = parts_.device(cache_, device_number_);
-    device_->while_waiting([this] { announce(last_said_); });  // repeats the last progress as a sign of life
+    device_->while_waiting([this] { announce(last_said()); });  // repeats the last progress as a sign of life
     Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
     if (!oracle) return trouble(oracle.error());
     oracle_ = std::move(*oracle);
@@ -155,7 +159,8 @@ class Worker {
             run_deadline_s_,
             [this](const Activity& doing) { progress(doing); },
             stock_,
-            [this](const Activity& doing) { announce(doing); }};
+            [this](const Activity& doing) { announce(doing); },
+            contenders_};
   }
 
   void progress(const Activity& doing) {
@@ -164,7 +169,13 @@ class Worker {
     announce(doing);
   }
 
-  void announce(Activity doing) {
+  Activity last_said() {
+    const std::lock_guard lock(announcing_);
+    return last_said_;
+  }
+
+  void announce(Activity doing) {  // also called by the thread that tells that a contender is still preparing
+    const std::lock_guard lock(announcing_);
     last_progress_ = Clock::now();
     last_said_ = std::move(doing);
     // A disconnected engine is detected at the next read.
@@ -180,10 +191,12 @@ class Worker {
   std::filesystem::path cache_;
   std::string architecture_;
   double run_deadline_s_ = 10.0;
+  ContenderSettings contenders_;
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<Device> device_;
   std::optional<OracleLibrary> oracle_;
   std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
+  std::mutex announcing_;
   Clock::time_point last_progress_{};
   Activity last_said_;
 };

@@ -6,28 +6,13 @@
 
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
+#include "support/pytorch.hpp"
 
 namespace fs = std::filesystem;
 namespace utf = boost::unit_test;
 using namespace cultivar::testing;
 
 namespace {
-
-// Empty if no Python with PyTorch is found.
-const std::string& python() {
-  static const std::string found = [] {
-    for (const char* candidate : {"python3", "/usr/bin/python3"})
-      if (run_command({candidate, "-c", "import torch"}).exit == 0) return std::string(candidate);
-    return std::string();
-  }();
-  return found;
-}
-
-boost::test_tools::assertion_result pytorch_is_here(utf::test_unit_id) {
-  boost::test_tools::assertion_result here(!python().empty());
-  here.message() << "no python3 has PyTorch (Debian's package python3-torch)";
-  return here;
-}
 
 struct Desk {
   TemporaryFolder folder;
@@ -42,7 +27,7 @@ struct Desk {
     BOOST_TEST_REQUIRE(made.exit == 0);
   }
   CommandResult script(const std::string& file) {
-    return run_command({python(), (folder / file).string()},
+    return run_command({python_with_torch(), (folder / file).string()},
                        {.folder = "/", .environment = {}, .deadline_s = 240.0});
   }
 };

@@ -1,9 +1,10 @@
 // runs alone
-// cuBLAS, cuDNN and FlashAttention-3 as contenders on a real GPU: correct on every check shape that they
-// support, timed beside a seed; and a library that waits where it must not.
+// cuBLAS, cuDNN, FlashAttention-3 and PyTorch as contenders on a real GPU: correct on every check shape that
+// they support, timed beside a seed; and a library that waits where it must not.
 #include <map>
 
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/contenders/library.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/stages.hpp"
@@ -36,12 +37,12 @@ void check_everywhere(const std::string& name, std::size_t least_supported) {
     BOOST_TEST_MESSAGE("contender " << name << ": absent: " << contender.absent);
     return;
   }
-  const Task task = load_task(folder_of(contender.task));
+  const Task task = load_task(folder_of(contender.tasks.front()));
   const auto oracle = OracleLibrary::build(task, testing::tests_cache());
   BOOST_REQUIRE_MESSAGE(oracle, words(oracle));
   const auto library = ContenderLibrary::load(contender.library, task, target_named("cuda"));
   BOOST_REQUIRE_MESSAGE(library, words(library));
-  const Compiled side = library_contender(name, contender.library, target_named("cuda"));
+  const Compiled side = library_contender(name, {contender.library, contender.program}, target_named("cuda"));
   const CascadeSite site{gpu_test::device(), task, *oracle};
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
@@ -71,14 +72,19 @@ void check_everywhere(const std::string& name, std::size_t least_supported) {
 }
 
 // Beside a seed, through the workers.
-void time_beside(const std::string& name, const std::string& seed, const std::string& set) {
+void time_beside(const std::string& name, const std::string& seed, const std::string& set,
+                 const std::string& task_name) {
   const KnownContender contender = known(name);
   if (contender.library.empty()) return;
+  if (!contender.program.empty() && !find_pytorch(ServiceOptions{}.python)) {
+    BOOST_TEST_MESSAGE("contender " << name << ": absent: " << words(find_pytorch(ServiceOptions{}.python)));
+    return;
+  }
   ServiceOptions options;
   options.target = target_named("cuda");
   options.programs = testing::programs_folder();
   options.cache = testing::tests_cache();
-  options.task_folder = folder_of(contender.task);
+  options.task_folder = folder_of(task_name);
   const Task task = load_task(options.task_folder);
   CompileService compiler(options);
   DeviceService device(options);
@@ -89,7 +95,8 @@ void time_beside(const std::string& name, const std::string& seed, const std::st
   BOOST_REQUIRE_MESSAGE(compiled, words(compiled));
   request.variant = *compiled;
   request.sampling.max_samples = 12;
-  request.contenders.emplace_back(name, library_contender(name, contender.library, target_named("cuda")));
+  request.contenders.emplace_back(
+      name, library_contender(name, {contender.library, contender.program}, target_named("cuda")));
   const auto e = device.evaluate(request);
   BOOST_REQUIRE_MESSAGE(e, words(e));
   BOOST_TEST(e->measured(), e->reason << "\n" << e->diagnostics);
@@ -119,15 +126,24 @@ BOOST_AUTO_TEST_CASE(flash_attention_3_is_right_on_every_shape_that_it_takes) {
 }
 
 BOOST_AUTO_TEST_CASE(cublas_is_timed_beside_a_seed) {
-  time_beside("cublas", "cuda_naive.cu", "quick");
+  time_beside("cublas", "cuda_naive.cu", "quick", "matmul");
 }
 
 BOOST_AUTO_TEST_CASE(cudnn_is_timed_beside_a_seed) {
-  time_beside("cudnn", "cuda_wgmma.cu", "quick");
+  time_beside("cudnn", "cuda_wgmma.cu", "quick", "attention_forward");
 }
 
 BOOST_AUTO_TEST_CASE(flash_attention_3_is_timed_beside_a_seed) {
-  time_beside("flash_attention_3", "cuda_wgmma.cu", "quick");
+  time_beside("flash_attention_3", "cuda_wgmma.cu", "quick", "attention_forward");
+}
+
+BOOST_AUTO_TEST_CASE(pytorch_is_timed_beside_a_seed_on_the_workers_stream) {
+  time_beside("torch", "cuda_naive.cu", "quick", "matmul");
+  time_beside("torch", "cuda_wgmma.cu", "quick", "attention_forward");
+}
+
+BOOST_AUTO_TEST_CASE(pytorch_compiled_is_timed_beside_a_seed) {
+  time_beside("torch_compile", "cuda_naive.cu", "quick", "matmul");
 }
 
 BOOST_AUTO_TEST_CASE(a_library_that_waits_in_launch_is_skipped_and_the_variant_measured) {
@@ -160,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_library_that_waits_in_launch_is_skipped_and_the_variant_m
   BOOST_REQUIRE_MESSAGE(compiled, words(compiled));
   request.variant = *compiled;
   request.sampling.max_samples = 6;
-  request.contenders.emplace_back("waits", library_contender("waits", made, target_named("cuda")));
+  request.contenders.emplace_back("waits", library_contender("waits", {made}, target_named("cuda")));
   const auto e = device.evaluate(request);
   BOOST_REQUIRE_MESSAGE(e, words(e));
   BOOST_TEST(e->measured(), e->reason << "\n" << e->diagnostics);

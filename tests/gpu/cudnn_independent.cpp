@@ -56,7 +56,7 @@ class PlainLoop {
       must(driver_.MemcpyHtoDAsync(addresses_.back(), inputs_.back().data(), bytes, stream_));
     }
     must(driver_.StreamSynchronize(stream_));
-    auto prepared = PreparedContender::prepare(library, {task, workload, pointers_, 0});
+    auto prepared = PreparedContender::prepare(library, {task, workload, pointers_, 0, stream_});
     if (!prepared) throw MissingError(workload.name + ": " + prepared.error().message);
     contender_ = std::move(*prepared);
     must(driver_.CtxSynchronize());
@@ -142,7 +142,7 @@ struct Bench {
                    InputSource::windows);
     runs.work_beside_runs();
     SampledSide judge{library.name(), [&]() -> tl::expected<std::unique_ptr<Session>, Evaluation> {
-                        auto opened = device.open_contender(file, task, w, 10.0);
+                        auto opened = device.open_contender({file}, {}, task, w);
                         if (!opened)
                           return tl::make_unexpected(rejection_of(Stage::measure, opened.error(), w.name));
                         return std::move(*opened);
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
     std::unique_ptr<Device> device;
     std::filesystem::path file;
     try {
-      file = find_contender_library(argc == 5 ? argv[4] : "cudnn", ".", programs, {});
+      file = find_contender_library(argc == 5 ? argv[4] : "cudnn", ".", programs, {}).library;
       device = open_cuda_device(0, testing::tests_cache(), programs / "cultivar-nvrtc");
     } catch (const std::exception& e) {
       fmt::print("skipped: {}\n", e.what());

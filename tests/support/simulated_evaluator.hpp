@@ -30,6 +30,8 @@ struct Simulation {
   std::function<Expected<Evaluation>(const Variant&)> evaluate_instead;  // if set
   std::function<bool(const Variant&, Stage stop_after)> is_late;         // timed out, if set
   bool refuse_confirmation = false;
+  // The rms error of a confirmed variant, as a multiple of the permitted one, if set; 0: not measured.
+  std::function<double(const Variant&)> error_of;
   bool narrow = false;  // UNROLL=4, the best, does not compile for all shapes that a confirmation checks
   std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // if set
   std::function<bool(int device)> has_no_worker;                            // if set

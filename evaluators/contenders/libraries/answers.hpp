@@ -17,6 +17,12 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// On no workload: what the contender needs is missing.
+class Unusable : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 inline double number(const cultivar_contender_workload& w, const char* name) {
   for (std::uint32_t i = 0; i < w.value_count; ++i)
     if (std::strcmp(w.values[i].name, name) == 0) return w.values[i].value;
@@ -46,6 +52,9 @@ std::int32_t answer(const Work& work) {
   } catch (const Unsupported& e) {
     last_error() = e.what();
     return CULTIVAR_CONTENDER_UNSUPPORTED;
+  } catch (const Unusable& e) {
+    last_error() = e.what();
+    return CULTIVAR_CONTENDER_UNUSABLE;
   } catch (const std::exception& e) {
     last_error() = e.what();
     return CULTIVAR_CONTENDER_FAILED;

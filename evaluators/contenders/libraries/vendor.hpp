@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <cctype>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -56,6 +57,9 @@ struct Driver {
   int (*EventRecord)(void*, void* stream) = nullptr;
   int (*EventSynchronize)(void*) = nullptr;
   int (*EventElapsedTime)(float*, void*, void*) = nullptr;
+  int (*MemsetAsync)(unsigned long long, unsigned char, std::size_t, void* stream) = nullptr;
+  int (*CtxGetDevice)(int*) = nullptr;
+  int (*DeviceGetName)(char*, int, int) = nullptr;
 
   static const Driver& instance() {
     static const Driver loaded = [] {
@@ -68,11 +72,33 @@ struct Driver {
       find(library, d.EventRecord, "cuEventRecord");
       find(library, d.EventSynchronize, "cuEventSynchronize");
       find(library, d.EventElapsedTime, "cuEventElapsedTime");
+      find(library, d.MemsetAsync, "cuMemsetD8Async");
+      find(library, d.CtxGetDevice, "cuCtxGetDevice");
+      find(library, d.DeviceGetName, "cuDeviceGetName");
       return d;
     }();
     return loaded;
   }
 };
+
+// The number of the current GPU.
+inline int gpu_ordinal() {
+  int device = 0;
+  if (Driver::instance().CtxGetDevice(&device) != 0)
+    throw std::runtime_error("the worker has no current GPU");
+  return device;
+}
+
+// Its name, as part of a file name.
+inline std::string gpu_name() {
+  char name[128] = "";
+  if (Driver::instance().DeviceGetName(name, sizeof name, gpu_ordinal()) != 0)
+    throw std::runtime_error("the GPU does not tell its name");
+  std::string text = name;
+  for (char& letter : text)
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+  return text;
+}
 
 // Scratch memory on the device, allocated in prepare and freed in release.
 class Workspace {

@@ -6,19 +6,22 @@
 namespace cultivar {
 
 tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::open(
-    const std::filesystem::path& file, const Task& task, const Workload& workload, int threads) {
+    const ContenderFile& file, const ContenderSettings& settings, const Task& task, const Workload& workload,
+    int threads) {
   const auto failed = [](Fault::Kind kind, const Error& why) {
     return tl::make_unexpected(Fault{kind, why.message});
   };
-  const auto library = ContenderLibrary::load(file, task, cpu_target());
+  const auto library = ContenderLibrary::load(file.library, task, cpu_target());
   if (!library) return failed(Fault::Kind::load_failed, library.error());
   auto buffers = JudgedBuffers::create(contender_plan(task, workload));
   if (!buffers) return failed(Fault::Kind::launch_failed, buffers.error());
   std::unique_ptr<CpuContenderSession> session(new CpuContenderSession(std::move(*buffers)));
   const std::vector<void*> tensors = session->addresses();
-  auto prepared = PreparedContender::prepare(*library, {task, workload, tensors, threads});
+  auto prepared = PreparedContender::prepare(
+      *library, {task, workload, tensors, threads, nullptr, file.program, settings});
   if (!prepared)
     return failed(prepared.error().kind == ErrorKind::unsupported ? Fault::Kind::unsupported
+                  : prepared.error().kind == ErrorKind::missing   ? Fault::Kind::load_failed
                                                                   : Fault::Kind::contender_failed,
                   prepared.error());
   session->contender_ = std::move(*prepared);
@@ -46,6 +49,8 @@ tl::expected<Sample, Fault> CpuContenderSession::run(const RunInputs& inputs,
   const Expected<void> launched = contender_->launch(tensors, nullptr, options.deadline_s);
   const double seconds = raw_seconds() - begin;
   if (!launched) return die({Fault::Kind::contender_failed, launched.error().message});
+  if (const auto completed = contender_->results(tensors); !completed)
+    return die({Fault::Kind::contender_failed, completed.error().message});
   if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
   Sample sample;
   sample.seconds = seconds;

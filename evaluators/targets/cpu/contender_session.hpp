@@ -11,9 +11,9 @@ namespace cultivar {
 
 class CpuContenderSession : public Session {
  public:
-  static tl::expected<std::unique_ptr<CpuContenderSession>, Fault> open(const std::filesystem::path& library,
-                                                                        const Task&, const Workload&,
-                                                                        int threads);
+  static tl::expected<std::unique_ptr<CpuContenderSession>, Fault> open(const ContenderFile&,
+                                                                        const ContenderSettings&, const Task&,
+                                                                        const Workload&, int threads);
   // Timed by the clock around the call, with cold buffers, as for a variant.
   tl::expected<Sample, Fault> run(const RunInputs&, std::span<std::vector<std::byte>> outputs,
                                   const RunOptions&) override;

@@ -83,10 +83,12 @@ tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& bina
   return std::unique_ptr<Session>(std::move(*session));
 }
 
-tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_contender(const std::filesystem::path& library,
+tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_contender(const ContenderFile& file,
+                                                                        const ContenderSettings& settings,
                                                                         const Task& task,
-                                                                        const Workload& workload, double) {
-  auto session = CpuContenderSession::open(library, task, workload, static_cast<int>(state_->cores.size()));
+                                                                        const Workload& workload) {
+  auto session =
+      CpuContenderSession::open(file, settings, task, workload, static_cast<int>(state_->cores.size()));
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

@@ -14,13 +14,15 @@ namespace cultivar::cuda {
 class Contender : public Launchable {
  public:
   // Loads the library and calls its prepare, with the tensors at these addresses.
-  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const std::filesystem::path& library,
-                                                              const Task&, const Workload&,
+  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const ContenderFile&,
+                                                              const ContenderSettings&, const Task&,
+                                                              const Workload&,
                                                               std::span<const Address> tensors);
   ~Contender() override;
 
   std::optional<Fault> place(std::span<const Address> tensors) override;
   std::optional<Fault> launch(double deadline_s) override;
+  std::optional<Fault> results() override;
 
  private:
   explicit Contender(Gpu& gpu) : gpu_(gpu) {}

@@ -68,10 +68,11 @@ class CudaDevice : public Device {
     return std::unique_ptr<Session>(std::move(*session));
   }
 
-  tl::expected<std::unique_ptr<Session>, Fault> open_contender(const std::filesystem::path& library,
-                                                               const Task& task, const Workload& workload,
-                                                               double) override {
-    auto session = CudaSession::open_contender(gpu_, library, task, workload);
+  tl::expected<std::unique_ptr<Session>, Fault> open_contender(const ContenderFile& file,
+                                                               const ContenderSettings& settings,
+                                                               const Task& task,
+                                                               const Workload& workload) override {
+    auto session = CudaSession::open_contender(gpu_, file, settings, task, workload);
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));
   }

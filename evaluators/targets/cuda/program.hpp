@@ -19,6 +19,8 @@ class Launchable {
   virtual std::optional<Fault> place(std::span<const Address> buffers) = 0;
   // Queues all work on the Gpu's stream.
   virtual std::optional<Fault> launch(double deadline_s) = 0;
+  // Completes the outputs when the work of the last launch has ended; not timed.
+  virtual std::optional<Fault> results() { return std::nullopt; }
   // The most local memory that a thread uses; 0 if unknown.
   virtual std::uint32_t local_bytes() const { return 0; }
 };

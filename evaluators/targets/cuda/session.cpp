@@ -88,13 +88,14 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, co
 }
 
 tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
-    Gpu& gpu, const std::filesystem::path& library, const Task& task, const Workload& workload) {
+    Gpu& gpu, const ContenderFile& file, const ContenderSettings& settings, const Task& task,
+    const Workload& workload) {
   const Turns::Turn turn = gpu.turn();
   auto session = make(gpu, contender_plan(task, workload));
   if (!session) return session;
   (*session)->foreign_ = true;
   (*session)->choose_places(0);
-  auto contender = Contender::open(gpu, library, task, workload, (*session)->addresses_);
+  auto contender = Contender::open(gpu, file, settings, task, workload, (*session)->addresses_);
   if (!contender) return tl::make_unexpected(contender.error());
   (*session)->program_ = std::move(*contender);
   return session;
@@ -308,6 +309,8 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
   sample.seconds = static_cast<double>(milliseconds) * 1e-3;
   if (traced)
     if (auto other = compare_trace(seen, sample.seconds)) return give_back(*other);
+  if (foreign_)
+    if (auto incomplete = program_->results()) return give_back(*incomplete);
   if (!blocked) return sample;
 
   sample.clock_mhz = clock_mhz();

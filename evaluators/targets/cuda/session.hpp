@@ -15,8 +15,9 @@ class CudaSession : public Session {
   // The Gpu must outlive the session.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&);
   // Opens a contender's library. It does not declare its launches, so only its time is compared with CUPTI's.
-  static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(
-      Gpu&, const std::filesystem::path& library, const Task&, const Workload&);
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(Gpu&, const ContenderFile&,
+                                                                          const ContenderSettings&,
+                                                                          const Task&, const Workload&);
 
   ~CudaSession() override;
 

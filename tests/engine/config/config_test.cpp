@@ -139,6 +139,20 @@ BOOST_AUTO_TEST_CASE(contenders_are_sources_or_libraries_by_name_or_path) {
   BOOST_TEST(contains(complaint(*this, kLeast + "contenders: [./none.cpp]\n"), "no such file: "));
 }
 
+BOOST_AUTO_TEST_CASE(contenders_may_be_pytorch_or_python_programs) {
+  const Config c = parse_config(
+      kLeast +
+          "contenders: [torch, lib/mine.py]\nevaluation: {python: /opt/bin/python3, prepare_deadline: 20m}\n",
+      "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.libraries == (std::vector<std::string>{"torch", (path() / "lib/mine.py").string()}),
+             boost::test_tools::per_element());
+  BOOST_TEST(c.evaluation.python == "/opt/bin/python3");
+  BOOST_TEST(c.evaluation.prepare_deadline_s == 1200.0);
+  const Config again = parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation);
+  BOOST_TEST(to_yaml(again) == to_yaml(c));
+  BOOST_TEST(again.evaluation.python == "/opt/bin/python3");
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_list_of_seeds_is_distinguished_from_a_folder_without_any) {
   const std::string least = "name: x\ntask: softmax\nworkloads: cpu_quick\nseeds: []\n";
   const std::string empty = complaint(*this, least);

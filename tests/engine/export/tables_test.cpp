@@ -43,6 +43,17 @@ BOOST_AUTO_TEST_CASE(every_word_of_a_table_is_nothing_but_text) {
   BOOST_TEST(in_code("a`b\nc\x1b") == "a'b c\\x1b");
 }
 
+BOOST_AUTO_TEST_CASE(exactness_is_shown_beside_each_contender) {
+  Evaluation evaluation;
+  BOOST_TEST(exactness_section(evaluation) == "");
+  evaluation.exactness = {{"ordinary", {0.9, 1.25}, 0.9, {{"torch", {1.0, 1.5}}}},
+                          {"peaked", {1.8, 3.0}, 1.8}};
+  const std::string text = exactness_section(evaluation);
+  for (const char* line : {"| error / permitted | rms | max | torch rms | torch max | rms / torch |",
+                           "| ordinary | 0.9 | 1.25 | 1 | 1.5 | 0.9 |", "| peaked | 1.8 | 3 | - | - | - |"})
+    BOOST_TEST(text.find(line) != std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {
   IndividualRow first, second;
   first.individual.fitness = 100.0;

@@ -126,6 +126,45 @@ BOOST_AUTO_TEST_CASE(what_fails_its_confirmation_is_expelled) {
   BOOST_TEST(parts.events("refused").size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(speed_that_is_bought_with_exactness_is_refused) {
+  Simulation simulation;
+  simulation.error_of = [](const Variant& v) { return v.manifest.name == "softmax_fastest" ? 1.3 : 0.8; };
+  for (const bool allowed : {false, true}) {
+    Parts parts(simulation,
+                allowed ? std::vector<std::string>{"gate.max_error_growth=1.4"} : std::vector<std::string>{});
+    parts.compare();
+    BOOST_TEST(parts.breeding.incumbent() == 2);  // the first best has nothing before it
+    const IndividualId better = parts.add("softmax_fastest");
+    parts.compare();
+    BOOST_REQUIRE(parts.breeding.winner() == better);
+    parts.compare();
+    BOOST_TEST(parts.breeding.incumbent() == (allowed ? better : 2));
+    BOOST_TEST(parts.writer.record().individual(better)->expelled == !allowed);
+    const auto confirmation = parts.writer.record().confirmation(better);
+    BOOST_REQUIRE(confirmation);
+    BOOST_TEST(confirmation->measured() == allowed);
+    BOOST_REQUIRE(confirmation->exactness.size() == 2U);
+    BOOST_TEST(confirmation->exactness[1].error.rms == 1.3);
+    BOOST_TEST(confirmation->exactness[1].bar == 1.0);
+    if (!allowed) {
+      BOOST_TEST(confirmation->reason == "less exact than gate.max_error_growth allows for peaked inputs");
+      BOOST_TEST(confirmation->diagnostics.starts_with(
+          "For peaked inputs the rms error is 1.3 x the permitted one, but at most 1.1 x is allowed here"));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_best_of_unknown_exactness_refuses_nobody) {
+  Simulation simulation;
+  simulation.error_of = [](const Variant& v) { return v.manifest.name == "softmax_fastest" ? 1.9 : 0.0; };
+  Parts parts(simulation);
+  parts.compare();
+  const IndividualId better = parts.add("softmax_fastest");
+  parts.compare();
+  parts.compare();
+  BOOST_TEST(parts.breeding.incumbent() == better);
+}
+
 BOOST_AUTO_TEST_CASE(a_confirmation_that_is_late_is_due_again) {
   Simulation simulation;
   simulation.is_late = [](const Variant&, Stage stop_after) { return stop_after == Stage::confirm; };

@@ -275,6 +275,8 @@ BOOST_AUTO_TEST_CASE(a_contender_library_in_a_record_is_loaded_where_it_was_know
   BOOST_CHECK_THROW(require_trust(config, folder, elsewhere), InputError);
   config.libraries = {"cudnn"};  // of the catalog
   BOOST_CHECK_NO_THROW(require_trust(config, folder, elsewhere));
+  config.libraries = {"torch"};  // of the catalog, but it runs the pytorch.py of the record's task
+  BOOST_CHECK_THROW(require_trust(config, folder, elsewhere), InputError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

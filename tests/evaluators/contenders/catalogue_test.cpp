@@ -15,7 +15,7 @@ namespace {
 std::string refused(const std::string& name, const std::filesystem::path& programs,
                     const std::vector<std::string>& sources = {}) {
   try {
-    return "found " + find_contender_library(name, programs, programs, sources).string();
+    return "found " + find_contender_library(name, programs, programs, sources).library.string();
   } catch (const InputError& e) {
     return e.what();
   }
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_built_is_absent_with_a_reason) {
     BOOST_TEST(contains(refused(known.name, installation / "bin"),
                         "the contender '" + known.name + "' is not available: "));
   }
-  BOOST_TEST(known_contenders(installation / "bin").size() == 3U);
+  BOOST_TEST(known_contenders(installation / "bin").size() == 5U);
 }
 
 BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_name) {
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_nam
              "found " + (installation / "lib/libcultivar-contender-mine.so").string());
   BOOST_TEST(refused("cudnn", installation / "bin") ==
              "found " + (installation / "lib/libcultivar-contender-cudnn.so").string());
-  BOOST_TEST(known_contenders(installation / "bin").size() == 4U);
+  BOOST_TEST(known_contenders(installation / "bin").size() == 6U);
 }
 
 BOOST_AUTO_TEST_CASE(an_installation_has_its_libraries_in_a_folder_of_their_own) {
@@ -64,9 +64,9 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_answered_with_all_that_there_is) {
   const TemporaryFolder installation;
   std::filesystem::create_directories(installation / "bin");
   const std::string answer = refused("eigne", installation / "bin", {"eigen"});
-  for (const char* part :
-       {"unknown contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
-        "cublas (absent): ", "cudnn (absent): ", "flash_attention_3 (absent): ", "a library (.so)"})
+  for (const char* part : {"unknown contender 'eigne' (did you mean 'eigen'?)", "eigen: a source of the task",
+                           "cublas (absent): ", "cudnn (absent): ", "flash_attention_3 (absent): ",
+                           "a library (.so), or of a Python program (.py)"})
     BOOST_TEST(contains(answer, part), answer);
 }
 
@@ -83,6 +83,29 @@ BOOST_AUTO_TEST_CASE(a_path_is_a_path_and_must_exist) {
              "no such file: " + (installation / "libmine.so").string() + " (check the path)");
   testing::write_text(installation / "libmine.so", "");
   BOOST_TEST(refused("libmine.so", installation.path()) == "found " + (installation / "libmine.so").string());
+}
+
+BOOST_AUTO_TEST_CASE(pytorch_and_python_programs_are_run_by_the_library_that_hosts_python) {
+  const TemporaryFolder installation;
+  std::filesystem::create_directories(installation / "bin");
+  std::filesystem::create_directories(installation / "lib");
+  testing::write_text(installation / "mine.py", "");
+  BOOST_TEST(contains(refused("mine.py", installation.path()), "mine.py cannot be run: "));
+  const auto host = installation / "lib/libcultivar-contender-python.so";
+  testing::write_text(host, "");
+  const auto found = [&](const std::string& text) {
+    return find_contender_library(text, installation.path(), installation / "bin", {});
+  };
+  BOOST_TEST(found("torch").library == host);
+  BOOST_TEST(found("torch").program == "torch");
+  BOOST_TEST(found("torch_compile").program == "torch_compile");
+  BOOST_TEST(found("mine.py").library == host);
+  BOOST_TEST(found("mine.py").program == (installation / "mine.py").string());
+  BOOST_TEST(name_of_library("/x/mine.py") == "mine");
+  BOOST_TEST(contains(refused("none.py", installation.path()), "no such file: "));
+  BOOST_TEST(known_contenders(installation / "bin").size() == 5U);
+  BOOST_TEST(!names_a_program(".py"));
+  BOOST_TEST(!names_a_program("mine.pyc"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

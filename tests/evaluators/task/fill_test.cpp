@@ -121,6 +121,27 @@ BOOST_AUTO_TEST_CASE(one_hot_has_one_needle_along_its_axis_for_every_other_index
   BOOST_TEST(places.size() > 5u);
 }
 
+BOOST_AUTO_TEST_CASE(outliers_are_whole_lines_one_in_a_hundred) {
+  const std::vector<double> x = filled({Fill::Kind::outliers, 1, 1000, 1}, 5, {400, 64});
+  int large = 0;
+  for (std::size_t line = 0; line < 400; ++line) {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < 64; ++i) sum += x[line * 64 + i] * x[line * 64 + i];
+    const double deviation = std::sqrt(sum / 64);
+    BOOST_TEST((deviation < 3.0 || deviation > 300.0));
+    large += deviation > 300.0;
+  }
+  BOOST_TEST(large == 4);
+}
+
+BOOST_AUTO_TEST_CASE(hot_is_one_index_along_its_axis) {
+  const std::vector<double> x = filled({Fill::Kind::hot, 1, 1000, 1}, 5, {400, 64});
+  std::set<std::size_t> places;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (std::abs(x[i]) > 10.0) places.insert(i % 64);
+  BOOST_TEST(places.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(same_rows_repeats_along_its_axis_only) {
   const std::vector<double> x = filled({Fill::Kind::same_rows, 0, 1, 1}, 5, {2, 10, 4});
   for (std::size_t a = 0; a < 2; ++a)

@@ -43,7 +43,7 @@ struct Services {
 
   Compiled library(const std::string& macro, const std::string& name = "") {
     const fs::path file = testing::contender_library(folder.path(), macro, name);
-    return library_contender(file.stem().string(), file, target_named("cpu"));
+    return library_contender(file.stem().string(), {file}, target_named("cpu"));
   }
   EvaluateRequest request(const std::vector<std::string>& macros) {
     EvaluateRequest r;
@@ -83,6 +83,28 @@ BOOST_AUTO_TEST_CASE(a_right_one_is_timed_in_turn_on_every_workload) {
   }
   BOOST_TEST(!contains(e.diagnostics, "contender"), e.diagnostics);
   BOOST_TEST(!e.worker_lost);
+}
+
+BOOST_AUTO_TEST_CASE(exactness_is_measured_beside_the_contenders_for_every_distribution) {
+  EvaluateRequest r = request({"", "WRONG"});
+  r.workloads.resize(1);
+  r.exactness = true;
+  r.stop_after = Stage::edge;
+  const auto e = device.evaluate(r);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_REQUIRE_MESSAGE(e->measured(), e->reason << e->diagnostics);
+  BOOST_REQUIRE(e->exactness.size() == 1U + task.stress.size());
+  BOOST_TEST(e->exactness[0].distribution == "ordinary");
+  for (const Exactness& x : e->exactness) {
+    BOOST_TEST_INFO(x.distribution);
+    BOOST_TEST(x.error.max < 20.0);
+    BOOST_TEST(x.error.rms < 20.0);  // f32: sums in another order count here, but not in of_allowed
+    BOOST_TEST(x.of_allowed < 2.0);
+    BOOST_REQUIRE(x.contenders.contains("libplain"));
+    BOOST_TEST(x.contenders.at("libplain").rms < 20.0);
+  }
+  BOOST_TEST(e->exactness[0].error.rms > 0.0);
+  BOOST_TEST(e->exactness[0].contenders.at("libWRONG").rms > 100.0);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_contender_is_skipped_with_the_reason_and_others_are_timed) {
@@ -181,6 +203,35 @@ BOOST_AUTO_TEST_CASE(a_library_that_is_not_a_contender_is_reported_and_the_run_c
   BOOST_TEST(said != std::string::npos, e.diagnostics);
   BOOST_TEST(e.diagnostics.find("built with version 0", said + 1) ==
              std::string::npos);  // once, not by workload
+}
+
+BOOST_AUTO_TEST_CASE(a_python_that_is_absent_or_has_no_pytorch_is_reported_once_with_the_remedy) {
+  const fs::path host = fs::path(CULTIVAR_BIN_DIR) / "../lib/libcultivar-contender-python.so";
+  EvaluateRequest r = request({});
+  r.contenders.emplace_back("torch", library_contender("torch", {host, "torch"}, target_named("cpu")));
+  ServiceOptions without = options();
+  without.python = "/no/such/python3";
+  DeviceService absent(without);
+  const auto e = absent.evaluate(r);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_TEST(e->measured(), e->reason << e->diagnostics);
+  BOOST_REQUIRE(e->contender_troubles.size() == 1U);  // not one for each workload
+  BOOST_TEST((e->contender_troubles[0].kind == ContenderTrouble::Kind::unusable));
+  BOOST_TEST(contains(e->diagnostics, "evaluation.python"), e->diagnostics);
+
+  const fs::path bare = folder / "bare";  // a virtual environment without packages
+  if (testing::run_command({"/usr/bin/python3", "-m", "venv", "--without-pip", bare.string()}).exit != 0)
+    return;
+  without.python = bare / "bin/python3";
+  DeviceService lacking(without);
+  const auto lacks = lacking.evaluate(r);
+  BOOST_REQUIRE_MESSAGE(lacks, words(lacks));
+  BOOST_TEST(lacks->measured(), lacks->reason << lacks->diagnostics);
+  BOOST_REQUIRE(lacks->contender_troubles.size() == 1U);
+  const bool told =
+      contains(lacks->diagnostics, "bare/bin/python3 has no PyTorch (No module named 'torch')") ||
+      contains(lacks->diagnostics, "whose shared library");
+  BOOST_TEST(told, lacks->diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(the_gate_takes_a_library_for_a_side_and_checks_it) {

@@ -1,0 +1,82 @@
+#include "evaluators/contenders/interpreter.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/process.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr double kAskSeconds = 60.0, kImportSeconds = 300.0;
+
+// Prints one line of JSON. A library of the same minor version is compatible, wherever it comes from; last of
+// all one that was put beside Cultivar's libraries (argv[1]).
+constexpr const char* kQuestion = R"py(
+import json, os, sys, sysconfig
+v = sysconfig.get_config_var
+names = [n for n in (v("INSTSONAME"), v("LDLIBRARY")) if n and ".so" in n]
+names.append("libpython%d.%d.so.1.0" % sys.version_info[:2])
+folders = [v("LIBDIR"), os.path.join(v("LIBDIR") or "", v("MULTIARCH") or ""), os.path.join(sys.base_prefix, "lib"),
+           "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib", sys.argv[1]]
+found = [p for f in folders if f for n in names for p in [os.path.join(f, n)] if os.path.isfile(p)]
+torch = ""
+if len(sys.argv) > 2:
+    import torch
+    torch = torch.__version__
+print(json.dumps({"executable": sys.executable, "library": found[0] if found else "", "wanted": names[-1],
+                  "version": "%d.%d.%d" % sys.version_info[:3], "torch": torch}))
+)py";
+
+Expected<Interpreter> ask(const std::string& python, bool imports) {
+  constexpr const char* doing = "find Python";
+  const std::string named = " (evaluation.python, --python)";
+  ProcessOptions options;
+  std::error_code ignored;
+  const std::string beside =
+      (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "../lib")
+          .lexically_normal()
+          .string();
+  options.command = {python, "-c", kQuestion, beside};
+  if (imports) options.command.emplace_back("torch");
+  options.pipe_input = options.pipe_output = false;
+  auto child = ChildProcess::spawn(options);
+  if (!child)
+    return failure(ErrorKind::missing, doing,
+                   fmt::format("the interpreter '{}' cannot be started: {}; install Python 3.8 or later, or "
+                               "name another interpreter{}",
+                               python, child.error().message, named));
+  const bool in_time = child->wait_or_kill(deadline_in(imports ? kImportSeconds : kAskSeconds));
+  std::string said = child->captured();
+  said.erase(said.find_last_not_of(" \n") + 1);
+  const std::string last = said.substr(said.rfind('\n') + 1);
+  const nlohmann::json told = nlohmann::json::parse(last, nullptr, false);
+  if (!in_time || !child->poll()->success() || !told.is_object())
+    return failure(ErrorKind::missing, doing,
+                   fmt::format("the interpreter '{}' {}: {}; name an interpreter that has PyTorch{}", python,
+                               in_time ? "failed" : "did not answer in time", plain_text(last), named));
+  Interpreter found{told.value("executable", ""), told.value("library", ""), told.value("version", ""),
+                    told.value("torch", "")};
+  if (found.library.empty())
+    return failure(ErrorKind::missing, doing,
+                   fmt::format("{} is Python {}, whose shared library {} is not installed; install it "
+                               "(Debian, Ubuntu: apt-get install libpython{}), or name another interpreter{}",
+                               found.executable, found.version, told.value("wanted", ""),
+                               found.version.substr(0, found.version.rfind('.')), named));
+  return found;
+}
+
+}  // namespace
+
+Expected<Interpreter> find_interpreter(const std::string& python) {
+  return ask(python, false);
+}
+
+Expected<Interpreter> find_pytorch(const std::string& python) {
+  return ask(python, true);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,23 @@
+// The Python interpreter whose packages a Python contender imports, and the shared library of that Python,
+// with which a worker hosts it.
+#pragma once
+
+#include <string>
+
+#include "evaluators/system/error.hpp"
+
+namespace cultivar {
+
+struct Interpreter {
+  std::string executable;  // full path; of a virtual environment: the path in it
+  std::string library;     // full path of libpython3.X.so
+  std::string version;     // "3.12.3"
+  std::string torch;       // version of PyTorch; empty unless it was asked for
+};
+
+// Asks the interpreter, a path or a name in PATH, in a process of its own. The Error names the remedy.
+Expected<Interpreter> find_interpreter(const std::string& python);
+// The same, and imports PyTorch, which takes seconds.
+Expected<Interpreter> find_pytorch(const std::string& python);
+
+}  // namespace cultivar

@@ -1,0 +1,28 @@
+// The Python with which tests use PyTorch (Debian 12: apt-get install --no-install-recommends python3-torch).
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "support/command.hpp"
+
+namespace cultivar::testing {
+
+// Empty if no Python with PyTorch is found.
+inline const std::string& python_with_torch() {
+  static const std::string found = [] {
+    for (const char* candidate : {"python3", "/usr/bin/python3"})
+      if (run_command({candidate, "-c", "import torch"}).exit == 0) return std::string(candidate);
+    return std::string();
+  }();
+  return found;
+}
+
+// A precondition of a test suite.
+inline boost::test_tools::assertion_result pytorch_is_here(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result here(!python_with_torch().empty());
+  here.message() << "no python3 has PyTorch (Debian's package python3-torch)";
+  return here;
+}
+
+}  // namespace cultivar::testing
