@@ -93,7 +93,7 @@ void add_ideas(PromptWriter& to) {
 }
 
 void add_all_ideas(PromptWriter& to) {
-  constexpr std::size_t kGained = 12, kNewest = 120;
+  constexpr std::size_t kGained = 12, kNewest = 120, kNothing = 20;
   const PromptContext& s = to.context();
   const std::vector<Idea> all = s.record_view.ideas();
   std::vector<const Idea*> gained;
@@ -101,14 +101,19 @@ void add_all_ideas(PromptWriter& to) {
     if (idea.end == Idea::End::individual && shown_gain(s.archive, idea.id) > 0.0) gained.push_back(&idea);
   std::ranges::stable_sort(gained, std::greater<>(),
                            [&](const Idea* idea) { return shown_gain(s.archive, idea->id); });
-  std::vector<std::string> best, newest;
+  std::vector<std::string> best, newest, nothing;
   for (std::size_t i = 0; i < std::min(kGained, gained.size()); ++i)
     best.push_back(told(to, *gained[i], PromptWriter::kMostNote));
-  for (auto idea = all.rbegin(); idea != all.rend() && newest.size() < kNewest; ++idea)
-    if (idea->end != Idea::End::open && (idea->id == 0 || s.archive.duplicate_of(idea->id) == 0))
+  for (auto idea = all.rbegin(); idea != all.rend() && newest.size() < kNewest; ++idea) {
+    if (idea->end == Idea::End::open) continue;
+    if (idea->id != 0 && s.archive.duplicate_of(idea->id) == 0)
       newest.push_back(told(to, *idea, PromptWriter::kMostNote));
+    else if (idea->id == 0 && nothing.size() < kNothing)
+      nothing.push_back(told(to, *idea, PromptWriter::kMostNote));
+  }
   add_lines(to, "The largest gains, by duels:", best, 3, "ideas that gained");
-  add_lines(to, "All, newest first:", newest, 5, "older ideas");
+  add_lines(to, "All that were evaluated, newest first:", newest, 5, "older ideas");
+  add_lines(to, "Questions that came to nothing, newest first:", nothing, 2, "questions without a result");
 }
 
 }  // namespace cultivar

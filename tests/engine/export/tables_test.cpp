@@ -56,6 +56,7 @@ BOOST_AUTO_TEST_CASE(exactness_is_shown_beside_each_contender) {
 
 BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {
   IndividualRow first, second;
+  first.individual.measured = second.individual.measured = true;
   first.individual.fitness = 100.0;
   second.individual.fitness = 88.0;
   second.pace = 0.8;

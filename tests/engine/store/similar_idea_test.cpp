@@ -35,7 +35,7 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the
     const std::string last = last_said(seen);
     if (contains(last, "Your change is nearly the same as one that was tried before")) {
       ++told;
-      BOOST_TEST(contains(last, ": halving -> "), last);
+      BOOST_TEST(contains(last, ": halving"), last);  // the latest of them
       BOOST_TEST(contains(last, "say in the IDEA line how"), last);
       // The first time another idea, then the same one again, which is accepted.
       return say(told == 1 ? adding(kOther, "squaring") : adding(kAgain, "halving, but I insist"));
@@ -73,7 +73,7 @@ BOOST_FIXTURE_TEST_CASE(a_dialogue_that_was_told_so_before_a_kill_goes_on_as_it_
   begin(with_model(server.url(), "{mutate: 1}",
                    {"budget.evaluations=3", "asking.in_flight=1", "seeds=[plain.cpp]"}),
         {}, {}, stop);
-  resume({"budget.evaluations=3"});
+  if (record().count() < 3) resume({"budget.evaluations=3"});  // it may have ended before it stopped
   BOOST_TEST(letters == 2);  // the answer in the record is not asked for again
   std::map<std::string, int> notes;
   record().each_individual([&](const IndividualRow& row) { ++notes[row.individual.descent.note]; });

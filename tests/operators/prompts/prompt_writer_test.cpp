@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(a_trajectory_has_the_best_in_order_and_the_newest_sources_w
   const std::string told = slot("trajectory", better);
   const std::size_t newest = told.find("The newest sources");
   BOOST_REQUIRE(newest != std::string::npos);
-  BOOST_TEST(told.find("#2 tune of #1: A=2 -> 12 (+20.0 %)") < newest, told);
+  BOOST_TEST(told.find("#2 tune of #1: A=2 -> 12; over #1: +20.0 % by one measurement of each") < newest,
+             told);
   BOOST_TEST(told.find("#3 mutate of #2: wider vectors -> 20") < newest, told);
   BOOST_TEST(
       contains(told.substr(newest), "#4 mutate of #3: a fused pass -> rejected at compile: error C1\n- #3"),
