@@ -14,7 +14,8 @@
 namespace cultivar {
 
 // One line of the log. Kinds: session, warning, submitted, asked, answered, repeated, directed, learned,
-// unanswered, tool, measured, rejected, duel, promoted, refused, profiled, pace, checkpoint, worker, model, trouble, stop.
+// unanswered, tool, measured, rejected, duel, promoted, refused, profiled, pace, checkpoint, worker, model,
+// trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
   std::string kind, text;

@@ -20,8 +20,8 @@ launch:
 #include <cstddef>
 #include <cstring>
 
-extern "C" void gradients(const float* dy, const float* x, const float* w, const float* rstd, float* dx, float* parts,
-                          int R, int C, int thread, int threads) {
+extern "C" void gradients(const float* dy, const float* x, const float* w, const float* rstd, float* dx,
+                          float* parts, int R, int C, int thread, int threads) {
   const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(R) * thread / threads;
   const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(R) * (thread + 1) / threads;
   float* part = parts + static_cast<std::ptrdiff_t>(thread) * C;
@@ -37,7 +37,8 @@ extern "C" void gradients(const float* dy, const float* x, const float* w, const
       for (int l = 0; l < 8; ++l) sums[l] += g[c + l] * w[c + l] * (in[c + l] * scale);
     for (; c < C; ++c) sums[0] += g[c] * w[c] * (in[c] * scale);
     const float mean =
-        (((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) / float(C);
+        (((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) /
+        float(C);
     for (c = 0; c < C; ++c) {
       const float n = in[c] * scale;
       out[c] = scale * (g[c] * w[c] - n * mean);

@@ -15,8 +15,8 @@ launch:
 #include <cmath>
 #include <cstddef>
 
-extern "C" void cross_entropy(const float* logits, const long long* targets, float* loss, float* dlogits, int R, int V,
-                              int ignore_index, int thread, int threads) {
+extern "C" void cross_entropy(const float* logits, const long long* targets, float* loss, float* dlogits,
+                              int R, int V, int ignore_index, int thread, int threads) {
   const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(R) * thread / threads;
   const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(R) * (thread + 1) / threads;
   for (std::ptrdiff_t row = first; row < last; ++row) {
