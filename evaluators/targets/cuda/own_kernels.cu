@@ -149,10 +149,11 @@ __device__ u32 cultivar_scrubbers, cultivar_fillers;
 extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed, u32 reserved_too) {
   extern __shared__ u64 shared[];
   meet(&cultivar_scrubbers);
-  u32 reserved, end;
+  u32 reserved;
   asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(reserved));
-  asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
-  end = min(end, static_cast<u32>(__cvta_generic_to_shared(shared)));
+  // Up to what the kernel declares, since the system uses only a part of that KiB (288 bytes on an H200): the rest would
+  // keep 736 bytes of an earlier kernel's shared memory.
+  const u32 end = static_cast<u32>(__cvta_generic_to_shared(shared));
   for (u32 at = reserved + 8 * threadIdx.x; reserved_too != 0 && at + 8 <= end; at += 8 * blockDim.x)
     asm volatile("st.volatile.shared.u64 [%0], %1;" ::"r"(at), "l"(poison_word(~seed - blockIdx.x, at)) : "memory");
   for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
