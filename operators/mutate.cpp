@@ -11,16 +11,34 @@ namespace cultivar {
 
 namespace {
 
+constexpr std::string_view kBottleneck =
+    "attack what the measurements show to limit it most, and nothing else";
+
 // The source of the best, if the subject has another source; dropped first if space is short.
 void add_best(PromptWriter& to) {
   const PromptContext& s = to.context();
   const IndividualId subject = to.subject();
+  // One that measured slower is no example, even while the gate has not compared the two.
   if (s.incumbent == 0 || s.incumbent == subject ||
-      s.archive.source_id(s.incumbent) == s.archive.source_id(subject))
+      s.archive.source_id(s.incumbent) == s.archive.source_id(subject) ||
+      s.archive.fitness(s.incumbent) < s.archive.fitness(subject))
     return;
   constexpr int kLeastUseful = 20;
   to.add("best", to.kernel_text(s.incumbent), kLeastUseful,
          fmt::format("source of the best, #{}", s.incumbent));
+}
+
+// A direction that does not name the limit which the measurements show gets a second sentence that does.
+std::string direction_of(const Brief& brief, const PromptWriter& to) {
+  const std::optional<Finding> limit = to.limit();
+  if (!limit) return brief.direction;
+  constexpr double kPlain = 0.5;  // least weight of a limit that overrules a direction
+  if (limit->weight < kPlain || brief.direction == kBottleneck) return brief.direction;
+  return fmt::format(
+      "{}. Measured limit: {} [{}]. If this direction does not act on that limit, act on the limit instead, "
+      "and "
+      "say so in `IDEA: `",
+      brief.direction, limit->words, limit->kind);
 }
 
 // The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
@@ -58,7 +76,7 @@ std::string reach(const PromptWriter& from) {
 
 std::vector<Direction> directions(Target target) {
   std::vector<Direction> all{
-      {"bottleneck", "attack what the measurements show to limit it most, and nothing else"},
+      {"bottleneck", kBottleneck},
       {"traffic",
        "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that "
        "are read back"},
@@ -123,7 +141,7 @@ void Mutate::write(const Brief& brief, PromptWriter& to) const {
   to.add_lineage();
   to.add_failures();
   to.add_notes();
-  to.add("direction", brief.direction, 0);
+  to.add("direction", direction_of(brief, to), 0);
   to.add("reach", reach(to), 0);
   to.add_answer();
 }

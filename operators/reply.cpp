@@ -5,6 +5,7 @@
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "operators/edits/edits.hpp"
 #include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
@@ -63,6 +64,13 @@ std::string said_after(const std::string& mark, const std::string& answer) {
     }
   }
   return {};
+}
+
+std::optional<GivenUp> declined(const ChatAnswer& answer, const PromptKit& kit) {
+  if (!kit.offers_decline()) return std::nullopt;
+  std::string reason = said_after(kDecline, answer.text);
+  if (reason.empty() || find_edit(answer.text)) return std::nullopt;
+  return GivenUp{std::move(reason), NoResult::declined};
 }
 
 }  // namespace cultivar

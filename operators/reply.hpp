@@ -1,6 +1,7 @@
 // Messages that are sent back to a model after its answer, and marked lines of an answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,9 @@ Move ask_again(
 
 // The rest of the first line that starts with `mark` ("IDEA:").
 std::string said_after(const std::string& mark, const std::string& answer);
+
+// The end of a question whose answer declines: it has a line `DECLINE: reason` and no edit. nullopt for other
+// answers, and if the run's prompts do not offer it, as those of records of earlier versions.
+std::optional<GivenUp> declined(const ChatAnswer&, const PromptKit&);
 
 }  // namespace cultivar

@@ -54,6 +54,7 @@ class SearchLoop {
   void handle_outcome(const Questions::Outcome&);
   void advance();
   bool breed_one();
+  bool asks_models() const { return parts_.dialogues != nullptr; }
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
   bool exhausted() const;  // breed() found nothing, and no result has arrived since

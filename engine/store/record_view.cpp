@@ -1,5 +1,7 @@
 #include "engine/store/record_view.hpp"
 
+#include "engine/store/recorded_run.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include "operators/dialogue.hpp"
@@ -71,10 +73,7 @@ ChatRequest opening_of(const Brief& brief, const Record& record, const Breeding&
         "compiler", "");  // with its flags, which the variant format's page lists already
     if (context.target->on_host && !compiler.empty())
       context.device += "; compiler: " + compiler.substr(0, compiler.find(" -"));
-    const auto ceilings = device.value("ceilings", nlohmann::json::object());
-    context.seen.flops = ceilings.value("flops", 0.0);
-    context.seen.bytes_per_second = ceilings.value("bytes_per_second", 0.0);
-    context.seen.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
+    context.seen = ceilings_in(device);
   }
   context.architecture = architecture_of(context.target, breeding.facts());
   return first_question(brief, context, kit, &left_out);

@@ -12,6 +12,15 @@ Facts facts_in(const nlohmann::json& environment) {
   return facts;
 }
 
+Ceilings ceilings_in(const nlohmann::json& device) {
+  const auto known = device.value("ceilings", nlohmann::json::object());
+  Ceilings ceilings;
+  ceilings.flops = known.value("flops", 0.0);
+  ceilings.bytes_per_second = known.value("bytes_per_second", 0.0);
+  ceilings.cached_bytes_per_second = known.value("cached_bytes_per_second", 0.0);
+  return ceilings;
+}
+
 namespace {
 
 template <class Change>

@@ -9,6 +9,7 @@
 #include "operators/agent/agent_dialogue.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_bench.hpp"
+#include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -42,7 +43,7 @@ std::string replacing(const std::string& search, const std::string& replace) {
 
 BOOST_FIXTURE_TEST_SUITE(toolbox, Agent)
 
-BOOST_AUTO_TEST_CASE(the_nine_tools_have_schemas_of_objects_without_further_names) {
+BOOST_AUTO_TEST_CASE(the_tools_have_schemas_of_objects_without_further_names) {
   const auto tools = agent_tools(true);
   std::vector<std::string> names;
   for (const AgentTool& tool : tools) {
@@ -52,11 +53,11 @@ BOOST_AUTO_TEST_CASE(the_nine_tools_have_schemas_of_objects_without_further_name
     BOOST_TEST(tool.spec.parameters["additionalProperties"] == false);
     BOOST_TEST(tool.changes_the_run == (tool.spec.name == "submit"));
   }
-  const std::vector<std::string> expected{"list_lineage",   "read_variant", "diff",
-                                          "read_knowledge", "compile",      "check",
-                                          "benchmark",      "profile",      "submit"};
+  const std::vector<std::string> expected{
+      "list_lineage", "read_variant", "diff",     "read_knowledge", "compile", "check", "benchmark",
+      "tune",         "profile",      "assembly", "notes",          "wait",    "submit"};
   BOOST_TEST(names == expected, boost::test_tools::per_element());
-  BOOST_TEST(agent_tools(false).size() == 8u);
+  BOOST_TEST(agent_tools(false).size() == 11u);  // nothing to submit, so nothing to wait for
 }
 
 BOOST_AUTO_TEST_CASE(wrong_arguments_get_a_message_that_says_what_to_change) {
@@ -64,7 +65,12 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_get_a_message_that_says_what_to_change) {
     const char *tool, *arguments, *words;
   } cases[] = {
       {"check", R"({"varient": "1"})", "did you mean 'variant'"},
-      {"check", R"({"variant": 1})", "`variant` must be of type string, but is 1"},
+      {"check", R"({"variant": true})", "`variant` must be of type string or integer, but is true"},
+      {"benchmark", R"({"variant": 1, "settings": [{"TILE": [1]}]})", "`settings[].TILE` must be of type"},
+      {"tune", R"({"variant": 1, "values": {"TILE": 1}})", "`values.TILE` must be of type array"},
+      {"tune", R"({"variant": 1, "evaluations": 33})", "must be at most 32"},
+      {"list_lineage", R"({"state": "good"})", "must be one of: measured, rejected"},
+      {"wait", R"({"variant": 77})", "no individual '77'"},
       {"check", R"({"variant": "1", "up_to": "gate"})", "must be one of: smoke, sweep"},
       {"check", R"({})", "Specify a kernel"},
       {"check", R"([1])", "the arguments must be an object"},
@@ -199,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
   SAYS(result, "| 1.500x (1.470 - 1.530) |");
   SAYS(result, "1.500x the speed of 2 (95 % interval 1.48");
   const ToolResult old = call("benchmark", {{"source", softmax_kernel("SPEED 31, no intervals")}});
-  SAYS(old, "1.550x the speed of 2, geometric mean");  // none is made up where none was measured
+  SAYS(old, "1.550x the speed of 2.\n");  // none is made up where none was measured
   const ToolResult alone = call("benchmark", {{"variant", "d1"}, {"against", "none"}});
   BOOST_TEST(!contains(alone.text, "vs "));
   const int usual = bench.most_samples;
@@ -208,6 +214,100 @@ BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
   const ToolResult other = call("benchmark", {{"variant", "d1"}, {"against", "1"}});
   SAYS(other, "3.000x the speed of 1");
   SAYS(call("list_lineage", json::object()), "d1  30 GB/s");
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_named_by_an_integer_too) {
+  SAYS(call("read_variant", {{"variant", 2}}), "// SPEED 20");
+  SAYS(call("diff", {{"a", 1}, {"b", 2}}), "+// SPEED 20");
+  SAYS(call("benchmark", {{"variant", 2}, {"against", 1}}), "2.000x the speed of 1");
+}
+
+BOOST_AUTO_TEST_CASE(a_benchmark_ends_when_the_difference_is_plain_unless_it_must_be_thorough) {
+  (void)call("benchmark", {{"variant", 1}});
+  BOOST_TEST(bench.until_clear);
+  (void)call("benchmark", {{"variant", 1}, {"thorough", true}});
+  BOOST_TEST(!bench.until_clear);
+}
+
+BOOST_AUTO_TEST_CASE(a_benchmark_takes_a_family_of_settings) {
+  const ToolResult result =
+      call("benchmark", {{"source", softmax_kernel("SPEED 10 TILED")},
+                         {"settings", {{{"TILE", 1}}, {{"TILE", 3}}, {{"TILE", 4}}, {{"TILE", 2}}}}});
+  BOOST_TEST(!result.failed, result.text);
+  const std::string& text = result.text;
+  // By speed: 40, 20 and 10 against the best's 20; then what is invalid.
+  BOOST_TEST(text.find("| TILE=4 | 40 GB/s | 2.000x (1.97") < text.find("| TILE=2 | 20 GB/s | 1.000x"), text);
+  BOOST_TEST(text.find("| TILE=2 |") < text.find("| TILE=1 | 10 GB/s | 0.500x"), text);
+  BOOST_TEST(text.find("| TILE=1 |") < text.find("| - | TILE=3 | invalid: "), text);
+  // d1 is the source with its default, TILE=2.
+  SAYS(call("list_lineage", json::object()), "TILE=4");
+  BOOST_TEST(bench.evaluations == 3);
+}
+
+BOOST_AUTO_TEST_CASE(tune_finds_the_fastest_setting_within_its_bounds) {
+  const ToolResult all = call("tune", {{"source", softmax_kernel("SPEED 10 TILED")}});
+  BOOST_TEST(!all.failed, all.text);
+  SAYS(all, "vs d1 (95 % interval)");  // the kernel as it is, with TILE=2
+  BOOST_TEST(all.text.find("| TILE=4 | 40 GB/s | 2.000x") < all.text.find("| TILE=1 | 10 GB/s | 0.500x"),
+             all.text);
+  BOOST_TEST(bench.evaluations == 2);  // all that are left of three
+  const ToolResult some =
+      call("tune", {{"variant", "d1"}, {"values", {{"TILE", {1, 4}}}}, {"against", "none"}});
+  SAYS(some, "| TILE=1 | 10 GB/s |");
+  BOOST_TEST(!contains(some.text, "vs "), some.text);
+  const ToolResult one = call("tune", {{"variant", "d1"}, {"evaluations", 1}});
+  BOOST_TEST(bench.evaluations == 5);
+  json many = json::array();
+  for (int i = 0; i < 33; ++i) many.push_back(i);
+  SAYS(call("tune", {{"variant", 1}, {"values", {{"TILE", many}}}}), "more than 32 combinations");
+  BOOST_TEST(one.text.size() > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_sweep_that_runs_out_of_time_gives_what_it_has) {
+  limits.call_seconds = 0.5;
+  bench.sleep_s = 0.3;
+  const ToolResult result = call("tune", {{"source", softmax_kernel("sleeps TILED")}});
+  BOOST_TEST(!result.failed, result.text);
+  SAYS(result, "Stopped before the last setting");
+  BOOST_TEST(bench.evaluations == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_measurement_of_one_workload_does_not_replace_that_of_all) {
+  (void)call("benchmark", {{"source", softmax_kernel("SPEED 30")}});
+  (void)call("benchmark", {{"variant", "d1"}, {"workloads", {bench.workloads().front().name}}});
+  (void)call("check", {{"variant", "d1"}});
+  const std::string text = call("read_variant", {{"variant", "d1"}}).text;
+  for (const Workload& workload : bench.workloads())
+    BOOST_TEST(contains(text, "| " + workload.name + " |"), text);
+}
+
+BOOST_AUTO_TEST_CASE(notes_are_kept_and_shared_where_the_run_has_a_file_for_them) {
+  SAYS(call("notes", json::object()), "No notes yet");
+  SAYS(call("notes", {{"text", "tiles of 4 spill\nsecond line"}}),
+       "Notes of this session, oldest first:\n- tiles of 4 spill");
+  const ScratchFolder run;
+  bench.notes_path = run.path() / "notes.txt";
+  SAYS(call("notes", {{"text", "tiles of 2 are best"}}), "Notes of all conversations about this run");
+  Agent other;
+  other.bench.notes_path = bench.notes_path;
+  SAYS(other.call("notes", json::object()), "- tiles of 2 are best");
+  std::filesystem::remove(bench.notes_path);
+  std::filesystem::create_symlink("/etc/passwd", bench.notes_path);
+  BOOST_TEST(call("notes", {{"text", "never written"}}).failed);
+  SAYS(call("notes", json::object()), "No notes yet");
+}
+
+BOOST_AUTO_TEST_CASE(a_verdict_is_waited_for_as_long_as_asked) {
+  SAYS(call("wait", {{"variant", 2}}), "measured");
+  bench.known[0].row.state = "in flight";
+  SAYS(call("wait", {{"variant", 1}, {"seconds", 1}}), "Not decided yet: in flight");
+  std::stop_source stop;
+  auto answer = std::async(std::launch::async, [&] {
+    return call("wait", {{"variant", 1}}, stop.get_token());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  stop.request_stop();
+  BOOST_TEST(answer.get().text == "Cancelled.");
 }
 
 BOOST_AUTO_TEST_CASE(a_profile_is_of_one_workload) {
@@ -358,6 +458,9 @@ BOOST_AUTO_TEST_CASE(knowledge_is_listed_and_read_by_name) {
   SAYS(call("read_knowledge", {{"name", "task"}}), "The page task");
   SAYS(call("read_knowledge", {{"name", "tiles"}}), "Make them smaller.");
   SAYS(call("read_knowledge", {{"bottleneck", "memory"}}), "apply here, most relevant first:\n- tiles");
+  const ToolResult none = call("read_knowledge", {{"bottleneck", "tail"}});
+  SAYS(none, "No note applies.");
+  BOOST_TEST(!contains(none.text, "- tiles"), none.text);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_kernel_says_cannot_end_the_fence_that_it_stands_in) {
