@@ -55,6 +55,7 @@ class SearchLoop {
   void advance();
   bool breed_one();
   bool asks_models() const { return parts_.dialogues != nullptr; }
+  void supervise();  // records and applies the supervisor's decisions that are due
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
