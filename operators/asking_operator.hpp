@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,8 +46,14 @@ struct Conversation {
   const std::vector<Turn>& turns;
 };
 
+// fruitless: no usable answer came. declined: the model sees no change worth a measurement. withdrawn: the
+// search has moved on before the first answer.
+enum class NoResult { fruitless, declined, withdrawn };
+std::string_view name_of(NoResult);
+
 struct GivenUp {
   std::string reason;  // one line
+  NoResult why = NoResult::fruitless;
 };
 // The next tool call of the last answer to run; its result is added to that turn's results.
 struct ToolDue {

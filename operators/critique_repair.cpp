@@ -165,10 +165,13 @@ Move CritiqueRepair::next(const Conversation& c) const {
   std::string refusal;
   for (std::size_t i = 0; i < c.turns.size(); ++i) {
     const std::string& critique = c.turns[i].answer.text;
+    if (auto end = declined(c.turns[i].answer, c.kit)) return *std::move(end);
     refusal = unfounded(critique, request);
     if (!refusal.empty()) continue;
     if (i + 1 == c.turns.size()) return reply_to(c.turns.back(), c.kit.follow_up("repair", ""), c.kit);
-    return edit_move(c, {i + 1, static_cast<int>(i), said_after("CAUSE:", critique)});
+    // The repair has its own count of refusals. Records of versions without declines count both together.
+    const int refused = c.kit.offers_decline() ? 0 : static_cast<int>(i);
+    return edit_move(c, {i + 1, refused, said_after("CAUSE:", critique)});
   }
   return ask_again(c, static_cast<int>(c.turns.size()), refusal);
 }

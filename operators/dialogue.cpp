@@ -7,6 +7,18 @@
 
 namespace cultivar {
 
+std::string_view name_of(NoResult why) {
+  switch (why) {
+    case NoResult::declined:
+      return "declined";
+    case NoResult::withdrawn:
+      return "withdrawn";
+    case NoResult::fruitless:
+      break;
+  }
+  return "fruitless";
+}
+
 namespace {
 
 // A new instance is enough: questions and moves depend on the brief and the answers only.

@@ -67,6 +67,11 @@ Understood understand(const Conversation& c, const std::string& base, const Chat
   return result;
 }
 
+// What a repair changed, and why.
+std::string noted(const std::string& idea, const std::string& cause) {
+  return idea.empty() ? cause : fmt::format("{} (cause: {})", idea, cause);
+}
+
 }  // namespace
 
 std::string too_many(const Manifest& manifest) {
@@ -97,9 +102,11 @@ Move edit_move(const Conversation& c, const BeforeEdits& before) {
   std::optional<Proposal> rest;  // from the last refused answer that had a source
   int refused = before.refused;
   for (std::size_t i = before.turns; i < c.turns.size(); ++i) {
+    if (auto end = declined(c.turns[i].answer, c.kit)) return *std::move(end);
     Understood understood = understand(c, base, c.turns[i].answer);
     const bool has_source = understood.proposal.has_value();
-    if (has_source && !before.note.empty()) understood.proposal->descent.note = before.note;
+    if (has_source && !before.cause.empty())
+      understood.proposal->descent.note = noted(said_after("IDEA:", c.turns[i].answer.text), before.cause);
     if (understood.refusal.empty()) {
       const ToolOutcome* const similar = c.turns[i].similar_idea();
       if (!similar) return *std::move(understood.proposal);

@@ -12,8 +12,8 @@ namespace cultivar {
 // The part of a conversation before its first edit.
 struct BeforeEdits {
   std::size_t turns = 0;
-  int refused = 0;        // of their answers
-  std::string note = {};  // for the proposal; if empty, the edit's own idea is used
+  int refused = 0;         // answers that count against the edit's own limit
+  std::string cause = {};  // of a repair: noted with its idea
 };
 
 // A source with an invalid manifest is sent back to the model, like an edit that cannot be applied; after the

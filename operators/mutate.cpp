@@ -13,6 +13,22 @@ namespace cultivar {
 
 namespace {
 
+constexpr std::string_view kBottleneck =
+    "attack what the measurements show to limit it most, and nothing else";
+
+// A direction that does not name the limit which the measurements show gets a second sentence that does.
+std::string direction_of(const Brief& brief, const PromptWriter& to) {
+  const std::optional<Finding> limit = to.limit();
+  if (!limit) return brief.direction;
+  constexpr double kPlain = 0.5;  // least weight of a limit that overrules a direction
+  if (limit->weight < kPlain || brief.direction == kBottleneck) return brief.direction;
+  return fmt::format(
+      "{}. Measured limit: {} [{}]. If this direction does not act on that limit, act on the limit instead, "
+      "and "
+      "say so in `IDEA: `",
+      brief.direction, limit->words, limit->kind);
+}
+
 // The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
 // near.
 std::string reach(const PromptWriter& from) {
@@ -48,7 +64,7 @@ std::string reach(const PromptWriter& from) {
 
 std::vector<Direction> directions(Target target) {
   std::vector<Direction> all{
-      {"bottleneck", "attack what the measurements show to limit it most, and nothing else"},
+      {"bottleneck", kBottleneck},
       {"traffic",
        "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that "
        "are read back"},
@@ -118,7 +134,7 @@ void Mutate::write(const Brief& brief, PromptWriter& to) const {
   to.add_failures();
   add_ideas(to);
   to.add_notes();
-  to.add("direction", brief.direction, 0);
+  to.add("direction", direction_of(brief, to), 0);
   to.add("reach", reach(to), 0);
   to.add_answer();
 }

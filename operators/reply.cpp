@@ -5,6 +5,7 @@
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "operators/edits/edits.hpp"
 #include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
@@ -71,6 +72,13 @@ std::string said_after(std::string_view mark, const std::string& answer) {
   constexpr std::size_t kMostIdea = 600;  // as prompts show it
   const std::vector<std::string> all = all_said_after(mark, answer, kMostIdea);
   return all.empty() ? std::string() : all.front();
+}
+
+std::optional<GivenUp> declined(const ChatAnswer& answer, const PromptKit& kit) {
+  if (!kit.offers_decline()) return std::nullopt;
+  std::string reason = said_after(kDecline, answer.text);
+  if (reason.empty() || find_edit(answer.text)) return std::nullopt;
+  return GivenUp{std::move(reason), NoResult::declined};
 }
 
 }  // namespace cultivar

@@ -1,6 +1,7 @@
 // Messages that are sent back to a model after its answer, and marked lines of an answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,5 +25,9 @@ Move ask_again(
 std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most);
 // The rest of the first one; empty if there is none.
 std::string said_after(std::string_view mark, const std::string& answer);
+
+// The end of a question whose answer declines: it has a line `DECLINE: reason` and no edit. nullopt for other
+// answers, and if the run's prompts do not offer it, as those of records of earlier versions.
+std::optional<GivenUp> declined(const ChatAnswer&, const PromptKit&);
 
 }  // namespace cultivar

@@ -71,6 +71,7 @@ RunBench::RunBench(Where where, const Opened& opened)
   const nlohmann::json& devices = run_.environment.at("devices");
   if (devices.empty()) return;
   facts_ = facts_in(run_.environment);
+  ceilings_ = ceilings_in(devices.front());
   device_words_ =
       devices.front().at("description").get<std::string>() + " (the device of the recorded search)";
 }
@@ -103,6 +104,19 @@ Expected<Kernel> RunBench::kernel(const std::string& name) const {
   return kernel_in(open_record(where_.run_folder), name);
 }
 
+std::vector<KernelRow> RunBench::drafts() const {
+  return drafts_in(open_record(where_.run_folder), 0);
+}
+
+Expected<Outlook> RunBench::outlook(const std::string& id) const {
+  const bool running = RunLock::holder(RunFolder(where_.run_folder)).has_value();
+  return outlook_in(open_record(where_.run_folder), id, running);
+}
+
+std::filesystem::path RunBench::notes_file() const {
+  return RunFolder(where_.run_folder).notes();
+}
+
 Expected<std::string> RunBench::submit(const Variant& variant, const std::string& note,
                                        const std::string& from) {
   std::vector<IndividualId> parents;
@@ -111,8 +125,9 @@ Expected<std::string> RunBench::submit(const Variant& variant, const std::string
       submit_variant(where_.run_folder, variant.source, variant.configuration, note, parents);
   if (!waiting) return tl::make_unexpected(waiting.error());
   if (RunLock::holder(RunFolder(where_.run_folder)))
-    return "Submitted: the running search picks it up within seconds; then list_lineage with order=newest "
-           "shows it.";
+    return "Submitted: the running search picks it up within seconds. `wait` for the verdict, or "
+           "list_lineage "
+           "with order=newest.";
   return fmt::format(
       "Submitted and waiting: the search is not running; it picks up the kernel when somebody "
       "resumes it ({}).",

@@ -27,12 +27,16 @@ class RunBench : public WorkerBench {
   std::string caveat() const override;
   Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
   Expected<Kernel> kernel(const std::string& id) const override;
+  std::vector<KernelRow> drafts() const override;
+  Expected<Outlook> outlook(const std::string& id) const override;
+  std::filesystem::path notes_file() const override;
   bool takes_submissions() const override { return true; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
 
  protected:
   std::optional<Facts> known_facts() const override { return facts_; }
   std::string device_words() const override { return device_words_; }
+  Ceilings known_ceilings() const override { return ceilings_; }
 
  private:
   struct Opened {
@@ -48,6 +52,7 @@ class RunBench : public WorkerBench {
   std::vector<int> devices_of_search_;
   std::optional<Facts> facts_;
   std::string device_words_;
+  Ceilings ceilings_;
 };
 
 }  // namespace cultivar

@@ -64,7 +64,11 @@ Expected<std::vector<KernelRow>> TaskBench::kernels(const KernelQuery& query) co
   const std::lock_guard lock(mutex_);
   std::vector<KernelRow> rows;
   for (const Seed& seed : seeds_)
-    if (query.of.empty() || seed.name == query.of) rows.push_back(row_of(seed));
+    if (query.of.empty() || seed.name == query.of)
+      if (KernelRow row = row_of(seed); query.state.empty() || row.state == query.state)
+        rows.push_back(std::move(row));
+  if (query.order == KernelQuery::Order::fittest)
+    std::ranges::stable_sort(rows, std::ranges::greater(), &KernelRow::fitness);
   const auto from = std::min(rows.size(), static_cast<std::size_t>(query.offset));
   rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(from));
   if (rows.size() > static_cast<std::size_t>(query.limit)) rows.resize(static_cast<std::size_t>(query.limit));

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "embedded/variant_format.hpp"
 #include "engine/benches/interruption.hpp"
 #include "evaluators/judge/rate.hpp"
 #include "operators/prompts/describe.hpp"
+#include "operators/prompts/prompt_kit.hpp"
 
 namespace cultivar {
 
@@ -79,14 +79,14 @@ void WorkerBench::ask_device(const Watch& watch) {
 // too long.
 Expected<std::string> WorkerBench::page(const std::string& name) {
   if (name == "task") return describe_task(task_, settings_.workloads, target());
-  if (name == "variant_format") return std::string(variant_format::README_md);
+  if (name == "variant_format") return PromptKit().format_of(name_of(target()));
   if (!known_facts()) {
     Watch watch;
     watch.deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     ask_device(watch);
   }
-  if (const auto info = device()) return describe_device(info->description, info->facts);
-  if (const auto known = known_facts()) return describe_device(device_words(), *known);
+  if (const auto info = device()) return describe_device(info->description, info->facts, info->ceilings);
+  if (const auto known = known_facts()) return describe_device(device_words(), *known, known_ceilings());
   if (target()->stand_in_words.empty())
     return failure("device", "The device does not answer; run `cultivar doctor` to see why");
   return describe_device(target()->stand_in_words, target()->stand_in_facts(0));

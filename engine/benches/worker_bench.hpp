@@ -44,8 +44,9 @@ class WorkerBench : public Bench {
   Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
 
  protected:
-  virtual std::optional<Facts> known_facts() const = 0;  // known without the device; nullopt if unknown
-  virtual std::string device_words() const = 0;          // describes the device of known_facts()
+  virtual std::optional<Facts> known_facts() const = 0;   // known without the device; nullopt if unknown
+  virtual std::string device_words() const = 0;           // describes the device of known_facts()
+  virtual Ceilings known_ceilings() const { return {}; }  // of that device; 0: unknown
   // This machine's device, as queried; nullopt before the first query.
   std::optional<DeviceInfo> device() const;
 

@@ -15,6 +15,12 @@ struct Tree {
   std::map<IndividualId, IndividualRow> rows;
   std::map<IndividualId, std::set<IndividualId>> children;
   std::set<IndividualId> roots;
+  struct Settings {
+    std::int64_t count = 0;
+    IndividualId best = 0;
+    double fitness = 0.0;
+  };
+  std::map<IndividualId, Settings> settings;  // that are counted, by the kernel that they were derived from
 
   // The chain of first parents that leads to an individual.
   void add(const std::vector<IndividualRow>& line) {
@@ -31,6 +37,43 @@ struct Tree {
   }
 };
 
+// All sources of a run. Settings of a source that led to nothing else are only counted.
+Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted) {
+  std::map<IndividualId, IndividualRow> all;
+  record.each_individual([&](const IndividualRow& row) { all.emplace(row.individual.id, row); });
+  const auto parent_of = [&](IndividualId id) {
+    const auto& parents = all.at(id).individual.descent.parents;
+    return parents.empty() || !all.contains(parents.front()) ? IndividualId{0} : parents.front();
+  };
+  std::set<IndividualId> shown;
+  for (const auto& [id, row] : all) {
+    const IndividualId parent = parent_of(id);
+    const bool setting = parent != 0 && all.at(parent).individual.source_id == row.individual.source_id;
+    if (setting && !promoted.contains(id)) continue;
+    for (IndividualId at = id; at != 0 && shown.insert(at).second;) at = parent_of(at);
+  }
+  Tree tree;
+  for (const auto& [id, row] : all) {
+    const IndividualId parent = parent_of(id);
+    if (shown.contains(id)) {
+      tree.rows.emplace(id, row);
+      if (parent == 0)
+        tree.roots.insert(id);
+      else
+        tree.children[parent].insert(id);
+      continue;
+    }
+    IndividualId nearest = parent;
+    while (!shown.contains(nearest)) nearest = parent_of(nearest);
+    Tree::Settings& settings = tree.settings[nearest];
+    ++settings.count;
+    if (row.state != IndividualState::measured || row.individual.fitness <= settings.fitness) continue;
+    settings.fitness = row.individual.fitness;
+    settings.best = id;
+  }
+  return tree;
+}
+
 std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, const std::string& branch,
                     const std::set<IndividualId>& promoted, Standings& standings) {
   const IndividualRow& row = tree.rows.at(id);
@@ -42,9 +85,16 @@ std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, cons
   const std::string change =
       parent == 0 ? row.individual.descent.note : change_of(tree.rows.at(parent).individual, row.individual);
   const DuelResult* const duel = standings.duel(id);
-  return fmt::format("{}#{} {}{}{}  {}{}", branch, id, value, promoted.contains(id) ? " *" : "",
+  std::string others;
+  if (const auto settings = tree.settings.find(id); settings != tree.settings.end()) {
+    others = fmt::format("  (+ {} setting{}", settings->second.count, settings->second.count == 1 ? "" : "s");
+    if (settings->second.best != 0)
+      others += fmt::format(", the best #{} {:.4g}", settings->second.best, settings->second.fitness);
+    others += ")";
+  }
+  return fmt::format("{}#{} {}{}{}  {}{}{}", branch, id, value, promoted.contains(id) ? " *" : "",
                      duel ? ", " + duel_text(*duel) : "", origin_name(row.individual.descent),
-                     change.empty() ? "" : ": " + plain_line(change, 400));
+                     change.empty() ? "" : ": " + plain_line(change, 400), others);
 }
 
 // Not recursive: a chain may be as long as the run.
@@ -86,8 +136,8 @@ int lineage_command(const Arguments& arguments) {
   bool as_json = false;
   Options options(
       "lineage",
-      "Shows which kernels were derived from which: the ancestors of every best kernel of a run, or of one "
-      "individual.",
+      "Shows which kernels were derived from which: the tree of all sources of a run, or the ancestors and "
+      "children of one individual.",
       "cultivar lineage runs/quickstart best");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.optional_argument("ID", text,
@@ -102,7 +152,7 @@ int lineage_command(const Arguments& arguments) {
   std::set<IndividualId> promoted;
   for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
   if (text.empty()) {
-    for (const IndividualId id : promoted) tree.add(record.lineage(id));
+    tree = whole_tree(record, promoted);
   } else {
     const IndividualId id = find_individual(record, text);
     tree.add(record.lineage(id));
@@ -125,7 +175,7 @@ int lineage_command(const Arguments& arguments) {
     output.facts(nodes);
     return 0;
   }
-  if (tree.rows.empty()) {
+  if (text.empty() && promoted.empty()) {
     output.line("No kernel has become the best of this run yet.");
     record.each_individual([&](const IndividualRow& row) {
       const auto confirmation = row.expelled ? record.confirmation(row.individual.id) : std::nullopt;

@@ -2,6 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
+#include <map>
+#include <optional>
 #include <tuple>
 
 #include "engine/cli/commands.hpp"
@@ -69,7 +72,45 @@ std::string calls_like(const std::vector<ExchangeRow>& rows, const std::string& 
                      fmt::join(dialogues, ", "));
 }
 
-// The exact texts; several calls when a dialogue had several turns.
+// How many of the messages of a later step of a dialogue stood in the step before, with the answer to it.
+std::size_t known_messages(const ChatRequest& before, const ChatRequest& now) {
+  std::size_t known = 0;
+  while (known < std::min(before.messages.size(), now.messages.size()) &&
+         before.messages[known].role == now.messages[known].role &&
+         before.messages[known].text == now.messages[known].text)
+    ++known;
+  const bool answer = known < now.messages.size() && now.messages[known].role == ChatRole::assistant;
+  return known + (known > 0 && answer ? 1 : 0);
+}
+
+// A step as people read it: of a later one only what is new.
+std::string step_text(ChatRequest request, const std::optional<ChatRequest>& before) {
+  if (!before || before->system.size() != request.system.size()) return plain_prompt(request);
+  const std::size_t known = known_messages(*before, request);
+  if (known == 0) return plain_prompt(request);
+  request.system.clear();
+  request.tools.clear();
+  request.messages.erase(request.messages.begin(),
+                         request.messages.begin() + static_cast<std::ptrdiff_t>(known));
+  const std::string same =
+      fmt::format("(the system text and {} message{} as before)\n\n", known, known == 1 ? "" : "s");
+  if (request.messages.empty()) return same;
+  return same + plain_prompt(request);
+}
+
+// "16:02:11, answered after 3 min 10 s".
+std::string times_of(const ExchangeRow& row) {
+  const auto sent = static_cast<std::time_t>(row.sent_at);
+  std::tm local{};
+  ::localtime_r(&sent, &local);
+  std::string text = fmt::format("sent at {:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
+  if (row.state != ExchangeRow::State::sent && row.over_at > row.sent_at)
+    text += fmt::format(", {} after {}", row.state == ExchangeRow::State::arrived ? "answered" : "failed",
+                        duration(row.over_at - row.sent_at));
+  return text;
+}
+
+// The exact texts with --json; several calls when a dialogue had several turns.
 int show_prompt(const Record& record, const std::string& text, const Output& output, bool as_json) {
   const std::vector<ExchangeRow> rows = exchanges_of(record);
   const bool operator_alone = std::ranges::any_of(
@@ -80,6 +121,7 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
   IndividualId wanted = 0;
   if (text.find('/') == std::string::npos) wanted = find_individual(record, text);
   json all = json::array();
+  std::map<std::string, ChatRequest> earlier;  // the last step of each dialogue
   for (const ExchangeRow& row : rows) {
     const bool named = row.call == text || (row.call.starts_with(text) && row.call[text.size()] == '/');
     if (wanted != 0 ? row.used_by != wanted : !named) continue;
@@ -93,15 +135,22 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
                      {"answer", said.answer},
                      {"error", row.error},
                      {"usd", row.usd},
+                     {"sent_at", row.sent_at},
+                     {"seconds", row.over_at > row.sent_at ? json(row.over_at - row.sent_at) : json()},
                      {"tokens", row.usage.total()},
                      {"individual", row.used_by}});
       continue;
     }
     all.push_back(row.call);
-    output.line(fmt::format("==== {} to {}, attempt {}: {} tokens{}, {:.4f} USD{}\n", row.call, row.model,
-                            row.attempt, row.usage.total(), row.usage.estimated ? " (estimated)" : "",
-                            row.usd, row.error.empty() ? "" : ", failed: " + row.error + ": " + row.message));
-    output.line(plain_prompt(request_from_record(said.request)));
+    output.line(fmt::format("==== {} to {}, attempt {}, {}: {} tokens{}, {:.4f} USD{}\n", row.call, row.model,
+                            row.attempt, times_of(row), row.usage.total(),
+                            row.usage.estimated ? " (estimated)" : "", row.usd,
+                            row.error.empty() ? "" : ", failed: " + row.error + ": " + row.message));
+    ChatRequest request = request_from_record(said.request);
+    const std::string dialogue = row.call.substr(0, row.call.rfind('/'));
+    const auto before = earlier.find(dialogue);
+    output.line(step_text(request, before == earlier.end() ? std::nullopt : std::optional(before->second)));
+    earlier[dialogue] = std::move(request);
     if (!said.answer.is_object()) continue;
     const ChatAnswer answer = answer_from_record(said.answer);
     output.line("\n==== answer\n\n" + answer.text);
@@ -156,10 +205,10 @@ int show_command(const Arguments& arguments) {
       "an individual's number, a prefix of its variant id, `best` or `seed`; RUN:ID gives both at once");
   options.flag("--source", only_source, "print only the source, followed by its headers");
   options.option("--out", out, "only write the source and its headers as files into this folder");
-  options.flag(
-      "--prompt", prompt,
-      "show the prompts to language models and their answers: ID is the individual that they produced, or "
-      "a prefix of a call's name (mutate/12)");
+  options.flag("--prompt", prompt,
+               "show the prompts to language models and their answers, of later steps of a dialogue only "
+               "what is new: ID "
+               "is the individual that they produced, or a prefix of a call's name (mutate/12)");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 

@@ -135,7 +135,7 @@ PopulationOptions read_population(const YamlNode& node, PopulationOptions option
   return options;
 }
 
-// With instruments a profile shows a kernel's bottlenecks; without it adds little to the time.
+// With instruments a profile shows a kernel's bottlenecks; without, it shows what a model needs to know.
 EvaluationConfig evaluation_defaults(Target target) {
   EvaluationConfig e;
   if (target->instruments) e.profile = EvaluationConfig::Profiles::elites;
@@ -366,6 +366,9 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
   if (auto models = map.optional("models"))
     c.models = read_models(*models, base, c.budget.models.usd || limits_operators_in_usd(map));
+  const auto evaluation_given = map.optional("evaluation");
+  if (!c.models.empty() && !(evaluation_given && evaluation_given->map().has("profile")))
+    c.evaluation.profile = EvaluationConfig::Profiles::elites;
   read_asking(map, base, c);
   c.supervisor.active = c.rules >= 2;
   if (auto supervisor = map.optional("supervisor")) {

@@ -63,6 +63,7 @@ Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& con
   for (const ModelConfig& model : config.models) {
     options.key_variables.push_back(model.api_key_env);
     if (!models.contains(model.name)) continue;
+    if (models.at(model.name)->knows_again()) made->keeps_letters_.insert(model.name);
     options.models.push_back(model);
     // A model that is here only as a fallback may name fallbacks that were not made.
     std::erase_if(options.models.back().fallbacks,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -39,10 +40,13 @@ class ModelDialogues {
   std::vector<std::string> news();
   // A model and where its answers come from, for the status line: "me (mailbox: /run/mail/requests)".
   const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
+  // Whether its requests wait for somebody to read them, so that one in flight can still be withdrawn.
+  bool keeps_letters(const std::string& model) const { return keeps_letters_.contains(model); }
 
  private:
   ModelDialogues() = default;
   std::map<std::string, std::string> whereabouts_;
+  std::set<std::string> keeps_letters_;
   std::mutex mutex_;
   std::vector<std::string> news_;  // guarded by mutex_
   std::stop_source stop_;

@@ -13,17 +13,24 @@ Profiles::Profiles(const Config& config, Recorder& recorder, const Breeding& bre
                    Pipeline& pipeline)
     : config_(config), recorder_(recorder), breeding_(breeding), sources_(sources), pipeline_(pipeline) {}
 
+void Profiles::measured_first(IndividualId id) {
+  if (first_ != 0 || config_.evaluation.profile != EvaluationConfig::Profiles::elites) return;
+  first_ = wanted_ = id;
+}
+
 void Profiles::promoted(IndividualId id) {
-  if (config_.evaluation.profile == EvaluationConfig::Profiles::elites) wanted_ = id;
+  if (config_.evaluation.profile == EvaluationConfig::Profiles::elites && id != first_) wanted_ = id;
 }
 
 void Profiles::start() {
   if (in_flight_ || wanted_ == 0) return;
   const IndividualId id = std::exchange(wanted_, 0);
-  if (disabled_) return;
   const Member member = breeding_.archive().member(id);
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
-  if (!variant) return;
+  if (disabled_ || !variant) {
+    first_done_ = true;
+    return;
+  }
   TakeProfile work;
   // Only the most expensive workload is profiled: the others differ from it mostly in size.
   work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
@@ -33,8 +40,9 @@ void Profiles::start() {
 
 void Profiles::returned(const JobPtr& job, TakeProfile& work) {
   in_flight_ = false;
-  if (work.result) return record(job->id, *work.result);
   auto& compiled = work.build.compiled.front();
+  first_done_ = first_done_ || work.result || !compiled;
+  if (work.result) return record(job->id, *work.result);
   if (!compiled) return;  // it compiled before, so other jobs report the cause too
   work.request.variant = std::move(*compiled);
   work.request.workload = work.build.workloads.front();
@@ -44,7 +52,7 @@ void Profiles::returned(const JobPtr& job, TakeProfile& work) {
 }
 
 void Profiles::failed(IndividualId id, const Error& trouble) {
-  in_flight_ = false;
+  lost();
   disabled_ = true;
   recorder_.trouble(id, "no profile: " + trouble.message);
 }

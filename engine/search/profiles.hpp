@@ -12,13 +12,20 @@ class Profiles {
  public:
   Profiles(const Config&, Recorder&, const Breeding&, ParsedSources&, Pipeline&);
 
+  // Requests a profile of the first measured individual, in a session that begins without an incumbent: it is
+  // the evidence of the first questions, which wait while it is due. Only the first call has an effect.
+  void measured_first(IndividualId);
+  bool first_due() const { return first_ != 0 && !first_done_; }
   // Requests a profile of this individual, in place of an earlier request that has not started.
   void promoted(IndividualId);
   void start();  // sends the requested one, unless one is in flight
   // Takes a returned job: sends a compiled one to the device, records a measured one.
   void returned(const JobPtr&, TakeProfile&);
   void failed(IndividualId, const Error&);  // no worker was available: no more profiles in this session
-  void lost() { in_flight_ = false; }       // the job returned without a result
+  void lost() {                             // the job returned without a result
+    in_flight_ = false;
+    first_done_ = true;
+  }
 
  private:
   void record(IndividualId, const ProfilePartial&);
@@ -31,7 +38,9 @@ class Profiles {
 
   bool in_flight_ = false;   // a job is in the pipeline
   IndividualId wanted_ = 0;  // promoted but not yet profiled; 0: none
-  bool disabled_ = false;    // because further profiles would fail too
+  IndividualId first_ = 0;   // see measured_first(); 0: none
+  bool first_done_ = false;
+  bool disabled_ = false;  // because further profiles would fail too
 };
 
 }  // namespace cultivar

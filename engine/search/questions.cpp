@@ -10,12 +10,14 @@
 #include "engine/search/agent_tool_calls.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/store/record_view.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/prompts/opening.hpp"
 #include "operators/registry.hpp"
+#include "population/lineage.hpp"
 
 namespace cultivar {
 
@@ -32,7 +34,11 @@ struct Questions::Dialogue {
   double device_s = 0.0;                                          // that its tools used
   std::shared_ptr<AgentToolCalls> tool_calls = {};                // once a tool was called
   std::map<std::size_t, std::vector<ToolOutcome>> recorded = {};  // results of earlier sessions, by turn
-  std::string doing = {};  // the tool in flight; empty: a call to a model is in flight
+  std::string doing = {};                   // the tool in flight; empty: a call to a model is in flight
+  IndividualId incumbent = 0;               // when it was asked, in this session
+  std::vector<IndividualId> measured = {};  // of its parents, at that time
+  std::stop_source withdrawal = {};         // of its call in flight
+  std::string superseded = {};              // why it was withdrawn
 };
 
 Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
@@ -76,6 +82,7 @@ void Questions::ask(const Asking& asking, const AskingLimits& room) {
   const std::int64_t number = breeding_.next_asking();
   auto made = std::make_unique<Dialogue>(
       Dialogue{{number, asking.brief, room, hash_of(request), std::move(left_out)}, asking.stream});
+  note_state(*made);
   const AskedQuestion& question = made->question;
   breeding_.ask(asking.brief);
   recorder_.step([&](Step& step) {
@@ -104,6 +111,7 @@ void Questions::reopen() {
       throw std::runtime_error(fmt::format("the record lacks the request of question {}", number));
     auto dialogue = std::make_unique<Dialogue>(Dialogue{std::move(asked.question), std::move(asked.stream)});
     dialogue->recorded = recorded_results(record, number);
+    note_state(*dialogue);
     dialogues_.emplace(number, std::move(dialogue));
     send(number, *std::move(request));
   }
@@ -123,19 +131,58 @@ void Questions::cancel() {
   if (models_) models_->cancel();
 }
 
+void Questions::note_state(Dialogue& dialogue) const {
+  dialogue.incumbent = breeding_.incumbent();
+  for (const IndividualId parent : dialogue.question.brief.parents)
+    if (breeding_.archive().state(parent) == Member::State::measured) dialogue.measured.push_back(parent);
+}
+
+std::string Questions::superseded(const Dialogue& dialogue) const {
+  const Archive& archive = breeding_.archive();
+  const IndividualId best = breeding_.incumbent(), subject = dialogue.question.brief.parents.front();
+  for (const IndividualId parent : dialogue.measured)
+    if (archive.state(parent) != Member::State::measured)
+      return fmt::format("#{} failed its confirmation", parent);
+  // Other values of the same source leave the question as it is.
+  if (best == dialogue.incumbent || archive.source_id(best) == archive.source_id(subject)) return {};
+  if (subject == dialogue.incumbent)
+    return fmt::format("#{} is the best now, and no longer #{}", best, subject);
+  const auto line = chain_to_seed(best, [&](IndividualId id) { return archive.parents(id); });
+  if (std::ranges::find(line, subject) != line.end())
+    return fmt::format("#{}, which descends from #{}, is the best now", best, subject);
+  return {};
+}
+
+void Questions::withdraw_superseded() {
+  if (!models_) return;
+  for (auto& [number, dialogue] : dialogues_) {
+    const bool letter = models_->keeps_letters(dialogue->question.brief.model);
+    if (!letter || !dialogue->turns.empty() || !dialogue->superseded.empty()) continue;
+    dialogue->superseded = superseded(*dialogue);
+    if (!dialogue->superseded.empty()) dialogue->withdrawal.request_stop();
+  }
+}
+
 void Questions::send(std::int64_t question, ChatRequest request) {
   const Dialogue& dialogue = dialogue_of(question);
   const Brief& brief = dialogue.question.brief;
   request.call = call_name(brief, question, dialogue.turns.size());
-  pipeline_.ask(
-      std::make_shared<Job>(Ask{question, ChatOrder{brief.op, brief.model, std::move(request)}}, 0));
+  pipeline_.ask(std::make_shared<Job>(
+      Ask{question, ChatOrder{brief.op, brief.model, std::move(request), dialogue.withdrawal.get_token()}},
+      0));
 }
 
 Questions::Outcome Questions::answered(Ask& ask) {
   ServedResult& result = *ask.answer;
   // The question stays open in the record. A resumed search asks it again and pays only for answers that were
   // never received.
-  if (!result && result.error().kind == ChatError::Kind::cancelled) return {};
+  if (!result && result.error().kind == ChatError::Kind::cancelled) {
+    if (const std::string why = dialogue_of(ask.question).superseded; !why.empty()) {
+      ++results_received_;
+      give_up(ask.question, {why, NoResult::withdrawn});
+    }
+    return {};
+  }
   ++results_received_;
   // The question stays open and the search stops, so that a full disk loses no answers.
   if (!result && result.error().kind == ChatError::Kind::not_recorded)
@@ -177,7 +224,7 @@ IndividualId Questions::follow(std::int64_t number) {
     }
     if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) {
       const std::string model = brief.model;
-      give_up(number, given_up->reason);
+      give_up(number, *given_up);
       availability_.question_given_up(model, given_up->reason);
       return 0;
     }
@@ -208,7 +255,9 @@ AgentToolCalls& Questions::tool_calls_of(Dialogue& dialogue) {
                            .target = config_.target,
                            .device = devices.empty() ? "" : devices.front().value("description", ""),
                            .sampling = sampling_of(config_.evaluation),
-                           .parent = dialogue.question.brief.parents.front()};
+                           .parent = dialogue.question.brief.parents.front(),
+                           .ceilings = devices.empty() ? Ceilings{} : ceilings_in(devices.front()),
+                           .question = dialogue.question.number};
   dialogue.tool_calls = std::make_shared<AgentToolCalls>(std::move(where), pipeline_, kit_.options().tools);
   return *dialogue.tool_calls;
 }
@@ -302,21 +351,22 @@ void Questions::take(std::int64_t question, const Directions& directions) {
   });
 }
 
-void Questions::give_up(std::int64_t question, const std::string& reason) {
+void Questions::give_up(std::int64_t question, const GivenUp& end) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
   breeding_.give_up(question, dialogue.usd, dialogue.device_s);
   ++given_up_;
   recorder_.step([&](Step& step) {
-    step.give_up(question, dialogue.usd, dialogue.device_s, reason);
+    step.give_up(question, dialogue.usd, dialogue.device_s, end);
+    const std::string_view how = end.why == NoResult::fruitless ? "given up" : name_of(end.why);
     recorder_.tell(step, "unanswered", dialogue.question.brief.parents.front(),
-                   fmt::format("question {} is given up: {}", question, reason));
+                   fmt::format("question {} is {}: {}", question, how, end.reason));
   });
 }
 
 void Questions::call_failed(std::int64_t question, const ChatError& error) {
   const Brief brief = dialogue_of(question).question.brief;
-  give_up(question, fmt::format("{}: {}", name_of(error.kind), error.message));
+  give_up(question, {fmt::format("{}: {}", name_of(error.kind), error.message)});
   availability_.failed(brief, error);
 }
 

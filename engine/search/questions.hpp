@@ -33,6 +33,9 @@ class Questions {
   void reopen();
   void tell_news();  // records the log messages of the chat service
   void cancel();     // cancels all calls in flight; later ones return at once
+  // After a promotion or a failed confirmation: withdraws letters that nobody has answered yet and whose
+  // subject is left behind: it was the best or an ancestor of the best now, or it failed its confirmation.
+  void withdraw_superseded();
 
   struct Outcome {
     IndividualId proposed = 0;              // to be evaluated; 0: none
@@ -59,7 +62,9 @@ class Questions {
   AgentToolCalls& tool_calls_of(Dialogue&);
   IndividualId admit(std::int64_t question, const Proposal&);
   void take(std::int64_t question, const Directions&);
-  void give_up(std::int64_t question, const std::string& reason);
+  void give_up(std::int64_t question, const GivenUp&);
+  void note_state(Dialogue&) const;               // with which superseded() compares
+  std::string superseded(const Dialogue&) const;  // why; empty: it is not
   void call_failed(std::int64_t question, const ChatError&);
   std::vector<std::string> waits_for() const;  // the models whose answers are pending
 

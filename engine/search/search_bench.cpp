@@ -53,6 +53,18 @@ Expected<Kernel> SearchBench::kernel(const std::string& id) const {
   return kernel_in(recorded(where_.run_folder), id == "parent" ? std::to_string(where_.parent) : id);
 }
 
+std::vector<KernelRow> SearchBench::drafts() const {
+  return drafts_in(recorded(where_.run_folder), where_.question);
+}
+
+Expected<Outlook> SearchBench::outlook(const std::string& id) const {
+  return outlook_in(recorded(where_.run_folder), id, true);
+}
+
+std::filesystem::path SearchBench::notes_file() const {
+  return RunFolder(where_.run_folder).notes();
+}
+
 std::vector<Page> SearchBench::pages() const {
   return {{"task", "what must be computed, how outputs are checked, which workloads are timed"},
           {"variant_format", "the format of a kernel and its manifest"},
@@ -62,7 +74,7 @@ std::vector<Page> SearchBench::pages() const {
 Expected<std::string> SearchBench::page(const std::string& name) {
   if (name == "task") return describe_task(where_.task, where_.workloads, where_.target);
   if (name == "variant_format") return where_.kit.format_of(name_of(where_.target));
-  return describe_device(where_.device, where_.facts);
+  return describe_device(where_.device, where_.facts, where_.ceilings);
 }
 
 tl::expected<Compiled, Evaluation> SearchBench::compile(const Variant& variant,

@@ -25,6 +25,8 @@ class SearchBench : public Bench {
     std::string device;  // its description
     Sampling sampling;
     IndividualId parent = 0;  // tools accept the name `parent` for it
+    Ceilings ceilings = {};
+    std::int64_t question = 0;  // whose conversation it serves
   };
   SearchBench(Where, Pipeline&);
 
@@ -40,6 +42,9 @@ class SearchBench : public Bench {
   std::string caveat() const override { return ""; }
   Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
   Expected<Kernel> kernel(const std::string& id) const override;
+  std::vector<KernelRow> drafts() const override;
+  Expected<Outlook> outlook(const std::string& id) const override;
+  std::filesystem::path notes_file() const override;
   const std::vector<Note>& notes() const override { return where_.kit.notes(); }
   std::vector<Page> pages() const override;
   Expected<std::string> page(const std::string& name) override;

@@ -105,10 +105,14 @@ void SearchLoop::returned(const JobPtr& job) {
                             profiles_.returned(job, work);
                           else
                             profiles_.failed(job->id, *job->trouble);
+                          exhausted_at_.reset();  // questions may have waited for it
                         },
                         [&](Evaluate& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           evaluations_.returned(job, work, comparisons_.pace().medians_us());
+                          if (breeding_.incumbent() == 0 && asks_models() &&
+                              breeding_.archive().state(job->id) == Member::State::measured)
+                            profiles_.measured_first(job->id);
                         },
                         [&](Pace& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
@@ -143,6 +147,7 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
   if (outcome.trouble) return handle_failure(job, *outcome.trouble);
   if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
+  questions_.withdraw_superseded();
 }
 
 void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
@@ -197,7 +202,8 @@ void SearchLoop::supervise() {
 
 bool SearchLoop::breed_one() {
   supervise();
-  const std::optional<AskingLimits> room = questions_.room();
+  std::optional<AskingLimits> room = questions_.room();
+  if (room && profiles_.first_due()) room->questions = false;
   const auto offspring = breeding_.breed(room.value_or(AskingLimits{}));
   if (!offspring) return false;
   if (const Asking* asking = std::get_if<Asking>(&*offspring)) {

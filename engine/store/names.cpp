@@ -30,7 +30,10 @@ IndividualId find_individual(const Record& record, const std::string& text) {
       prefix ? "no individual of this run, or more than one, has an id that starts with"
              : "this run has no individual",
       text, record.count(),
-      draft ? ". A draft such as d1 exists only in the conversation that created it" : ""));
+      draft ? ". A draft such as d1 has that name only in the conversation that created it; list_lineage has "
+              "the names "
+              "of others' drafts"
+            : ""));
 }
 
 }  // namespace cultivar

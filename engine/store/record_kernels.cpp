@@ -10,11 +10,22 @@
 
 #include "engine/store/names.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/tool_results.hpp"
 
 namespace cultivar {
 namespace {
 
 constexpr std::size_t kMostRemarks = 12;
+
+std::string state_of(const IndividualRow& row) {
+  return row.state == IndividualState::proposed ? "in flight"
+         : row.individual.measured              ? "measured"
+                                                : "rejected";
+}
+
+bool in_state(const IndividualRow& row, const std::string& state) {
+  return state.empty() || state_of(row) == state;
+}
 
 KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<IndividualId>& promoted,
                  Standings& standings) {
@@ -22,7 +33,7 @@ KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<Ind
   KernelRow shown;
   shown.id = std::to_string(i.id);
   for (const IndividualId parent : i.descent.parents) shown.parents.push_back(std::to_string(parent));
-  shown.state = row.state == IndividualState::proposed ? "in flight" : i.measured ? "measured" : "rejected";
+  shown.state = state_of(row);
   shown.stage = row.expelled ? "confirm" : row.stage;
   shown.reason = row.expelled ? "measured, but wrong in its confirmation with new inputs and holdout shapes"
                               : row.reason;
@@ -55,10 +66,25 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
   const auto add = [&](IndividualId id) {
     if (auto row = record.individual(id)) rows.push_back(std::move(*row));
   };
+  const auto sort = [&](bool unsorted_too) {
+    if (query.order == KernelQuery::Order::fittest)
+      std::ranges::stable_sort(rows, std::ranges::greater(),
+                               [](const IndividualRow& row) { return row.individual.fitness; });
+    if (query.order == KernelQuery::Order::newest || unsorted_too)
+      std::ranges::stable_sort(rows, std::ranges::greater(),
+                               [](const IndividualRow& row) { return row.individual.id; });
+  };
   if (!query.of.empty()) {
     const IndividualId id = find_individual(record, query.of);
     rows = record.lineage(id);
     for (const IndividualId child : record.descendants(id)) add(child);
+    std::erase_if(rows, [&](const IndividualRow& row) { return !in_state(row, query.state); });
+    sort(false);
+  } else if (!query.state.empty()) {
+    record.each_individual([&](const IndividualRow& row) {
+      if (in_state(row, query.state)) rows.push_back(row);
+    });
+    sort(query.order == KernelQuery::Order::promotions);  // of these, none may ever have been the best
   } else if (query.order == KernelQuery::Order::promotions) {
     std::set<IndividualId> seen;
     for (const PromotionRow& promotion : record.promotions())
@@ -109,7 +135,81 @@ Expected<std::vector<KernelRow>> kernels_in(const Record& record, const KernelQu
   return rows;
 }
 
+namespace {
+
+KernelRow row_of(const RecordedDraft& made) {
+  KernelRow row;
+  row.id = made.id();
+  if (!made.origin.empty()) row.parents = {made.origin};
+  row.state = "not evaluated";
+  row.op = "draft";
+  row.draft = true;
+  row.configuration = made.draft.configuration;
+  if (!made.tool.empty()) row.note = made.tool + ": " + made.result;
+  return row;
+}
+
+}  // namespace
+
+std::vector<KernelRow> drafts_in(const Record& record, std::int64_t but) {
+  constexpr std::size_t kMostDrafts = 40;
+  std::vector<KernelRow> rows;
+  for (const RecordedDraft& made : recorded_drafts(record, kMostDrafts))
+    if (made.asking != but) rows.push_back(row_of(made));
+  return rows;
+}
+
+Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool running) {
+  const std::string pending =
+      running ? "" : "; the search is not running, so nothing happens until it is resumed";
+  IndividualId id = 0;
+  try {
+    id = find_individual(record, name);
+  } catch (const InputError& error) {
+    constexpr std::size_t kVariantId = 64;  // hexadecimal digits
+    if (name.size() != kVariantId) return failure("record", error.what());
+    return Outlook{!running, "it waits for the search to pick it up" + pending};
+  }
+  const IndividualRow row = record.individual(id).value();
+  const auto say = [&](bool settled, const std::string& words) {
+    return Outlook{settled || !running, fmt::format("{}: {}{}", id, words, settled ? "" : pending)};
+  };
+  if (row.state == IndividualState::proposed) return say(false, "it is being evaluated");
+  if (row.individual.duplicate_of != 0)
+    return say(true, fmt::format("its machine code equals that of {}, which was measured instead",
+                                 row.individual.duplicate_of));
+  if (row.expelled) return say(true, "it failed its confirmation with new inputs and holdout shapes");
+  if (!row.individual.measured)
+    return say(true, fmt::format("it is rejected at {}: {}", row.stage, row.reason));
+  const std::string fitness = fmt::format("measured at {:.5g}", row.individual.fitness);
+  if (promoted_in(record).contains(id)) return say(true, "it became the best, " + fitness);
+  if (record.outstanding() == id) return say(false, fitness + "; it won its duel and is being confirmed");
+  const std::vector<DuelRow> duels = record.duels(id);
+  if (!duels.empty()) {
+    const DuelRow& last = duels.back();
+    const std::string words =
+        fmt::format("{}; {} against {}: {}", fitness, name_of(last.verdict), last.incumbent,
+                    last.report.value("/decision/reason"_json_pointer, std::string()));
+    const bool goes_on = last.verdict == Verdict::better ||
+                         (last.verdict == Verdict::undecided && last.report.contains("times"));
+    return say(!goes_on, words + (goes_on ? "; its duel may go on" : ""));
+  }
+  const auto best = record.best();
+  const double beside = best ? record.individual(*best)->individual.fitness : 0.0;
+  constexpr double kNoDuel = 0.9;  // below this share of the best, none is compared, whatever the pace
+  if (best && row.individual.fitness < kNoDuel * beside)
+    return say(true, fmt::format("{}, {:.0f} % of the best: it is not compared", fitness,
+                                 100.0 * row.individual.fitness / beside));
+  return say(false, fitness + "; it has not been compared with the best yet");
+}
+
 Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
+  if (const auto made = recorded_draft(record, name)) {
+    Kernel kernel;
+    kernel.row = row_of(*made);
+    kernel.source = made->draft.source;
+    return kernel;
+  }
   IndividualId id = 0;
   try {
     id = find_individual(record, name);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/lines.hpp"
 #include "operators/dialogue.hpp"
@@ -131,10 +132,7 @@ PromptContext context_of(const StoredRecordView& record_view, const Breeding& br
         "compiler", "");  // with its flags, which the variant format's page lists already
     if (context.target->on_host && !compiler.empty())
       context.device += "; compiler: " + compiler.substr(0, compiler.find(" -"));
-    const auto ceilings = device.value("ceilings", nlohmann::json::object());
-    context.seen.flops = ceilings.value("flops", 0.0);
-    context.seen.bytes_per_second = ceilings.value("bytes_per_second", 0.0);
-    context.seen.cached_bytes_per_second = ceilings.value("cached_bytes_per_second", 0.0);
+    context.seen = ceilings_in(device);
   }
   context.architecture = architecture_of(context.target, breeding.facts());
   return context;

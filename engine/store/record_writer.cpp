@@ -213,9 +213,13 @@ void Step::ask(const std::string& body, const std::string& stream, const std::st
   decide(DecisionKind::ask, 0, stream, body);
 }
 
-void Step::give_up(std::int64_t asking, double usd, double device_s, const std::string& reason) {
+void Step::give_up(std::int64_t asking, double usd, double device_s, const GivenUp& end) {
   decide(DecisionKind::give_up, 0, "",
-         json_text({{"asking", asking}, {"usd", usd}, {"device_s", device_s}, {"reason", reason}}));
+         json_text({{"asking", asking},
+                    {"usd", usd},
+                    {"device_s", device_s},
+                    {"reason", end.reason},
+                    {"why", name_of(end.why)}}));
 }
 
 void Step::direct(std::int64_t asking, const Directions& given) {

@@ -27,6 +27,7 @@ namespace cultivar {
 class RecordWriter;
 struct ToolOutcome;
 struct Directions;
+struct GivenUp;
 struct Intervention;
 struct InterventionResult;
 
@@ -46,7 +47,7 @@ class Step {
   void ask(const std::string& body, const std::string& stream, const std::string& request_hash,
            const std::string& request);
   // A question ends without a proposal. device_s: the device time of its tools.
-  void give_up(std::int64_t asking, double usd, double device_s, const std::string& reason);
+  void give_up(std::int64_t asking, double usd, double device_s, const GivenUp&);
   // A question was answered with directions for operators.
   void direct(std::int64_t asking, const Directions&);
   // The result of a tool call in that turn of the question's dialogue.

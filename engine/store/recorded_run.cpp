@@ -16,12 +16,20 @@ Facts facts_in(const nlohmann::json& environment) {
   return facts;
 }
 
+Ceilings ceilings_in(const nlohmann::json& device) {
+  const auto known = device.value("ceilings", nlohmann::json::object());
+  Ceilings ceilings;
+  ceilings.flops = known.value("flops", 0.0);
+  ceilings.bytes_per_second = known.value("bytes_per_second", 0.0);
+  ceilings.cached_bytes_per_second = known.value("cached_bytes_per_second", 0.0);
+  ceilings.handshake_s = known.value("handshake_s", 0.0);
+  return ceilings;
+}
+
 double roofline_in(const nlohmann::json& environment, const Config& config) {
   const nlohmann::json& devices = environment.at("devices");
   if (devices.empty() || !devices.front().contains("ceilings")) return 0.0;
-  const nlohmann::json& seen = devices.front().at("ceilings");
-  const Ceilings ceilings{seen.value("flops", 0.0), seen.value("bytes_per_second", 0.0),
-                          seen.value("cached_bytes_per_second", 0.0), seen.value("handshake_s", 0.0)};
+  const Ceilings ceilings = ceilings_in(devices.front());
   const Facts facts = facts_in(environment);
   const Task& task = *config.task;
   double logs = 0.0;

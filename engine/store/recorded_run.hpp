@@ -7,10 +7,13 @@
 
 #include "engine/config/config.hpp"
 #include "engine/store/run_folder.hpp"
+#include "evaluators/targets/ceilings.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
 
+// Of one device of a run's environment; all 0 in records that lack them.
+Ceilings ceilings_in(const nlohmann::json& device);
 // The facts of the first device; every decision depends on them.
 Facts facts_in(const nlohmann::json& environment);
 

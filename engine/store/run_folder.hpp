@@ -23,6 +23,7 @@ class RunFolder {
     return folder_ / "task";
   }  // task/NAME: the task as it was at the start
   std::filesystem::path submissions() const { return folder_ / "submissions"; }  // the inbox of `submit`
+  std::filesystem::path notes() const { return folder_ / "notes.txt"; }          // of agents, for each other
   // The waiting files, oldest first: their names start with the time. At most `most`.
   std::vector<std::filesystem::path> submitted(std::size_t most = std::size_t(-1)) const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery

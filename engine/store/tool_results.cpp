@@ -2,10 +2,13 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <charconv>
+
 #include "engine/store/rows.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/configuration_json.hpp"
+#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 
@@ -41,6 +44,62 @@ std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record& r
       },
       asking);
   return results;
+}
+
+namespace {
+
+// Adds the drafts of one question, oldest first.
+void add_drafts(const Record& record, std::int64_t asking, std::vector<RecordedDraft>& all) {
+  const std::size_t first = all.size();
+  for (const auto& [turn, outcomes] : recorded_results(record, asking))
+    for (const ToolOutcome& outcome : outcomes) {
+      for (const MadeDraft& made : outcome.drafts) {
+        std::string origin = made.base;
+        for (std::size_t i = first; i < all.size(); ++i)
+          if (all[i].draft.id == made.base) origin = all[i].origin;
+        all.push_back({asking, made, origin, {}, {}});
+      }
+      // A tool's result begins with the id of its kernel, on a line of its own.
+      for (std::size_t i = first; i < all.size(); ++i)
+        if (outcome.text.starts_with(all[i].draft.id + " (")) {
+          const std::size_t line = outcome.text.find('\n');
+          all[i].tool = outcome.tool;
+          all[i].result = line == std::string::npos
+                              ? std::string()
+                              : one_line_of(std::string_view(outcome.text).substr(line + 1), 200);
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<RecordedDraft> recorded_drafts(const Record& record, std::size_t most) {
+  std::vector<std::int64_t> questions;
+  if (has_results(record))
+    each_row(record.database(), "SELECT DISTINCT asking FROM tool_results ORDER BY asking DESC",
+             [&](auto& row) { questions.push_back(column<std::int64_t>(row, 0)); });
+  std::vector<RecordedDraft> newest;
+  for (const std::int64_t asking : questions) {
+    if (newest.size() >= most) break;
+    std::vector<RecordedDraft> own;
+    add_drafts(record, asking, own);
+    newest.insert(newest.end(), own.rbegin(), own.rend());
+  }
+  if (newest.size() > most) newest.resize(most);
+  return newest;
+}
+
+std::optional<RecordedDraft> recorded_draft(const Record& record, const std::string& id) {
+  std::int64_t asking = 0;
+  const std::size_t dot = id.find('.');
+  if (!id.starts_with('q') || dot == std::string::npos ||
+      std::from_chars(id.data() + 1, id.data() + dot, asking).ec != std::errc())
+    return std::nullopt;
+  std::vector<RecordedDraft> own;
+  add_drafts(record, asking, own);
+  for (RecordedDraft& draft : own)
+    if (draft.id() == id) return std::move(draft);
+  return std::nullopt;
 }
 
 json tool_use(const Record& record) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,20 @@ ToolOutcome outcome_of_body(const std::string& body);
 
 // The results of one question, by turn, in the order in which they ran. Empty for records without this table.
 std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record&, std::int64_t asking);
+
+// A draft of a conversation, with the last tool that looked at it.
+struct RecordedDraft {
+  std::int64_t asking = 0;
+  MadeDraft draft;
+  std::string origin;        // the first kernel in its chain of bases that is not a draft; empty if none
+  std::string tool, result;  // the first line of the tool's result
+
+  std::string id() const { return "q" + std::to_string(asking) + "." + draft.id; }
+};
+// The newest of all questions, newest first.
+std::vector<RecordedDraft> recorded_drafts(const Record&, std::size_t most);
+// "q5.d1"; nullopt if there is none.
+std::optional<RecordedDraft> recorded_draft(const Record&, const std::string& id);
 
 // For `status --json`: {"check": {"calls", "failed", "device_s"}, ...}; empty: no agent called a tool.
 nlohmann::json tool_use(const Record&);

@@ -78,7 +78,7 @@ class Profiling {
       return;
     }
     plan_ = std::move(*plan);
-    if (binary_ != nullptr) site_.device.describe(*binary_, plan_, p);
+    if (binary_ != nullptr) site_.device.describe(*binary_, plan_, variant.source, p);
   }
 
   void time() {
@@ -111,6 +111,15 @@ class Profiling {
     const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
     p.flops_us = floor.flops_seconds * 1e6;
     p.bytes_us = floor.bytes_seconds * 1e6;
+    double read = 0.0, written = 0.0;
+    for (const TensorSpec& tensor : site_.task.tensors)
+      (tensor.role == Role::input ? read : written) +=
+          static_cast<double>(site_.task.bytes_of(tensor, workload));
+    try {
+      p.traffic = site_.device.traffic(read, written);
+    } catch (const MissingError& error) {
+      p.missing.push_back(fmt::format("the time that loads and stores alone take: {}", error.what()));
+    }
     if (result.samples.empty()) return;
     const auto count = static_cast<double>(result.samples.size());
     std::uint64_t usual = 0;  // reasons present in more than half of the samples

@@ -53,6 +53,7 @@ struct Sampling {
   int max_samples = 60;  // with contenders
   double max_seconds = 20.0;  // timed work for one workload, with contenders
   int oracle_rows = 24;       // secret rows checked after each timed run
+  bool until_clear = false;   // stop as soon as the first contender differs plainly (see clear_difference)
 };
 
 struct EvaluateRequest {

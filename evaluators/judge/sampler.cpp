@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -254,6 +255,7 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     rule.add(samples.back().seconds);
     if (!alone) {
       if (rule.done()) return std::nullopt;
+      if (sampling.until_clear && clear_difference(samples, sides[1].samples)) return std::nullopt;
       continue;
     }
     if (n >= sampling.screening_samples) return std::nullopt;
@@ -261,6 +263,30 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     if (seconds_since(counting) > sampling.screening_seconds) return std::nullopt;
     if (incumbent_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * incumbent_us) return std::nullopt;
   }
+}
+
+bool clear_difference(const std::vector<Sample>& ours, const std::vector<Sample>& theirs) {
+  constexpr std::size_t kLeast = 5;
+  constexpr double kPlain = 1.2, kChance = 0.001;
+  const std::size_t pairs = std::min(ours.size(), theirs.size());
+  if (pairs < kLeast) return false;
+  const auto of = [](const std::vector<Sample>& samples) {
+    const auto [least, most] = std::ranges::minmax(samples, {}, &Sample::seconds);
+    return std::pair(least.seconds, most.seconds);
+  };
+  const auto [our_least, our_most] = of(ours);
+  const auto [their_least, their_most] = of(theirs);
+  if (our_most * kPlain < their_least || their_most * kPlain < our_least) return true;
+  std::size_t faster = 0;
+  for (std::size_t i = 0; i < pairs; ++i) faster += ours[i].seconds < theirs[i].seconds;
+  // Two-sided: at most that many of the pairs contradict the majority.
+  const std::size_t against = std::min(faster, pairs - faster);
+  double ways = 1.0, tail = 0.0;
+  for (std::size_t k = 0; k <= against; ++k) {
+    tail += ways;
+    ways *= static_cast<double>(pairs - k) / static_cast<double>(k + 1);
+  }
+  return 2.0 * tail * std::pow(0.5, static_cast<double>(pairs)) < kChance;
 }
 
 WorkloadResult summarise(const Task& task, const Workload& workload, Target target,

@@ -91,6 +91,11 @@ std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, co
                                  const std::function<void()>& alive, const WarmUp& = {},
                                  bool complete = false);
 
+// Whether pairs of runs, each in random order, tell plainly which side is faster: all of at least 5 runs of
+// one side are 1.2 times as fast as every run of the other, or the pairs agree as they would by chance in
+// less than one of 1000 cases (sign test). For reports only.
+bool clear_difference(const std::vector<Sample>& ours, const std::vector<Sample>& theirs);
+
 // Median, quartiles, value and ratios of the samples.
 WorkloadResult summarise(const Task&, const Workload&, Target, const std::vector<SampledSide>& sides);
 

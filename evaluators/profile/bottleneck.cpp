@@ -1,4 +1,5 @@
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/profile/hot_loops.hpp"
 
 #include <fmt/format.h>
 
@@ -14,10 +15,6 @@ using nlohmann::json;
 constexpr double least_points = 2.0,
                  least_share = 0.1;  // smallest changes to report: in percentage points, and relative
 constexpr std::size_t most_lines = 10;
-
-std::string time_words(double us) {
-  return us >= 1000.0 ? fmt::format("{:.3g} ms", us / 1000.0) : fmt::format("{:.3g} us", us);
-}
 
 std::string headline_of(const Profile& p) {
   if (p.median_us <= 0.0) return fmt::format("{} on {}: not timed", p.name, p.workload);
@@ -95,6 +92,10 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
 }
 
 }  // namespace
+
+std::string time_words(double us) {
+  return us >= 1000.0 ? fmt::format("{:.3g} ms", us / 1000.0) : fmt::format("{:.3g} us", us);
+}
 
 Report explain(const Profile& profile) {
   Report report;
@@ -200,6 +201,9 @@ std::string report_text(const Profile& profile, const Profile* parent) {
     text += fmt::format("  counters collected in {} pass{} ({})\n", profile.passes,
                         profile.passes == 1 ? "" : "es", profile.replay);
   for (const KernelProfile& kernel : profile.kernels) text += kernel_words(kernel, profile);
+  if (!profile.loops.empty())
+    text += "  innermost loops, those that call functions first, then the longest:\n";
+  for (const HotLoop& loop : profile.loops) text += "    " + words_of(loop) + "\n";
   if (!profile.resources.empty()) {
     text += "  machine code:";
     for (const auto& [name, value] : profile.resources) text += fmt::format(" {} {:.6g}", name, value);

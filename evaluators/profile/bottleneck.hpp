@@ -47,6 +47,8 @@ nlohmann::json report_json(const Profile&, const Profile* parent = nullptr);
 // The same as text for people, indented by two spaces.
 std::string report_text(const Profile&, const Profile* parent = nullptr);
 
+std::string time_words(double us);  // "1.25 ms"
+
 // The kernel that takes most of the time, according to counters or samples; nullptr if there is none.
 const KernelProfile* main_kernel(const Profile&);
 // The stall reasons of a kernel as shares of its samples, largest first; of the exposed samples if there are

@@ -61,12 +61,15 @@ std::map<std::string, double> vector_use(std::string_view disassembly) {
   return use;
 }
 
-Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::path& object) {
+Expected<std::string> disassembled(const std::filesystem::path& object,
+                                   const std::vector<std::string>& more) {
 #ifndef __x86_64__
-  return failure("disassemble", "vector widths can be read only from x86-64 code");
+  return failure("disassemble", "machine code can be read only if it is for x86-64");
 #endif
   ProcessOptions options;
-  options.command = {"objdump", "-d", "--no-show-raw-insn", "-j", ".text", object.string()};
+  options.command = {"objdump", "-d", "--no-show-raw-insn", "-j", ".text"};
+  options.command.insert(options.command.end(), more.begin(), more.end());
+  options.command.push_back(object.string());
   options.environment = {{"LC_ALL=C"}};
   options.pipe_input = false;
   auto child = ChildProcess::spawn(options);
@@ -84,7 +87,13 @@ Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::pat
   }
   if (!child->wait_or_kill(deadline) || !child->poll()->success())
     return failure("disassemble", "objdump failed: " + child->captured());
-  return vector_use(text);
+  return text;
+}
+
+Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::path& object) {
+  const auto text = disassembled(object);
+  if (!text) return tl::make_unexpected(text.error());
+  return vector_use(*text);
 }
 
 }  // namespace cultivar

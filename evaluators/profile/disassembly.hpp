@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "evaluators/system/error.hpp"
 
@@ -16,8 +17,11 @@ namespace cultivar {
 // if it contains no known instruction.
 std::map<std::string, double> vector_use(std::string_view disassembly);
 
-// As above, for a shared object, with this machine's objdump. An Error gives the reason; it is not the
-// variant's fault.
+// The output of this machine's objdump -d for a shared object's code, with more options. An Error gives the
+// reason; it is not the variant's fault.
+Expected<std::string> disassembled(const std::filesystem::path& object,
+                                   const std::vector<std::string>& more = {});
+// vector_use() of it.
 Expected<std::map<std::string, double>> vector_use_of(const std::filesystem::path& object);
 
 }  // namespace cultivar

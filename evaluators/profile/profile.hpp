@@ -12,6 +12,7 @@
 #include "evaluators/profile/line_table.hpp"
 #include "evaluators/profile/metric_sets.hpp"
 #include "evaluators/profile/occupancy.hpp"
+#include "evaluators/targets/ceilings.hpp"
 
 namespace cultivar {
 
@@ -45,6 +46,22 @@ struct KernelProfile {  // one launch of the plan
   std::vector<LineStalls> lines;  // lines with the most samples other than `selected`, largest first
 };
 
+struct CodeLine {
+  int line = 0;  // of the source; 0: unknown
+  std::string text;
+};
+
+// An innermost loop of a cpu variant's machine code.
+struct HotLoop {
+  std::string function, file;         // file: the header with its lines; empty: the main file
+  int first_line = 0, last_line = 0;  // of the source; 0: unknown
+  int instructions = 0, loads = 0, stores = 0;
+  int vectors = 0, widest_bits = 0;     // instructions on more than one element, and their widest register
+  int scalars = 0;                      // floating-point instructions on one element
+  std::vector<std::string> calls = {};  // functions that it calls
+  std::vector<CodeLine> code = {};      // its first instructions
+};
+
 struct Profile {
   std::string target, device, variant, name, workload;
   std::string set;  // "quick", "full"
@@ -57,6 +74,8 @@ struct Profile {
   double flops = 0.0, bytes = 0.0, flops_us = 0.0, bytes_us = 0.0;  // the last two: time at peak rates
   std::map<std::string, double> resources;                          // of the machine code
   std::vector<KernelProfile> kernels;                               // cuda: in the order of the plan
+  std::vector<HotLoop> loops = {};                                  // cpu
+  Traffic traffic = {};                                             // cpu
   int passes = 0;
   std::string replay;  // how several passes were made, and why the usual way failed
   std::uint64_t dropped_samples = 0;

@@ -14,9 +14,27 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LineStalls, line, text, samples,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelProfile, name, grid, block, cluster, registers, stack_bytes,
                                    static_shared_bytes, dynamic_shared_bytes, cooperative, occupancy, waves,
                                    counters, samples, stalls, lines)
-CULTIVAR_JSON(Profile, target, device, variant, name, workload, set, median_us, clock_mhz, temperature_c,
-              power_w, throttle, value, unit, flops, bytes, flops_us, bytes_us, resources, kernels, passes,
-              replay, dropped_samples, missing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CodeLine, line, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HotLoop, function, file, first_line, last_line, instructions, loads,
+                                   stores, vectors, widest_bits, scalars, calls, code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, read_bytes, written_bytes, loads_us, stores_us, both_us,
+                                   streamed_us)
+CULTIVAR_JSON_PART(Profile, target, device, variant, name, workload, set, median_us, clock_mhz, temperature_c,
+                   power_w, throttle, value, unit, flops, bytes, flops_us, bytes_us, resources, kernels,
+                   passes, replay, dropped_samples, missing)
+
+void to_json(nlohmann::json& j, const Profile& profile) {
+  write_fields(j, profile);
+  j["loops"] = profile.loops;
+  j["traffic"] = profile.traffic;
+}
+
+void from_json(const nlohmann::json& j, Profile& profile) {
+  read_fields(j, profile);
+  // Records of earlier versions lack these.
+  profile.loops = j.value("loops", std::vector<HotLoop>());
+  profile.traffic = j.value("traffic", Traffic{});
+}
 
 void merge(Profile& into, const Profile& part) {
   if (into.kernels.empty()) into.kernels = part.kernels;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -249,6 +250,66 @@ Found narrow_vectors(const Profile& p) {
                              *wide, *all, *bits)};
 }
 
+std::string where(const HotLoop& loop) {
+  if (loop.first_line == 0) return "a loop of " + loop.function;
+  std::string lines = loop.first_line == loop.last_line
+                          ? fmt::format("line {}", loop.first_line)
+                          : fmt::format("lines {} to {}", loop.first_line, loop.last_line);
+  return "the innermost loop at " + lines + (loop.file.empty() ? "" : " of " + loop.file);
+}
+
+Found calls_in_loops(const Profile& p) {
+  for (const HotLoop& loop : p.loops)
+    if (!loop.calls.empty())
+      return Finding{
+          "scalar_calls", 0.7,
+          fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
+                      "from being vectorized. Write it out on whole vectors (exp: a polynomial, see "
+                      "the notes), or move it out of the loop",
+                      where(loop), fmt::join(loop.calls, ", "))};
+  return std::nullopt;
+}
+
+Found scalar_loops(const Profile& p) {
+  for (const HotLoop& loop : p.loops) {
+    if (loop.scalars == 0 || loop.vectors > 0) continue;
+    // The rest of a vectorized loop has the same lines and few elements.
+    const bool rest = std::ranges::any_of(p.loops, [&](const HotLoop& other) {
+      return other.vectors > 0 && other.file == loop.file && other.first_line <= loop.last_line &&
+             loop.first_line <= other.last_line;
+    });
+    if (!rest)
+      return Finding{"scalar_loop", 0.6,
+                     fmt::format("{} works on one element at a time: {} floating-point instructions, none on "
+                                 "vectors. A sum or maximum of floats is vectorized only if the source has "
+                                 "several of them, one for each lane",
+                                 where(loop), loop.scalars)};
+  }
+  return std::nullopt;
+}
+
+Found moved_bytes(const Profile& p) {
+  const Traffic& t = p.traffic;
+  if (t.both_us <= 0.0 || p.median_us <= 0.0) return std::nullopt;
+  const double share = t.both_us / p.median_us;
+  constexpr double kNear = 0.5;
+  std::string words = fmt::format(
+      "loading its inputs ({:.3g} MB) takes {} here with nothing else to do, storing its outputs "
+      "({:.3g} MB) {}, and both {}: {:.0f} % of its time",
+      t.read_bytes * 1e-6, time_words(t.loads_us), t.written_bytes * 1e-6, time_words(t.stores_us),
+      time_words(t.both_us), 100.0 * share);
+  if (t.streamed_us > 0.0)
+    words += fmt::format(
+        "; with stores that bypass the caches {}. Ordinary stores read each line before they "
+        "change it: {:.3g} MB move instead of {:.3g}",
+        time_words(t.streamed_us), (t.read_bytes + 2.0 * t.written_bytes) * 1e-6,
+        (t.read_bytes + t.written_bytes) * 1e-6);
+  words += share >= kNear
+               ? ". Bytes are the limit: fewer passes over memory, or stores that bypass the caches"
+               : ". Bytes are not the limit yet";
+  return Finding{share >= kNear ? "dram" : "traffic", share >= kNear ? std::min(1.0, share) : 0.05, words};
+}
+
 Found near_the_roof(const Profile& p) {
   if (p.floor_us() <= 0.0 || p.median_us <= 0.0 || p.floor_us() / p.median_us < 0.85) return std::nullopt;
   return Finding{"roofline", p.floor_us() / p.median_us,
@@ -272,6 +333,9 @@ constexpr Rule all_rules[] = {
     {"several_kernels", several_kernels},
     {"clock", clocks},
     {"narrow_vectors", narrow_vectors},
+    {"scalar_calls", calls_in_loops},
+    {"scalar_loop", scalar_loops},
+    {"traffic", moved_bytes},
 };
 
 }  // namespace

@@ -10,4 +10,14 @@ struct Ceilings {
   double handshake_s = 0.0;  // an empty kernel
 };
 
+// How long moving a workload's data takes with nothing else to do, in microseconds: the shortest of some runs
+// of Cultivar's own kernels on buffers of these sizes. 0: not measured, or too short to be timed.
+struct Traffic {
+  double read_bytes = 0.0, written_bytes = 0.0;
+  double loads_us = 0.0;     // of read_bytes
+  double stores_us = 0.0;    // of written_bytes; ordinary stores read each line before they change it
+  double both_us = 0.0;      // loads and ordinary stores
+  double streamed_us = 0.0;  // loads, and stores that bypass the caches
+};
+
 }  // namespace cultivar

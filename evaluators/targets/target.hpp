@@ -132,8 +132,11 @@ class Device {  // not thread-safe
   virtual bool keeps_stretches() const { return false; }
   // True if runs leave the host's cores free, so that the judge may compute at the same time.
   virtual bool apart_from_host() const { return false; }
-  // What is known of a compiled plan without running it, for its profile.
-  virtual void describe(const Binary&, const Plan&, Profile&) const {}
+  // What is known of a compiled plan without running it, for its profile. `source`: the variant's.
+  virtual void describe(const Binary&, const Plan&, std::string_view /*source*/, Profile&) const {}
+  // Measures how long moving that many bytes takes, with all of the device. All 0: this target does not tell.
+  // Throws MissingError when it cannot be measured.
+  virtual Traffic traffic(double /*read_bytes*/, double /*written_bytes*/) { return {}; }
   // Why the clock was slowed, in words, by the bits of Sample::throttle.
   virtual std::string throttle_words(std::uint64_t) const { return {}; }
   // Counters and samples; nullptr if this target has none. Lives as long as the device.

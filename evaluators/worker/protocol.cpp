@@ -23,7 +23,7 @@ static void from_json(const Json& j, Dtype& dtype) {
 CULTIVAR_JSON(Workload, name, dtype, values)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, screening_samples, min_samples, screening_seconds, max_samples,
-                                   max_seconds, oracle_rows)
+                                   max_seconds, oracle_rows, until_clear)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_bytes_per_second, handshake_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values)
 

@@ -7,6 +7,7 @@
 #include "operators/llm/chat_model.hpp"
 #include "operators/llm/tool_text.hpp"
 #include "operators/prompts/one_line.hpp"
+#include "operators/reply.hpp"
 
 namespace cultivar {
 
@@ -163,6 +164,8 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
     return proposal;
   }
 
+  if (called.calls.empty())
+    if (auto end = declined(turn.answer, kit)) return *std::move(end);
   if (!closing.empty())
     return GivenUp{
         fmt::format("the agent's budget is exhausted ({}), and it submitted nothing{}",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <stop_token>
@@ -36,7 +37,7 @@ struct KernelRow {
   std::string stage, reason;  // for a rejected kernel
   double fitness = 0.0;       // from its duel, if there was one
   std::string duel;           // "+4.4 % (+3.9 to +5.0 %) side by side with #12"; empty: one measurement
-  bool best = false, was_best = false;
+  bool best = false, was_best = false, draft = false;
   std::string op, note;
   Configuration configuration;
 };
@@ -51,8 +52,15 @@ struct Kernel {
 
 struct KernelQuery {
   enum class Order { promotions, fittest, newest } order = Order::promotions;
-  std::string of;  // if not empty: the lineage of this kernel from the seed, and its children
+  std::string of;     // if not empty: the lineage of this kernel from the seed, and its children
+  std::string state;  // if not empty: only kernels in this state
   int limit = 30, offset = 0;
+};
+
+// What became of a kernel.
+struct Outlook {
+  bool settled = false;  // nothing more will be decided about it by itself
+  std::string words;     // one line
 };
 
 struct Page {
@@ -90,7 +98,13 @@ class Bench {
   virtual Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const = 0;
   // By the id of a row, a prefix of a variant id, `best` or `seed`.
   virtual Expected<Kernel> kernel(const std::string& id) const = 0;
+  // The drafts of other conversations about the run, newest first; their ids are as kernel() accepts them.
+  virtual std::vector<KernelRow> drafts() const { return {}; }
+  // By a row's id or a variant id.
+  virtual Expected<Outlook> outlook(const std::string& id) const;
   virtual const std::vector<Note>& notes() const = 0;
+  // Where all conversations about the run leave notes for each other; empty: they are not shared.
+  virtual std::filesystem::path notes_file() const { return {}; }
   virtual std::vector<Page> pages()
       const = 0;  // in addition to the notes: the task, the variant format, the device
   virtual Expected<std::string> page(const std::string& name) = 0;
@@ -109,5 +123,11 @@ class Bench {
   // Returns the outcome as text. `from`: the kernel that it was made from; empty if unknown.
   virtual Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) = 0;
 };
+
+inline Expected<Outlook> Bench::outlook(const std::string& id) const {
+  const auto found = kernel(id);
+  if (!found) return tl::make_unexpected(found.error());
+  return Outlook{found->row.state != "in flight", found->row.state};
+}
 
 }  // namespace cultivar

@@ -1,14 +1,17 @@
-// The read-only tools: lineage, sources, differences, knowledge.
+// The tools that run nothing: lineage, sources, differences, knowledge, verdicts, notes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <condition_variable>
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/line_diff.hpp"
+#include "operators/agent/run_notes.hpp"
 #include "operators/agent/tool_session.hpp"
 #include "operators/prompts/describe.hpp"
+#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 namespace {
@@ -77,7 +80,8 @@ std::string part_of(const std::string& source, std::size_t from, std::size_t cou
 
 Answer list_lineage(ToolSession& session, const json& arguments, Watch&) {
   KernelQuery query;
-  query.of = arguments.value("of", "");
+  query.of = id_in(arguments, "of");
+  query.state = arguments.value("state", "");
   const std::string order = arguments.value("order", "promotions");
   query.order = order == "fittest"  ? KernelQuery::Order::fittest
                 : order == "newest" ? KernelQuery::Order::newest
@@ -90,7 +94,15 @@ Answer list_lineage(ToolSession& session, const json& arguments, Watch&) {
   std::string made;
   for (const Draft& draft : drafts)
     if (query.of.empty() || draft.id == query.of || draft.base == query.of)
-      if (const auto kernel = find_kernel(session, draft.id)) made += row_text(kernel->row, bench.unit());
+      if (const auto kernel = find_kernel(session, draft.id);
+          kernel && (query.state.empty() || kernel->row.state == query.state))
+        made += row_text(kernel->row, bench.unit());
+  std::string others;
+  for (const KernelRow& row : bench.drafts())
+    if ((query.of.empty() || row.id == query.of ||
+         std::ranges::find(row.parents, query.of) != row.parents.end()) &&
+        (query.state.empty() || row.state == query.state))
+      others += row_text(row, bench.unit());
   if (!session.drafts.find(query.of)) {
     const auto rows = bench.kernels(query);
     if (!rows) return refused(rows.error().message);
@@ -100,11 +112,12 @@ Answer list_lineage(ToolSession& session, const json& arguments, Watch&) {
     if (rows->empty()) text += "None.\n";
   }
   if (!made.empty()) text += "\nDrafts of this session:\n" + made;
+  if (!others.empty()) text += "\nDrafts of other conversations:\n" + others;
   return text;
 }
 
 Answer read_variant(ToolSession& session, const json& arguments, Watch&) {
-  const auto kernel = find_kernel(session, arguments.at("variant").get<std::string>());
+  const auto kernel = find_kernel(session, id_in(arguments, "variant"));
   if (!kernel) return tl::make_unexpected(kernel.error());
   const auto from = static_cast<std::size_t>(arguments.value("from_line", 1));
   const auto count = static_cast<std::size_t>(arguments.value("lines", 100'000));
@@ -113,9 +126,9 @@ Answer read_variant(ToolSession& session, const json& arguments, Watch&) {
 }
 
 Answer diff_variants(ToolSession& session, const json& arguments, Watch&) {
-  const auto a = find_kernel(session, arguments.at("a").get<std::string>());
+  const auto a = find_kernel(session, id_in(arguments, "a"));
   if (!a) return tl::make_unexpected(a.error());
-  const auto b = find_kernel(session, arguments.at("b").get<std::string>());
+  const auto b = find_kernel(session, id_in(arguments, "b"));
   if (!b) return tl::make_unexpected(b.error());
   const std::string& unit = session.bench.unit();
   std::string text = "a: " + row_text(a->row, unit) + "b: " + row_text(b->row, unit);
@@ -146,8 +159,12 @@ Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
   NoteQuery situation{std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}};
   if (arguments.contains("bottleneck")) situation.bottlenecks = {arguments["bottleneck"].get<std::string>()};
   situation.compiler_output = arguments.value("compiler_output", "");
-  std::string text = "Read one with `name`.\n\nAbout this task:\n";
-  for (const Page& page : pages) text += fmt::format("- {}: {}\n", page.name, page.title);
+  const bool filtered = !situation.bottlenecks.empty() || !situation.compiler_output.empty();
+  std::string text = "Read one with `name`.\n";
+  if (!filtered) {
+    text += "\nAbout this task:\n";
+    for (const Page& page : pages) text += fmt::format("- {}: {}\n", page.name, page.title);
+  }
   const auto line = [](const Note& note) {
     return fmt::format("- {}: {} (bottlenecks: {})\n", note.name, note.title,
                        fmt::join(note.bottlenecks, ", "));
@@ -155,10 +172,61 @@ Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
   const std::vector<const Note*> picked = pick_notes(bench.notes(), situation);
   if (!picked.empty()) text += "\nNotes that apply here, most relevant first:\n";
   for (const Note* note : picked) text += line(*note);
+  if (filtered) return picked.empty() ? text + "\nNo note applies.\n" : text;
   text += picked.empty() ? "\nNotes:\n" : "\nOther notes:\n";
-  for (const Note& note : bench.notes())
-    if (std::ranges::find(picked, &note) == picked.end()) text += line(note);
+  for (const Note& note : bench.notes()) {
+    const bool of_target =
+        note.targets.empty() || std::ranges::find(note.targets, situation.target) != note.targets.end();
+    if (of_target && std::ranges::find(picked, &note) == picked.end()) text += line(note);
+  }
   return text;
+}
+
+Answer wait_for_verdict(ToolSession& session, const json& arguments, Watch& watch) {
+  constexpr auto kLook = std::chrono::milliseconds(500);
+  std::string id = id_in(arguments, "variant");
+  if (const auto draft = session.drafts.find(id)) id = draft->variant.id;
+  const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() +
+                                                  std::chrono::seconds(arguments.value("seconds", 300)));
+  for (std::string last;;) {
+    const auto outlook = session.bench.outlook(id);
+    if (!outlook) return refused(outlook.error().message);
+    if (outlook->settled) return outlook->words + "\n";
+    if (outlook->words != last) watch.tell(outlook->words);
+    last = outlook->words;
+    if (watch.stop.stop_requested()) return refused("Cancelled.");
+    if (std::chrono::steady_clock::now() + kLook >= until)
+      return fmt::format("Not decided yet: {}. Call `wait` again, or go on with other work.\n", last);
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    (void)never.wait_for(lock, watch.stop, kLook, [] { return false; });
+  }
+}
+
+Answer run_notes(ToolSession& session, const json& arguments, Watch&) {
+  const std::filesystem::path file = session.bench.notes_file();
+  const std::string text = one_line_of(arguments.value("text", ""), kMostRunNote);
+  if (!text.empty()) {
+    if (!file.empty()) {
+      if (const auto done = add_run_note(file, text); !done) return refused(done.error().message);
+    } else {
+      const std::lock_guard lock(session.notes_mutex);
+      if (session.notes.size() < kMostRunNotes) session.notes.push_back(text);
+    }
+  }
+  std::vector<std::string> all;
+  if (!file.empty()) {
+    all = run_notes_in(file);
+  } else {
+    const std::lock_guard lock(session.notes_mutex);
+    all = session.notes;
+  }
+  if (all.empty()) return "No notes yet. Leave one with `text`.\n";
+  std::string words = file.empty() ? "Notes of this session, oldest first:\n"
+                                   : "Notes of all conversations about this run, oldest first:\n";
+  for (const std::string& note : all) words += "- " + note + "\n";
+  return words;
 }
 
 }  // namespace cultivar

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-
-#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 namespace {
@@ -15,18 +12,6 @@ using nlohmann::json;
 std::string text_of(const json& arguments, const char* name) {
   const auto found = arguments.find(name);
   return found == arguments.end() ? std::string() : found->get<std::string>();
-}
-
-Configuration tunables_of(const json& arguments) {
-  Configuration configuration;
-  if (const auto given = arguments.find("tunables"); given != arguments.end())
-    for (const auto& [name, value] : given->items()) {
-      if (value.is_string())
-        configuration[name] = value.get<std::string>();
-      else
-        configuration[name] = value.get<std::int64_t>();
-    }
-  return configuration;
 }
 
 // The base's tunable values that differ from the defaults, as far as the new source has these tunables.
@@ -68,107 +53,18 @@ tl::expected<std::string, EditRefusal> whole_source(const std::string& text) {
 
 }  // namespace
 
-Draft Drafts::put(Variant variant, const std::string& base) {
-  const std::lock_guard lock(mutex_);
-  for (const Draft& draft : drafts_)
-    if (draft.variant.id == variant.id && draft.variant.source == variant.source) return draft;
-  keep({fmt::format("d{}", ++made_), std::move(variant), base, std::nullopt});
-  return drafts_.back();
+std::string id_in(const json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end()) return {};
+  return found->is_string() ? found->get<std::string>() : std::to_string(found->get<std::int64_t>());
 }
 
-void Drafts::restore(Draft draft) {
-  const std::lock_guard lock(mutex_);
-  std::size_t number = 0;
-  if (draft.id.size() > 1) std::from_chars(draft.id.data() + 1, draft.id.data() + draft.id.size(), number);
-  made_ = std::max(made_, number);
-  keep(std::move(draft));
-}
-
-void Drafts::keep(Draft draft) {
-  draft.origin = draft.base;
-  for (const Draft& other : drafts_)
-    if (other.id == draft.base) draft.origin = other.origin;
-  drafts_.push_back(std::move(draft));
-  if (drafts_.size() > most_) drafts_.pop_front();
-}
-
-std::optional<Draft> Drafts::find(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
-  for (const Draft& draft : drafts_)
-    if (draft.id == id) return draft;
-  return std::nullopt;
-}
-
-void Drafts::judged(const std::string& id, const Evaluation& evaluation) {
-  const std::lock_guard lock(mutex_);
-  for (Draft& draft : drafts_) {
-    if (draft.id != id) continue;
-    const bool timed = draft.evaluation && draft.evaluation->measured() && draft.evaluation->fitness > 0.0;
-    if (!timed || !evaluation.measured() || evaluation.fitness > 0.0) draft.evaluation = evaluation;
-  }
-}
-
-std::vector<Draft> Drafts::all() const {
-  const std::lock_guard lock(mutex_);
-  return {drafts_.begin(), drafts_.end()};
-}
-
-DeviceTurns::Turn::~Turn() {
-  if (turns_ == nullptr) return;
-  {
-    const std::lock_guard lock(turns_->mutex_);
-    turns_->used_s_ += seconds();
-    turns_->queue_.pop_front();
-  }
-  turns_->free_.notify_all();
-}
-
-double DeviceTurns::Turn::seconds() const {
-  const auto metered = turns_->bench_.device_seconds();
-  return metered ? *metered - metered_ : seconds_since(begun_);
-}
-
-void DeviceTurns::restore(double used_s) {
-  const std::lock_guard lock(mutex_);
-  used_s_ += used_s;
-}
-
-double DeviceTurns::used() const {
-  const std::lock_guard lock(mutex_);
-  return used_s_;
-}
-
-tl::expected<DeviceTurns::Turn, EditRefusal> DeviceTurns::take(Watch& watch) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t ticket = ++tickets_;
-  queue_.push_back(ticket);
-  const auto mine = [&] { return queue_.front() == ticket; };
-  if (!mine()) {
-    lock.unlock();
-    watch.tell("waiting for the device: another call is using it");
-    lock.lock();
-  }
-  const bool got = watch.deadline == Clock::time_point::max()
-                       ? free_.wait(lock, watch.stop, mine)
-                       : free_.wait_until(lock, watch.stop, watch.deadline, mine);
-  const bool spent = limit_s_ > 0.0 && used_s_ >= limit_s_;
-  if (!got || spent || watch.stop.stop_requested()) {
-    queue_.erase(std::ranges::find(queue_, ticket));
-    lock.unlock();
-    free_.notify_all();
-    if (spent)
-      return refused(
-          fmt::format("The device time of this session is exhausted: {:.0f} s of {:.0f} s. No kernel can be "
-                      "run; tools that need no device still work.",
-                      used(), limit_s_));
-    return refused("Timed out: the device did not become free within this call's time limit.");
-  }
-  // If calls queue for the device, wall time includes waiting.
-  if (limit_s_ > 0.0 && !bench_.device_seconds()) {
-    const auto left = duration_of(limit_s_ - used_s_);
-    watch.deadline = std::min(watch.deadline, Clock::now() + left);
-  }
-  return Turn(this);
+Configuration tunables_of(const json& values) {
+  Configuration configuration;
+  for (const auto& [name, value] : values.items())
+    configuration[name] =
+        value.is_string() ? TunableValue(value.get<std::string>()) : TunableValue(value.get<std::int64_t>());
+  return configuration;
 }
 
 tl::expected<Kernel, EditRefusal> find_kernel(ToolSession& session, const std::string& id) {
@@ -177,6 +73,7 @@ tl::expected<Kernel, EditRefusal> find_kernel(ToolSession& session, const std::s
     kernel.row.id = draft->id;
     if (!draft->base.empty()) kernel.row.parents = {draft->base};
     kernel.row.op = "draft";
+    kernel.row.draft = true;
     kernel.row.configuration = draft->variant.configuration;
     kernel.row.state = !draft->evaluation              ? "not evaluated"
                        : draft->evaluation->measured() ? "measured"
@@ -203,9 +100,9 @@ tl::expected<Variant, EditRefusal> variant_of(const Bench& bench, const Kernel& 
 }
 
 tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& arguments) {
-  const std::string id = text_of(arguments, "variant"), source = text_of(arguments, "source"),
+  const std::string id = id_in(arguments, "variant"), source = text_of(arguments, "source"),
                     edit = text_of(arguments, "edit");
-  Configuration tunables = tunables_of(arguments);
+  Configuration tunables = tunables_of(arguments.value("tunables", json::object()));
   if (source.empty() && id.empty())
     return refused(
         "Specify a kernel: `variant` (an id), `variant` with `edit` (SEARCH/REPLACE blocks against it), "
@@ -226,7 +123,9 @@ tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& 
   if (edit.empty() && tunables.empty()) {
     auto variant = variant_of(session.bench, *base);
     if (!variant) return tl::make_unexpected(variant.error());
-    return Subject{base->row.id, std::move(*variant), session.drafts.find(base->row.id).has_value()};
+    Subject subject{base->row.id, std::move(*variant), base->row.draft, {}};
+    if (base->row.draft && !base->row.parents.empty()) subject.base = base->row.parents.front();
+    return subject;
   }
   std::string text = base->source;
   if (!edit.empty()) {
@@ -242,7 +141,10 @@ tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& 
   for (const auto& [name, value] : tunables) configuration[name] = value;
   auto variant = linted(session.bench, std::move(text), std::move(configuration));
   if (!variant) return tl::make_unexpected(variant.error());
-  const Draft draft = session.drafts.put(std::move(*variant), base->row.id);
+  const bool others = base->row.draft && !session.drafts.find(base->row.id);  // of another conversation
+  const Draft draft =
+      session.drafts.put(std::move(*variant), base->row.id,
+                         others && !base->row.parents.empty() ? base->row.parents.front() : "");
   return Subject{draft.id, draft.variant, true};
 }
 

@@ -1,94 +1,24 @@
 // The state that the calls of one conversation share. Internal to the tools.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "operators/agent/device_turns.hpp"
+#include "operators/agent/drafts.hpp"
 #include "operators/agent/toolbox.hpp"
-#include "operators/edits/edits.hpp"
 
 namespace cultivar {
-
-// A kernel that this conversation created: later calls refer to it by its id instead of sending it again.
-struct Draft {
-  std::string id;  // "d1"
-  Variant variant;
-  std::string base;  // the kernel that it edits; empty if it was sent as a complete source
-  std::optional<Evaluation> evaluation;
-  std::string origin = {};  // the first kernel in its chain of bases that is not a draft; empty if none
-};
-
-// Thread-safe.
-class Drafts {
- public:
-  explicit Drafts(std::size_t most) : most_(most) {}
-  Draft put(Variant,
-            const std::string& base);  // returns the existing draft if there is one with this identity
-  std::optional<Draft> find(const std::string& id) const;
-  // An evaluation that passed without a fitness (checks only, or not all workloads timed) does not replace
-  // one with a fitness.
-  void judged(const std::string& id, const Evaluation&);
-  std::vector<Draft> all() const;
-  void restore(Draft);  // keeps its id, "dN"; later drafts get d(N+1) or higher
-
- private:
-  mutable std::mutex mutex_;
-  std::size_t most_, made_ = 0;
-  std::deque<Draft> drafts_;
-
-  void keep(Draft);
-};
-
-// Grants the device to one call at a time, in order of arrival. The session's budget counts the wall time of
-// each turn, unless the bench meters device time (Bench::device_seconds).
-class DeviceTurns {
- public:
-  DeviceTurns(const Bench& bench, double limit_s) : bench_(bench), limit_s_(limit_s) {}
-
-  class Turn {
-   public:
-    Turn(Turn&& other) noexcept
-        : turns_(std::exchange(other.turns_, nullptr)), begun_(other.begun_), metered_(other.metered_) {}
-    Turn& operator=(Turn&&) = delete;
-    ~Turn();
-    double seconds() const;
-
-   private:
-    friend class DeviceTurns;
-    explicit Turn(DeviceTurns* turns)
-        : turns_(turns),
-          begun_(std::chrono::steady_clock::now()),
-          metered_(turns->bench_.device_seconds().value_or(0.0)) {}
-    DeviceTurns* turns_;
-    std::chrono::steady_clock::time_point begun_;
-    double metered_;  // the bench's meter at the start
-  };
-  // Waits for the device. Refused if the watch is over first, or if the budget is exhausted. The watch's
-  // deadline is shortened to the remaining budget.
-  tl::expected<Turn, EditRefusal> take(Watch&);
-  double used() const;
-  double limit() const { return limit_s_; }
-  void restore(double used_s);  // used in an earlier session
-
- private:
-  const Bench& bench_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any free_;
-  const double limit_s_;
-  double used_s_ = 0.0;
-  std::deque<std::uint64_t> queue_;  // tickets; the front one has the device
-  std::uint64_t tickets_ = 0;
-};
 
 struct ToolSession {
   Bench& bench;
   ToolLimits limits;
   Drafts drafts;
   DeviceTurns turns;
+  std::vector<std::string> notes = {};  // of a bench without a file for them
+  std::mutex notes_mutex = {};
 };
 
 // A message for the model: the tool's result, or why there is none.
@@ -106,8 +36,17 @@ Answer read_knowledge(ToolSession&, const nlohmann::json&, Watch&);
 Answer compile_variant(ToolSession&, const nlohmann::json&, Watch&);
 Answer check_variant(ToolSession&, const nlohmann::json&, Watch&);
 Answer benchmark_variant(ToolSession&, const nlohmann::json&, Watch&);
+Answer tune_variant(ToolSession&, const nlohmann::json&, Watch&);
 Answer profile_variant(ToolSession&, const nlohmann::json&, Watch&);
+Answer read_assembly(ToolSession&, const nlohmann::json&, Watch&);
+Answer run_notes(ToolSession&, const nlohmann::json&, Watch&);
+Answer wait_for_verdict(ToolSession&, const nlohmann::json&, Watch&);
 Answer submit_variant_tool(ToolSession&, const nlohmann::json&, Watch&);
+
+// A kernel's id, which may be given as a number; empty if there is none.
+std::string id_in(const nlohmann::json& arguments, const char* name);
+// The values of an object {"TILE": 4, "DEAL": "turns"}.
+Configuration tunables_of(const nlohmann::json& values);
 
 // A draft, or the bench's kernel with that id.
 tl::expected<Kernel, EditRefusal> find_kernel(ToolSession&, const std::string& id);
@@ -118,6 +57,7 @@ struct Subject {
   std::string label;  // its id
   Variant variant;
   bool draft = false;
+  std::string base = {};  // of another conversation's draft: the kernel of the run that it goes back to
 };
 tl::expected<Subject, EditRefusal> subject_of(ToolSession&, const nlohmann::json& arguments);
 tl::expected<Variant, EditRefusal> variant_of(const Bench&, const Kernel&);

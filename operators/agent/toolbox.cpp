@@ -20,16 +20,27 @@ json text(const char* about, int most = 200) {
   return {{"type", "string"}, {"description", about}, {"maxLength", most}};
 }
 
+json id(const char* about) {
+  return {{"type", {"string", "integer"}}, {"description", about}, {"maxLength", 200}};
+}
+
 json object(json properties, std::vector<std::string> required = {}) {
   json schema = {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
   if (!required.empty()) schema["required"] = std::move(required);
   return schema;
 }
 
+json values(const char* about) {
+  return {{"type", "object"},
+          {"description", about},
+          {"additionalProperties", {{"type", {"integer", "string"}}}}};
+}
+
 // The arguments with which a call specifies a kernel.
 json with_kernel(json properties, std::vector<std::string> required = {}) {
   properties["variant"] =
-      text("id of a kernel: a number of the lineage, `best`, `seed`, a draft (`d1`) or a seed's name");
+      id("id of a kernel: a number of the lineage, `best`, `seed`, a draft (`d1`; of another conversation: "
+         "`q5.d1`) or a seed's name");
   properties["edit"] = text(
       "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\ncomplete lines of its source, copied "
       "exactly, enough to occur only once\n"
@@ -38,10 +49,7 @@ json with_kernel(json properties, std::vector<std::string> required = {}) {
   properties["source"] =
       text("a complete source with its manifest, and its headers if any, instead of `variant` and `edit`",
            kSourceLimit);
-  properties["tunables"] = {
-      {"type", "object"},
-      {"description", "values of tunables; others keep the variant's value or their default"},
-      {"additionalProperties", {{"type", {"integer", "string"}}}}};
+  properties["tunables"] = values("values of tunables; others keep the variant's value or their default");
   return object(std::move(properties), std::move(required));
 }
 
@@ -65,23 +73,26 @@ const std::vector<Entry>& entries() {
        "parents, "
        "operator, tunables, idea. By default those that became the best, in order; drafts of this session "
        "follow.",
-       object({{"of", text("only the ancestors of this kernel, and its children")},
-               {"order", {{"type", "string"}, {"enum", {"promotions", "fittest", "newest"}}}},
-               {"limit", {{"type", "integer"}, {"minimum", 1}, {"maximum", 200}}},
-               {"offset", {{"type", "integer"}, {"minimum", 0}, {"maximum", 100'000'000}}}}),
+       object(
+           {{"of", id("only the ancestors of this kernel, and its children")},
+            {"state", {{"type", "string"}, {"enum", {"measured", "rejected", "in flight", "not evaluated"}}}},
+            {"order", {{"type", "string"}, {"enum", {"promotions", "fittest", "newest"}}}},
+            {"limit", {{"type", "integer"}, {"minimum", 1}, {"maximum", 200}}},
+            {"offset", {{"type", "integer"}, {"minimum", 0}, {"maximum", 100'000'000}}}}),
        list_lineage},
       {"read_variant", "Read a kernel",
        "One kernel: lineage, measurements by workload or the reason for rejection with diagnostics, profile, "
        "and "
        "its exact source. Long sources are returned in parts.",
-       object({{"variant", text("id of a kernel: a number, `best`, `seed`, a draft (`d1`) or a seed's name")},
+       object({{"variant",
+                id("id of a kernel: a number, `best`, `seed`, a draft (`d1`, `q5.d1`) or a seed's name")},
                {"from_line", {{"type", "integer"}, {"minimum", 1}, {"maximum", 1'000'000}}},
                {"lines", {{"type", "integer"}, {"minimum", 1}, {"maximum", 100'000}}}},
               {"variant"}),
        read_variant},
       {"diff", "Compare two sources",
        "The differences between two kernels: fitness, tunables, and a unified diff.",
-       object({{"a", text("id of the older")}, {"b", text("id of the newer")}}, {"a", "b"}), diff_variants},
+       object({{"a", id("id of the older")}, {"b", id("id of the newer")}}, {"a", "b"}), diff_variants},
       {"read_knowledge", "Read knowledge",
        "Without arguments: the list of pages and notes. With `name`: one page (`task`: what must be computed "
        "and how it is checked; `variant_format`: the format of a kernel and its manifest; `device`: the "
@@ -111,12 +122,40 @@ const std::vector<Entry>& entries() {
        check_variant},
       {"benchmark", "Benchmark a kernel",
        "Checks a kernel and times it on every workload, interleaved with the best kernel so far (or "
-       "`against`): median, quartiles and ratio with its interval by workload. Takes seconds to minutes; "
-       "`thorough` takes four times as long, for small differences and busy machines.",
+       "`against`): median, quartiles and ratio with its interval by workload. Ends early when the "
+       "difference is "
+       "plain; `thorough` takes four times the samples, for small differences and busy machines. With "
+       "`settings`: "
+       "one row for each of several settings of the kernel's tunables, which become drafts.",
        with_kernel({{"workloads", workloads()},
-                    {"against", text("id of the kernel to compare with, or `none`; if omitted, the best")},
-                    {"thorough", {{"type", "boolean"}, {"description", "four times the samples"}}}}),
+                    {"against", id("id of the kernel to compare with, or `none`; if omitted, the best")},
+                    {"settings",
+                     {{"type", "array"},
+                      {"items", values("values of tunables")},
+                      {"maxItems", 32},
+                      {"description", "settings to time, such as [{\"TILE\": 2}, {\"TILE\": 4}]"}}},
+                    {"thorough",
+                     {{"type", "boolean"}, {"description", "four times the samples, without early end"}}}}),
        benchmark_variant},
+      {"tune", "Tune a kernel's tunables",
+       "Times settings of a kernel's tunables, interleaved with the kernel as it is (or `against`), and "
+       "lists them, "
+       "fastest first: every combination of `values`, or as many as `evaluations` that the search's tuner "
+       "proposes "
+       "from the results so far. The settings become drafts. Few samples each: benchmark the winner.",
+       with_kernel(
+           {{"workloads", workloads()},
+            {"values",
+             {{"type", "object"},
+              {"description",
+               "the values to combine, such as {\"TILE\": [2, 4], \"LANES\": [8, 16]}; at most "
+               "32 combinations"},
+              {"additionalProperties", {{"type", "array"}, {"items", {{"type", {"integer", "string"}}}}}}}},
+            {"evaluations", {{"type", "integer"}, {"minimum", 1}, {"maximum", 32}}},
+            {"against", id("id of the kernel to compare with, or `none`; if omitted, the kernel itself")},
+            {"thorough",
+             {{"type", "boolean"}, {"description", "four times the samples, without early end"}}}}),
+       tune_variant},
       {"profile", "Profile a kernel",
        "The bottlenecks of a kernel on one workload: roofline, busy units, stall reasons by source line, "
        "occupancy "
@@ -124,8 +163,33 @@ const std::vector<Entry>& entries() {
        with_kernel(
            {{"workload", text("the workload's name; if omitted, the one with the most work")},
             {"full", {{"type", "boolean"}, {"description", "collect all counters, in several passes"}}},
-            {"against", text("id of a kernel with a recorded profile, to show the differences")}}),
+            {"against", id("id of a kernel with a recorded profile, to show the differences")}}),
        profile_variant},
+      {"assembly", "Read the machine code of the loops",
+       "The innermost loops of a cpu kernel's machine code for one workload, instruction by instruction with "
+       "the "
+       "source line of each, and what they do: vectors and their width, single floats, loads, stores, calls. "
+       "Runs "
+       "nothing.",
+       with_kernel({{"workload", text("the workload's name; if omitted, the one with the most work")}}),
+       read_assembly},
+      {"notes", "Notes between conversations",
+       "What others who worked on this run found out, one note a line. With `text`: adds a note for them "
+       "first; say "
+       "what was tried, on which kernel, and what it gave.",
+       object({{"text", text("a note to add, on one line", 1000)}}), run_notes},
+      {"wait", "Wait for a verdict",
+       "Waits until it is decided what becomes of a kernel (a number, or a draft that was submitted): "
+       "rejected, "
+       "slower, or the best. Returns at once if that is known.",
+       object({{"variant", id("a number, or the id of a draft that was submitted")},
+               {"seconds",
+                {{"type", "integer"},
+                 {"minimum", 1},
+                 {"maximum", 3600},
+                 {"description", "how long to wait at most; if omitted, 300"}}}},
+              {"variant"}),
+       wait_for_verdict},
       {"submit", "Submit a kernel",
        "Submits a draft to the search, which evaluates it from the beginning with new inputs; it becomes the "
        "best "
@@ -165,7 +229,7 @@ std::vector<AgentTool> agent_tools(bool takes_submissions) {
   std::vector<AgentTool> tools;
   for (const Entry& entry : entries()) {
     const bool submits = entry.run == submit_variant_tool;
-    if (submits && !takes_submissions) continue;
+    if ((submits || entry.run == wait_for_verdict) && !takes_submissions) continue;
     tools.push_back({{entry.name, entry.about, entry.parameters}, entry.title, submits});
   }
   return tools;
@@ -173,8 +237,10 @@ std::vector<AgentTool> agent_tools(bool takes_submissions) {
 
 Toolbox::Toolbox(Bench& bench, ToolLimits limits)
     : tools_(agent_tools(bench.takes_submissions())),
-      session_(
-          new ToolSession{bench, limits, Drafts(limits.drafts), DeviceTurns(bench, limits.device_seconds)}) {}
+      session_(new ToolSession{.bench = bench,
+                               .limits = limits,
+                               .drafts = Drafts(limits.drafts),
+                               .turns = DeviceTurns(bench, limits.device_seconds)}) {}
 Toolbox::~Toolbox() = default;
 
 bool Toolbox::has(const std::string& name) const {

@@ -47,7 +47,7 @@ class ChatModel {
   virtual bool knows_again() const { return false; }
   // Whether a usable answer already exists, so that asking costs nothing more.
   virtual bool has_answer(const ChatRequest&) const { return false; }
-  // Removes what an earlier process left of a request that is not in flight and will not be asked again.
+  // Removes what is left of a request that is not in flight and will not be asked again.
   virtual void withdraw(const ChatRequest&) const {}
 };
 

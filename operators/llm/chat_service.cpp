@@ -39,14 +39,16 @@ void ChatService::ask(ChatOrder order, std::stop_token stop, ServedListener list
   call.order = std::move(order);
   call.hash = hash_of(call.order.request);
   call.listener = std::move(listener);
-  call.on_stop.emplace(std::move(stop), [source = call.stop, core = core_.get()]() mutable {
+  const auto end = [source = call.stop, core = core_.get()]() mutable {
     source.request_stop();
     {
       const std::lock_guard lock(core->mutex);
       core->woken = true;
     }
     core->changed.notify_all();
-  });
+  };
+  call.on_stop.emplace(std::move(stop), end);
+  call.on_withdrawal.emplace(call.order.withdrawn, end);
   {
     const std::lock_guard lock(core_->mutex);
     core_->arriving.splice(core_->arriving.end(), one);

@@ -20,6 +20,8 @@ struct ChatOrder {
   std::string op;       // the asking operator, for the ledger and its caps
   std::string model;    // name in the configuration; its fallbacks are tried after it
   ChatRequest request;  // request.call must be unique within the run
+  // Ends the call as cancelled, for good: a model that keeps requests for later removes this one.
+  std::stop_token withdrawn = {};
 };
 
 struct ServedAnswer {

@@ -21,6 +21,9 @@ using Kind = ChatError::Kind;
 
 namespace {
 
+constexpr std::string_view kWithdrawn =
+    "<!-- Withdrawn: the search has moved on, and an answer is no longer read. -->\n";
+
 struct Letter {
   ChatRequest request;
   std::string id;
@@ -204,7 +207,12 @@ bool MailboxModel::has_answer(const ChatRequest& request) const {
 }
 
 void MailboxModel::withdraw(const ChatRequest& request) const {
-  state_->close(file_stem(request));
+  const std::string id = file_stem(request);
+  const fs::path file = state_->requests() / (id + ".md");
+  // For who has it open, or lists requests/closed later.
+  if (const auto text = take_file(file, state_->options.bounds.request_bytes))
+    (void)put_file(file, std::string(kWithdrawn) + *text);
+  state_->close(id);
 }
 
 void MailboxModel::ask(const ChatRequest& request, std::stop_token stop, ChatListener listener) {

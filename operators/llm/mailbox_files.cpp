@@ -65,7 +65,8 @@ A Cultivar search asks questions here and continues with other work until they a
 A used answer is moved to `answers/taken/`. A file that cannot be read as an answer is moved to `answers/rejected/`, with
 the reason in `ID.why.txt` next to it; the request stays open. An answer with a wrong edit or kernel (a SEARCH that is not
 in the source, a kernel that does not compile) counts as used: the next request says what was wrong with it. Finished
-requests are moved to `requests/closed/`. The requests of a stopped search stay and are asked again when it is resumed. A
+requests are moved to `requests/closed/`; so is a request that is withdrawn because the search has moved on, with a first
+line that says so. Check that a request is still in `requests/` before you spend long on it. The requests of a stopped search stay and are asked again when it is resumed. A
 file whose name matches no request is ignored, because several searches may share this folder.
 )";
 }

@@ -152,8 +152,12 @@ void ChatService::Core::finish(std::list<ServedCall>::iterator call, ServedResul
   std::list<ServedCall> last;
   last.splice(last.end(), calls, call);
   call->on_stop.reset();
+  call->on_withdrawal.reset();
   // A canceled or unrecorded call is asked again on resume. In all other cases it has ended at every model.
-  if (result || (result.error().kind != Kind::cancelled && result.error().kind != Kind::not_recorded))
+  const bool asked_again =
+      !result && (result.error().kind == Kind::not_recorded ||
+                  (result.error().kind == Kind::cancelled && !call->order.withdrawn.stop_requested()));
+  if (!asked_again)
     for (CallTry& each : call->tries) {
       drop_left_open(*call, each, 0);
       each.desk->model->withdraw(each.fitted);

@@ -48,7 +48,7 @@ struct ServedCall {
   std::string hash;
   ServedListener listener;
   std::stop_source stop;
-  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop, on_withdrawal;
   std::vector<CallTry> tries;  // the model and its fallbacks
   int attempts = 0;
   double waits_since = 0.0;

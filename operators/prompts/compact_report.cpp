@@ -5,10 +5,31 @@
 #include <algorithm>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/profile/hot_loops.hpp"
 #include "operators/prompts/describe.hpp"
 #include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
+
+namespace {
+
+// The innermost loops of the machine code, and the code of the first.
+std::string loops_words(const std::vector<HotLoop>& loops) {
+  constexpr std::size_t kLoops = 4, kCode = 24;
+  std::string text =
+      "Innermost loops of the machine code, those that call functions first, then the longest:\n";
+  for (std::size_t i = 0; i < std::min(kLoops, loops.size()); ++i) text += words_of(loops[i]) + "\n";
+  text += "The first one, with the source line of each instruction:\n";
+  const std::vector<CodeLine>& code = loops.front().code;
+  for (std::size_t i = 0; i < std::min(kCode, code.size()); ++i)
+    text += fmt::format("{:>5}  {}\n", code[i].line == 0 ? std::string() : std::to_string(code[i].line),
+                        one_line_of(code[i].text, 70));
+  if (code.size() > kCode || loops.front().instructions > static_cast<int>(code.size()))
+    text += fmt::format("       ... {} instructions in all\n", loops.front().instructions);
+  return text;
+}
+
+}  // namespace
 
 std::vector<std::string> compact_report(const Profile& profile, const Profile* before) {
   constexpr std::size_t kFindings = 4, kLines = 6, kLinesAPart = 2, kChanges = 6;
@@ -30,6 +51,7 @@ std::vector<std::string> compact_report(const Profile& profile, const Profile* b
     text += changes.empty() ? "no differences\n" : "\n";
   }
   std::vector<std::string> parts{fenced(text)};
+  if (!profile.loops.empty()) parts.push_back(fenced(loops_words(profile.loops)));
   if (!kernel) return parts;
   std::string lines;
   const std::size_t shown = std::min(kLines, kernel->lines.size());

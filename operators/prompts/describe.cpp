@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
@@ -34,6 +35,74 @@ std::string arithmetic_words(const Facts& facts, const Ceilings& seen) {
       "not "
       "known; a loop that loads an operand for each multiply-add is slower.\n",
       seen.flops * 1e-9 / cores->second);
+}
+
+// What is always allowed, in numbers.
+std::string tolerance_words(const Task& task, const std::vector<Workload>& workloads) {
+  std::string words;
+  if (workloads.empty()) return words;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::output) continue;
+    const Dtype dtype = task.dtype(tensor, workloads.front());
+    words += fmt::format("{}{:.2g} for {} ({})", words.empty() ? "" : ", ",
+                         task.tolerance.floor_eps * accumulation_epsilon(dtype), tensor.name, name_of(dtype));
+  }
+  return fmt::format(
+      "Always allowed: a maximum error of this share of the largest correct value, and an RMS error of this "
+      "share of their RMS: {}.\n",
+      words);
+}
+
+std::string fill_words(const Fill& fill) {
+  const auto text = [](double value, const std::optional<Expression>& expression) {
+    return expression ? expression->text() : number(value);
+  };
+  const std::string a = text(fill.a, fill.a_of), b = text(fill.b, fill.b_of);
+  const std::string along = fill.axis < 0 ? "the last axis" : fmt::format("axis {}", fill.axis);
+  switch (fill.kind) {
+    case Fill::Kind::normal:
+      return fmt::format("normal, mean {}, standard deviation {}", a, b);
+    case Fill::Kind::uniform:
+      return fmt::format("uniform from {} to {}", a, b);
+    case Fill::Kind::constant:
+      return "every element " + a;
+    case Fill::Kind::spread:
+      return fmt::format("magnitudes from {:.3g} to {:.3g}, either sign", fill.a * std::exp(-fill.b),
+                         fill.a * std::exp(fill.b));
+    case Fill::Kind::rising:
+      return fmt::format("from 0 to {} along {}, plus {} times normal", a, along, b);
+    case Fill::Kind::one_hot:
+      return fmt::format("{} at one position along {}, {} elsewhere", b, along, a);
+    case Fill::Kind::same_rows:
+      return fmt::format("one row, normal with mean {} and standard deviation {}, repeated along {}", a, b,
+                         along);
+    case Fill::Kind::integers:
+      return fmt::format("whole numbers from {} to ({}) - 1", a, b);
+    case Fill::Kind::permutation:
+      return fmt::format("a permutation of whole numbers from {} on", a);
+    case Fill::Kind::lengths:
+    case Fill::Kind::offsets:
+      return fmt::format("{} of at least {} with the sum {}",
+                         fill.kind == Fill::Kind::lengths ? "lengths" : "offsets in steps", a, b);
+  }
+  return {};
+}
+
+std::string stress_words(const Task& task) {
+  std::string words;
+  for (const TensorSpec& tensor : task.tensors)
+    if (tensor.role == Role::input && !is_whole(tensor.fill.kind))  // those are described above
+      words +=
+          fmt::format("{}{} {}", words.empty() ? "\nInputs: " : "; ", tensor.name, fill_words(tensor.fill));
+  if (!words.empty()) words += ".\n";
+  if (!task.stress.empty()) words += "It is also checked on these stress inputs:\n";
+  for (const StressCase& one : task.stress) {
+    std::string fills;
+    for (const auto& [tensor, fill] : one.fills)
+      fills += fmt::format("{}{} {}", fills.empty() ? "" : "; ", tensor, fill_words(fill));
+    words += fmt::format("- {}: {}\n", one.name, fills);
+  }
+  return words;
 }
 
 }  // namespace
@@ -141,6 +210,7 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
       number(task.tolerance.factor),
       with_oracle ? "`reference_row_rounded`, below" : "a row computed with the roundings of its dtype",
       task.tolerance.block_rows);
+  words += tolerance_words(task, workloads) + stress_words(task);
   if (with_oracle) words += "\n" + describe_oracle(task);
   words += "\nTimed workloads:\n";
   for (const Workload& w : workloads) {

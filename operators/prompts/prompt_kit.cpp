@@ -42,6 +42,10 @@ const std::string& PromptKit::format_of(const std::string& target) const {
   return own == texts_.end() ? piece("format_brief") : own->second;
 }
 
+bool PromptKit::offers_decline() const {
+  return piece("answer").find(kDecline) != std::string::npos;
+}
+
 std::string PromptKit::follow_up(const std::string& name, const std::string& reason) const {
   return named(name)
       .render({{"reason", reason, 0}, {"answer", piece("answer"), 0}}, options_.prompt_tokens)

@@ -11,6 +11,9 @@
 
 namespace cultivar {
 
+// Begins the line of an answer that declines the question.
+inline constexpr const char* kDecline = "DECLINE:";
+
 // The limits of one dialogue with tools.
 struct ToolBudget {
   int steps = 24;                 // answers of the model
@@ -48,6 +51,9 @@ class PromptKit {
   const std::string& piece(const std::string& name) const;
   // The next message of a dialogue: "refused" (with the reason).
   std::string follow_up(const std::string& name, const std::string& reason) const;
+
+  // Whether the prompts in use let a model decline a question.
+  bool offers_decline() const;
 
   const PromptOptions& options() const { return options_; }
   int resamples() const { return options_.resamples; }

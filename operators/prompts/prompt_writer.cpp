@@ -70,6 +70,12 @@ void PromptWriter::add_report() {
   }
 }
 
+std::optional<Finding> PromptWriter::limit() const {
+  if (!reported_) return std::nullopt;
+  const Report report = explain(*reported_);
+  return report.findings.empty() ? std::nullopt : std::optional(report.findings.front());
+}
+
 void PromptWriter::add_answer() {
   add("answer", kit_.piece("answer"), 0);
 }

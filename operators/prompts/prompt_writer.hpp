@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/profile/bottleneck.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
 #include "operators/prompts/prompt_kit.hpp"
@@ -30,6 +31,8 @@ class PromptWriter {
   const std::vector<IndividualId>& line() const { return line_; }              // from the seed to the subject
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
   const std::optional<Profile>& profile() const { return profile_; }           // of the subject
+  // The main finding of the profile that add_report() used; nullopt if there is none.
+  std::optional<Finding> limit() const;
   // The shortest possible time of each workload at the device's measured peak. Unknown if the size differs
   // from that of the workloads.
   const std::vector<double>& floors_us() const { return floors_us_; }

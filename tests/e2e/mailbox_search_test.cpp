@@ -151,6 +151,15 @@ BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real
   BOOST_TEST(contains(prompt.out, "Make one change in this direction"));
   BOOST_TEST(contains(prompt.out, "I will think about it."));
   BOOST_TEST(contains(prompt.out, "The answer has no edit."));
+  // Of the second step only what is new, and how long each took.
+  const std::string asked = "Make one change in this direction";
+  BOOST_TEST(prompt.out.find(asked) == prompt.out.rfind(asked));
+  BOOST_TEST(contains(prompt.out, "(the system text and 2 messages as before)"));
+  BOOST_TEST(contains(prompt.out, ", answered after "));
+  // Without an ID: the tree of all sources, also those that never were the best.
+  const auto tree = cultivar_in(folder.path(), {"lineage", "own"});
+  BOOST_TEST(contains(tree.out, "#1 "), tree.out);
+  BOOST_TEST(contains(tree.out, "rejected at smoke"), tree.out);
   for (const std::string text : {"mutate/", "mutate"}) {
     const auto several = cultivar_in(folder.path(), {"show", "own", text, "--prompt"});
     BOOST_TEST(several.exit == 2);

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
     McpClient client(of_run(), folder.path());
     const json begun = client.begin();
     SAYS(begun["instructions"].get<std::string>(), "Run own: rms_norm on cpu, finished");
-    BOOST_TEST(client.request("tools/list", json::object())["result"]["tools"].size() == 9u);
+    BOOST_TEST(client.request("tools/list", json::object())["result"]["tools"].size() == 13u);
 
     SAYS(client.call("list_lineage", {{"order", "newest"}}), "seed; plain.cpp");
     const std::string best = client.call("read_variant", {{"variant", "best"}});
@@ -75,8 +75,12 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
     SAYS(client.call("read_variant", {{"variant", "../../etc/passwd"}}), "no individual");
     BOOST_TEST(client.failed);
     SAYS(client.call("read_knowledge", {{"name", "task"}}), "mean(x^2)");
-    SAYS(client.call("read_knowledge", {{"name", "variant_format"}}), "manifest");
+    const std::string format = client.call("read_knowledge", {{"name", "variant_format"}});
+    SAYS(format, "manifest");
+    BOOST_TEST(format.size() < 5000u);
     SAYS(client.call("read_knowledge", {{"name", "device"}}), "num_cores");
+    SAYS(client.call("read_knowledge", {{"name", "device"}}), "GB/s from memory");  // the measured peaks
+    SAYS(client.call("list_lineage", {{"state", "rejected"}}), "None.");
     SAYS(client.call("diff", {{"a", "1"}, {"b", "2"}}), "+tunables:");
 
     // A kernel that does not compile, one that is wrong, and one that is right.
@@ -104,9 +108,18 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
     SAYS(timed, "GB/s");
     SAYS(client.call("profile", {{"variant", "d3"}}), "of this device's measured peak");
     SAYS(client.call("list_lineage", json::object()), "d3  ");
+    const std::string loops = client.call("assembly", {{"variant", 1}});
+    SAYS(loops, "calls hypotf");
+    SAYS(loops, "call   ");
+    const std::string tuned = client.call("tune", {{"variant", 2}, {"evaluations", 2}});
+    SAYS(tuned, "| kernel | values | fitness | vs 2 (95 % interval) |");
+    SAYS(client.call("benchmark", {{"variant", 2}, {"settings", {{{"LANES", 4}}}}, {"against", "none"}}),
+         "LANES=4");
+    SAYS(client.call("notes", {{"text", "hypot is the slow part"}}), "- hypot is the slow part");
 
     SAYS(client.call("submit", {{"variant", "d3"}, {"note", "eight norms at once"}}),
          "picks up the kernel when somebody resumes it");
+    SAYS(client.call("wait", {{"variant", "d3"}}), "the search is not running");
     client.close_input();
     BOOST_TEST(client.wait(10.0) == 0);
   }
@@ -120,6 +133,8 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_a_run_improves_a_kernel_and_submits_it) {
   SAYS(newest, "submit");
   SAYS(newest, "eight norms at once");
   SAYS(newest, "; from 1; submit");
+  SAYS(client.call("notes", json::object()), "- hypot is the slow part");  // of the earlier session
+  SAYS(client.call("wait", {{"variant", 4}, {"seconds", 1}}), "4: ");
 }
 
 BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
@@ -153,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_running_search_takes_up_what_is_submitted_beside_it) {
 BOOST_AUTO_TEST_CASE(a_task_without_a_search_has_its_seeds_and_accepts_no_submissions) {
   McpClient client(of_task(), folder.path());
   SAYS(client.begin()["instructions"].get<std::string>(), "without a search");
-  BOOST_TEST(client.request("tools/list", json::object())["result"]["tools"].size() == 8u);
+  BOOST_TEST(client.request("tools/list", json::object())["result"]["tools"].size() == 11u);
   SAYS(client.call("list_lineage", json::object()), "blocked  not evaluated; seed; LANES=2");
   SAYS(client.call("benchmark", {{"variant", "plain"}, {"against", "none"}}), "Fitness");
   SAYS(client.call("benchmark", {{"variant", "blocked"}, {"tunables", {{"LANES", 16}}}}),

@@ -142,7 +142,47 @@ BOOST_AUTO_TEST_CASE(a_repair_follows_only_a_critique_that_quotes_the_evidence) 
   BOOST_TEST(contains(said(), "Now make the repair"), said());
   BOOST_TEST(contains(said(), "<<<<<<< SEARCH"), said());
   const Move move = after("IDEA: x\n" + block("name: plain", "name: repaired"));
-  BOOST_TEST(std::get<Proposal>(move).descent.note == "a missing semicolon");
+  BOOST_TEST(std::get<Proposal>(move).descent.note == "x (cause: a missing semicolon)");
+}
+
+BOOST_AUTO_TEST_CASE(a_critique_and_its_repair_have_a_limit_of_refusals_each) {
+  brief.op = "critique_repair";
+  for (const char* text : {"It is broken.", "EVIDENCE: trust me on this"})
+    BOOST_TEST(std::holds_alternative<ChatRequest>(after(text)));
+  (void)after("EVIDENCE: stage `compile`: error C2\nCAUSE: a missing semicolon");
+  for (int i = 0; i < 2; ++i) BOOST_TEST(std::holds_alternative<ChatRequest>(after("no edit here")));
+  BOOST_TEST(contains(std::get<GivenUp>(after("no edit here")).reason, "3 answers could not be used"));
+}
+
+BOOST_AUTO_TEST_CASE(prompts_that_offer_no_decline_keep_the_rules_of_their_time) {
+  std::string old = kit.piece("answer");
+  old.resize(old.find("Is no change worth it?"));
+  kit = PromptKit({.resamples = 2}, {{"answer.md", old}});
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after("DECLINE: nothing to gain")));
+  BOOST_TEST(contains(said(), "The answer has no edit"), said());
+  Talk repair;
+  repair.kit = kit;
+  repair.brief.op = "critique_repair";
+  for (const char* text : {"It is broken.", "EVIDENCE: trust me on this",
+                           "EVIDENCE: stage `compile`: error C2\nCAUSE: a missing semicolon"})
+    BOOST_TEST(std::holds_alternative<ChatRequest>(repair.after(text)));
+  BOOST_TEST(std::holds_alternative<GivenUp>(repair.after("no edit here")));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_declines_ends_the_question_at_once) {
+  const Move move = after("I looked at it.\n**DECLINE:** it is within 3 % of the roofline\n");
+  const GivenUp& end = std::get<GivenUp>(move);
+  BOOST_TEST((end.why == NoResult::declined));
+  BOOST_TEST(contains(end.reason, "it is within 3 % of the roofline"), end.reason);
+  Talk both;
+  BOOST_TEST(std::holds_alternative<Proposal>(
+      both.after("DECLINE: or not\n" + block("name: plain", "name: better"))));
+  Talk critique;
+  critique.brief.op = "critique_repair";
+  BOOST_TEST((std::get<GivenUp>(critique.after("DECLINE: beyond repair")).why == NoResult::declined));
+  Talk agent;
+  agent.brief.op = "agent";
+  BOOST_TEST((std::get<GivenUp>(agent.after("DECLINE: no draft is faster")).why == NoResult::declined));
 }
 
 BOOST_AUTO_TEST_CASE(a_quote_from_the_source_is_no_evidence) {

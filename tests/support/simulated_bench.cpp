@@ -12,9 +12,11 @@ bool says(const std::string& source, const char* words) {
   return source.find(words) != std::string::npos;
 }
 
-double speed_of(const std::string& source) {
-  const std::size_t at = source.find("SPEED ");
-  return at == std::string::npos ? 10.0 : std::stod(source.substr(at + 6));
+double speed_of(const Variant& variant) {
+  const std::size_t at = variant.source.find("SPEED ");
+  const double speed = at == std::string::npos ? 10.0 : std::stod(variant.source.substr(at + 6));
+  if (!says(variant.source, "TILED")) return speed;
+  return speed * static_cast<double>(std::get<std::int64_t>(variant.configuration.at("TILE")));
 }
 
 }  // namespace
@@ -100,6 +102,7 @@ Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, co
   ++evaluations;
   most_samples = request.sampling.max_samples;
   most_seconds = request.sampling.max_seconds;
+  until_clear = request.sampling.until_clear;
   const std::string& source = request.variant.variant.source;
   work(source, watch);
   if (watch.over()) return failure(ErrorKind::interrupted, "", "interrupted");
@@ -109,7 +112,7 @@ Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, co
   evaluation.verdict = Evaluation::Verdict::measured;
   evaluation.stage = request.stop_after;
   if (request.stop_after < Stage::measure) return evaluation;
-  evaluation.fitness = speed_of(source);
+  evaluation.fitness = speed_of(request.variant.variant);
   evaluation.unit = unit();
   for (const Workload& workload : request.workloads) {
     WorkloadResult result;
@@ -120,7 +123,7 @@ Expected<Evaluation> SimulatedBench::evaluate(const EvaluateRequest& request, co
     result.value = evaluation.fitness;
     result.unit = unit();
     for (const auto& [name, contender] : request.contenders) {
-      const double ratio = evaluation.fitness / speed_of(contender.variant.source);
+      const double ratio = evaluation.fitness / speed_of(contender.variant);
       result.ratios[name] = ratio;
       if (!says(source, "no intervals")) result.ratio_intervals[name] = {0.98 * ratio, 1.02 * ratio};
     }
@@ -135,7 +138,7 @@ Expected<ProfilePartial> SimulatedBench::profile(const ProfileRequest& request, 
   found.profile.target = "cpu";
   found.profile.name = request.variant.variant.manifest.name;
   found.profile.workload = request.workload.name;
-  found.profile.median_us = 1000.0 / speed_of(request.variant.variant.source);
+  found.profile.median_us = 1000.0 / speed_of(request.variant.variant);
   return found;
 }
 

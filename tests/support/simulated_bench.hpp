@@ -3,6 +3,7 @@
 //   "is wrong"           rejected at the stage `sweep`
 //   "sleeps"             runs until stopped, or for sleep_s
 //   "SPEED 12.5"         its fitness (default 10)
+//   "TILED"              its fitness is multiplied by TILE
 #pragma once
 
 #include <atomic>
@@ -51,6 +52,9 @@ class SimulatedBench : public Bench {
   };
   std::vector<Submitted> submitted;
   std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
+  std::filesystem::path notes_path;
+  std::filesystem::path notes_file() const override { return notes_path; }
+  std::atomic<bool> until_clear{false};    // of the last evaluation
   std::atomic<int> most_samples{0};        // maximum of the last evaluation
   std::atomic<double> most_seconds = 0.0;  // limit of timing in the last request
 

@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr const char* kernels_source = R"(
 #include <cstdint>
 #include <cstring>
-#if defined(__AVX512BF16__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 typedef float Vector __attribute__((vector_size(VECTOR_BYTES)));
@@ -79,6 +79,41 @@ extern "C" void read(float* out, const char* from, std::int64_t bytes, std::int6
   for (int j = 1; j < 8; ++j) sum[0] += sum[j];
   out[thread] = sum[0][0];
 }
+
+// Every thread loads and stores its part of the vectors, whose counts may differ. The barriers keep the
+// compiler from calling memset or memcpy, which choose other stores by themselves.
+template <bool kLoads, bool kStores, bool kStreamed>
+static inline void move(Vector* to, const Vector* from, std::int64_t written, std::int64_t read, int thread,
+                        int threads) {
+  Vector sum = {};
+  const std::int64_t most = written > read ? written : read;
+  for (std::int64_t i = most * thread / threads, end = most * (thread + 1) / threads; i < end; ++i) {
+    Vector v = sum;
+    if (kLoads && i < read) v = from[i], sum += v;
+    if (kStores && i < written) {
+#if defined(__AVX512F__)
+      if (kStreamed) { _mm512_stream_ps(reinterpret_cast<float*>(to + i), (__m512)v); continue; }
+#elif defined(__AVX__)
+      if (kStreamed) { _mm256_stream_ps(reinterpret_cast<float*>(to + i), (__m256)v); continue; }
+#endif
+      to[i] = v;
+    }
+    asm volatile("" ::: "memory");
+  }
+#if defined(__x86_64__)
+  if (kStreamed) _mm_sfence();
+#endif
+  if (kLoads && !kStores) asm volatile("" ::"x"(sum));
+}
+#define TRAFFIC(name, loads, stores, streamed)                                                             \
+  extern "C" void name(Vector* to, const Vector* from, std::int64_t written, std::int64_t read,            \
+                       std::int32_t thread, std::int32_t threads) {                                        \
+    move<loads, stores, streamed>(to, from, written, read, thread, threads);                               \
+  }
+TRAFFIC(loads, true, false, false)
+TRAFFIC(stores, false, true, false)
+TRAFFIC(both, true, true, false)
+TRAFFIC(streamed, true, true, true)
 )";
 
 PlannedArgument buffer(int index) {
@@ -106,7 +141,8 @@ class Meter {
     vector_bytes_ = static_cast<std::int64_t>(device.facts().at("vector_bits")) / 8;
     Variant variant;
     variant.source = kernels_source;
-    for (const char* name : {"multiply_add", "dot_bf16", "copy", "read"}) {
+    for (const char* name :
+         {"multiply_add", "dot_bf16", "copy", "read", "loads", "stores", "both", "streamed"}) {
       variant.manifest.launch.emplace_back();
       variant.manifest.launch.back().kernel = name;
     }
@@ -136,16 +172,56 @@ class Meter {
     launch.args.push_back(special(PlannedArgument::Kind::thread));
     if (bytes > 0) launch.args.push_back(special(PlannedArgument::Kind::threads));
     plan.kernels = {launch};
+    return shortest(plan, runs, false);
+  }
+
+  double shortest(const Plan& plan, int runs, bool flushed) {
     auto session = device_.open(binary_, plan, 20.0);
     if (!session) throw MissingError("cannot measure this device's peak rates: " + session.error().detail);
     handshake_ = static_cast<CpuSession&>(**session).handshake_s();
     double best = 1e9;
     for (int i = 0; i <= runs; ++i) {
-      auto sample = (*session)->run({}, {}, RunOptions{});
+      RunOptions options;
+      options.timed = flushed;
+      auto sample = (*session)->run({}, {}, options);
+      if (!sample && sample.error().kind == Fault::Kind::too_short) return 0.0;
       if (!sample) throw MissingError("cannot measure this device's peak rates: " + sample.error().detail);
       if (i > 0 && sample->seconds > 0) best = std::min(best, sample->seconds);
     }
     return best;
+  }
+
+  Traffic traffic(double read_bytes, double written_bytes) {
+    constexpr double kMost = 512.0 * (1 << 20);
+    constexpr int kRuns = 5;
+    const double scale = std::max(1.0, (read_bytes + written_bytes) / kMost);
+    const auto vectors = [&](double bytes) {
+      return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / scale) / vector_bytes_);
+    };
+    Traffic result{read_bytes, written_bytes};
+    Plan plan;
+    plan.buffers = {{"to", static_cast<std::size_t>(vectors(written_bytes) * vector_bytes_),
+                     PlannedBuffer::Use::workspace, false},
+                    {"from", static_cast<std::size_t>(vectors(read_bytes) * vector_bytes_),
+                     PlannedBuffer::Use::workspace, false}};
+    const auto us = [&](const char* kernel) {
+      PlannedKernel launch;
+      launch.kernel = kernel;
+      launch.launch.set("threads", {threads_});
+      launch.args = {buffer(0),
+                     buffer(1),
+                     number(vectors(written_bytes)),
+                     number(vectors(read_bytes)),
+                     special(PlannedArgument::Kind::thread),
+                     special(PlannedArgument::Kind::threads)};
+      plan.kernels = {launch};
+      return 1e6 * scale * shortest(plan, kRuns, true);
+    };
+    result.loads_us = us("loads");
+    result.stores_us = us("stores");
+    result.both_us = us("both");
+    if (vector_bytes_ >= 32) result.streamed_us = us("streamed");  // these registers have such stores
+    return result;
   }
 
   // Arithmetic units and first-level caches belong to one core: one core is measured undisturbed, and the
@@ -185,6 +261,11 @@ class Meter {
 };
 
 }  // namespace
+
+Traffic cpu_traffic(Device& device, const std::filesystem::path& cache, double read_bytes,
+                    double written_bytes) {
+  return Meter(device, cache).traffic(read_bytes, written_bytes);
+}
 
 Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesystem::path& cache,
                       bool again) {

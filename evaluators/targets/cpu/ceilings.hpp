@@ -14,4 +14,8 @@ namespace cultivar {
 Ceilings cpu_ceilings(Device&, const std::string& name, const std::filesystem::path& cache,
                       bool again = false);
 
+// Measures Device::traffic with all cores; buffers of more than 512 MiB together are scaled down, and the
+// times up. Throws MissingError when a kernel fails.
+Traffic cpu_traffic(Device&, const std::filesystem::path& cache, double read_bytes, double written_bytes);
+
 }  // namespace cultivar

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "evaluators/profile/disassembly.hpp"
+#include "evaluators/profile/hot_loops.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/cores.hpp"
 #include "evaluators/targets/binary_cache.hpp"
@@ -45,13 +46,19 @@ std::string CpuDevice::description() const {
                      state_->facts.at("l3_bytes") / (1 << 20));
 }
 
-void CpuDevice::describe(const Binary& binary, const Plan&, Profile& profile) const {
+void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view source, Profile& profile) const {
   if (const auto use = vector_use_of(binary.path))
     profile.resources.insert(use->begin(), use->end());
   else
     profile.missing.push_back(fmt::format("vector widths: {}", use.error().message));
+  if (auto loops = hot_loops_of(binary.path, source))
+    profile.loops = std::move(*loops);
+  else
+    profile.missing.push_back(fmt::format("loops: {}", loops.error().message));
   profile.missing.push_back(
-      "counters and stall reasons: the cpu target reads none; what its code and its time tell is told");
+      "counters and stall reasons: the cpu target reads none; the findings follow from its machine code and "
+      "its "
+      "times");
 }
 
 std::string CpuDevice::isolation() const {
@@ -72,6 +79,10 @@ const Ceilings& CpuDevice::ceilings() {
 const Ceilings& CpuDevice::raise_ceilings() {
   state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache, true);
   return *state_->ceilings;
+}
+
+Traffic CpuDevice::traffic(double read_bytes, double written_bytes) {
+  return cpu_traffic(*this, state_->options.cache, read_bytes, written_bytes);
 }
 
 tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,

@@ -27,8 +27,9 @@ class CpuDevice : public Device {
   // Throws MissingError when they cannot be measured.
   const Ceilings& ceilings() override;
   const Ceilings& raise_ceilings() override;
-  // How wide the vectors are that its code uses.
-  void describe(const Binary&, const Plan&, Profile&) const override;
+  // How wide the vectors are that its code uses, and its innermost loops.
+  void describe(const Binary&, const Plan&, std::string_view source, Profile&) const override;
+  Traffic traffic(double read_bytes, double written_bytes) override;
   std::string isolation() const override;  // the compiler's weakness() covers the cells too
   // Faults: launch_failed (the plan needs a resource that this device lacks), load_failed (the object does
   // not load).

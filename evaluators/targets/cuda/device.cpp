@@ -85,7 +85,8 @@ class CudaDevice : public Device {
   bool keeps_stretches() const override { return true; }
   bool apart_from_host() const override { return true; }
 
-  void describe(const Binary& binary, const Plan& plan, Profile& profile) const override {
+  void describe(const Binary& binary, const Plan& plan, std::string_view /*source*/,
+                Profile& profile) const override {
     describe_kernels(binary, plan, facts(), profile);
   }
   std::string throttle_words(std::uint64_t reasons) const override { return cuda::throttle_words(reasons); }

@@ -81,6 +81,27 @@ BOOST_AUTO_TEST_CASE(a_model_mutates_kernels_and_the_record_says_what_was_asked_
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(the_first_question_waits_for_the_first_profile_and_not_for_one_that_fails) {
+  ChatServer server(renamer());
+  Simulation simulation = unhurried();
+  for (const bool fails : {false, true}) {
+    ScriptedRun run;
+    if (fails)
+      simulation.profile_instead = [](const Variant&) -> Expected<ProfilePartial> {
+        return failure("profile", "the worker was lost twice");
+      };
+    const Outcome outcome =
+        run.begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=6"}), simulation);
+    BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+    std::string first;
+    for (const EventRow& event : run.record().events(10'000))
+      if (first.empty() && (event.kind == "profiled" || event.kind == "asked" || event.kind == "trouble"))
+        first = event.kind;
+    BOOST_TEST(first == (fails ? "trouble" : "profiled"));
+    run.require_replay_agrees();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_edit_that_cannot_be_applied_goes_back_with_the_reason) {
   std::mutex mutex;
   std::vector<std::string> refusals;

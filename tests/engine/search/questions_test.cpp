@@ -2,9 +2,12 @@
 #include "engine/search/questions.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <thread>
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/search/evaluations.hpp"
+#include "evaluators/system/files.hpp"
 #include "support/scripted_run.hpp"
 #include "support/search_parts.hpp"
 
@@ -14,8 +17,11 @@ using namespace cultivar::testing;
 namespace {
 
 struct Parts : SearchParts {
-  explicit Parts(const std::string& url, const std::string& operators = "{mutate: 1}")
-      : SearchParts({}, with_model(url, operators)),
+  explicit Parts(const std::string& url, const std::string& operators = "{mutate: 1}",
+                 const std::string& model = "")
+      : SearchParts({}, model.empty()
+                            ? with_model(url, operators)
+                            : std::vector<std::string>{"models.m=" + model, "operators=" + operators}),
         prompts(prompt_kit(config.asking)),
         questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
     Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries);
@@ -105,6 +111,62 @@ BOOST_AUTO_TEST_CASE(an_open_question_of_an_earlier_session_is_asked_again_to_th
   const JobPtr job = pipeline.next(Clock::now() + std::chrono::seconds(60));
   BOOST_REQUIRE(job);
   BOOST_TEST(resumed.answered(std::get<Ask>(job->work)).proposed == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_question_that_is_declined_is_recorded_as_such) {
+  ChatServer server([](const SeenRequest&) { return say("DECLINE: it is fast enough"); });
+  Parts parts(server.url());
+  parts.ask();
+  BOOST_TEST(parts.work().proposed == 0);
+  BOOST_TEST(parts.breeding.open_askings().empty());
+  int found = 0;
+  parts.writer.record().each_decision([&](const DecisionRow& row) {
+    if (row.kind != DecisionKind::give_up) return;
+    const auto body = nlohmann::json::parse(row.body);
+    found += body.at("why") == "declined" && body.at("reason") == "it is fast enough";
+  });
+  BOOST_TEST(found == 1);
+  BOOST_TEST(parts.events("unanswered").size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn) {
+  const ScratchFolder mail;
+  Parts parts("", "{mutate: 1}", "{provider: mailbox, folder: \"" + (mail.path() / "box").string() + "\"}");
+  parts.ask();
+  const auto letters = [&](const char* folder) {
+    int count = 0;
+    std::error_code none;
+    for (const auto& file : std::filesystem::directory_iterator(mail.path() / "box" / folder, none))
+      count += file.path().extension() == ".md" && !file.path().filename().string().starts_with(".");
+    return count;
+  };
+  for (int i = 0; i < 500 && letters("requests") == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  BOOST_TEST_REQUIRE(letters("requests") == 1);
+  const IndividualId subject = parts.breeding.open_askings().at(1).parents.front();
+  parts.questions.withdraw_superseded();  // nothing has changed
+  BOOST_TEST(parts.breeding.open_askings().size() == 1U);
+  // A child of its subject with another source becomes the best.
+  Individual child;
+  child.id = parts.breeding.next_id();
+  child.source_id = "another";
+  child.variant_id = "another";
+  child.descent.op = "mutate";
+  child.descent.parents = {subject};
+  parts.breeding.admit(child);
+  parts.breeding.judge(child.id, true, 100.0, 0);
+  parts.breeding.promote(child.id);
+  parts.questions.withdraw_superseded();
+  BOOST_TEST(parts.work().proposed == 0);
+  BOOST_TEST(parts.breeding.open_askings().empty());
+  BOOST_TEST(letters("requests") == 0);
+  BOOST_TEST_REQUIRE(letters("requests/closed") == 1);
+  for (const auto& file : std::filesystem::directory_iterator(mail.path() / "box/requests/closed"))
+    if (file.path().extension() == ".md")
+      BOOST_TEST(read_file(file.path()).value_or("").starts_with("<!-- Withdrawn"));
+  const auto told = parts.events("unanswered");
+  BOOST_TEST_REQUIRE(told.size() == 1U);
+  BOOST_TEST(told[0].text.find("is withdrawn: #3") != std::string::npos, told[0].text);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_refused_closes_its_model) {

@@ -265,6 +265,33 @@ BOOST_AUTO_TEST_CASE(contenders_are_timed_as_often_and_a_failing_one_drops_out) 
   BOOST_TEST(result.ratios.count("broken") == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(timing_beside_a_contender_ends_when_the_difference_is_plain) {
+  FakeSession::Behaviour fast, slow, same;
+  fast.seconds = {1.00e-3, 1.05e-3, 1.02e-3};
+  slow.seconds = {3.1e-3, 2.9e-3};
+  Bench plain;
+  plain.add("variant", fast);
+  plain.add("contender", slow);
+  BOOST_REQUIRE(!plain.sample({.max_samples = 30, .until_clear = true}));
+  BOOST_TEST(plain.sides[0].samples.size() == 5U);
+  Bench even;
+  even.add("variant", fast);
+  even.add("contender", fast);
+  BOOST_REQUIRE(!even.sample({.max_samples = 30, .until_clear = true}));
+  BOOST_TEST(even.sides[0].samples.size() == 30U);
+  // A small gain in every pair: plain when chance would do that less than once in 1000 cases.
+  const auto samples = [](std::vector<double> seconds) {
+    std::vector<Sample> all;
+    for (const double s : seconds) all.push_back({.seconds = s});
+    return all;
+  };
+  std::vector<double> ours, theirs;
+  for (int i = 0; i < 10; ++i) ours.push_back(1.0 + 0.1 * i), theirs.push_back(1.01 + 0.1 * i);
+  BOOST_TEST(!clear_difference(samples(ours), samples(theirs)));
+  ours.push_back(1.0), theirs.push_back(1.01);
+  BOOST_TEST(clear_difference(samples(ours), samples(theirs)));
+}
+
 BOOST_AUTO_TEST_CASE(no_two_runs_have_the_same_inputs_or_share_a_row) {
   InputPool pool(softmax(), shape(64, 256), 3);
   std::set<std::vector<std::byte>> rows;

@@ -214,6 +214,49 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_has_its_roofline_and_its_machine_code) {
   BOOST_TEST(explain(p).limited_by.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_elements) {
+  Profile p;
+  p.name = "naive";
+  p.workload = "small";
+  p.median_us = 1000.0;
+  p.bytes_us = 40.0;
+  HotLoop exp;
+  exp.function = "softmax";
+  exp.first_line = 14, exp.last_line = 16, exp.instructions = 11, exp.scalars = 3;
+  exp.calls = {"expf"};
+  HotLoop maximum = exp;
+  maximum.first_line = 10, maximum.last_line = 11;
+  maximum.calls.clear();
+  p.loops = {exp, maximum};
+  p.traffic = {64e6, 64e6, 20.0, 30.0, 45.0, 38.0};
+  const Report report = explain(p);
+  BOOST_TEST(report.limited_by == "scalar_calls");
+  BOOST_TEST(
+      report.findings[0].words.find("the innermost loop at lines 14 to 16 calls expf") != std::string::npos,
+      report.findings[0].words);
+  BOOST_TEST(report.findings[1].kind == "scalar_loop");
+  BOOST_TEST(report.findings[2].kind == "traffic");
+  BOOST_TEST(report.findings[2].words.find("Bytes are not the limit yet") != std::string::npos);
+  BOOST_TEST(report.findings[2].words.find("192 MB move instead of 128") != std::string::npos,
+             report.findings[2].words);
+  BOOST_TEST(report_text(p).find("lines 14 to 16 (softmax)") != std::string::npos);
+  // The rest of a vectorized loop is none of its trouble.
+  maximum.vectors = 4, maximum.widest_bits = 512;
+  HotLoop rest = p.loops[1];
+  p.loops = {maximum, rest};
+  p.median_us = 50.0;
+  const Report near = explain(p);
+  BOOST_TEST(near.limited_by == "dram");
+  BOOST_TEST(near.findings[0].words.find("Bytes are the limit") != std::string::npos);
+  for (const Finding& finding : near.findings) BOOST_TEST(finding.kind != "scalar_loop");
+  // A record of an earlier version has neither.
+  nlohmann::json old = p;
+  old.erase("loops");
+  old.erase("traffic");
+  BOOST_TEST(old.get<Profile>().loops.empty());
+  BOOST_TEST(nlohmann::json(p).get<Profile>().loops.size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(only_what_differs_from_the_parent_is_reported) {
   const Profile parent = waiting(), child = wgmma();
   const auto changes = differences(parent, child);

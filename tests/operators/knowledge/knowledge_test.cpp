@@ -77,6 +77,17 @@ BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_omitted) {
   BOOST_TEST(!has({"cuda", "softmax", "sm_90a", {"tensor_pipe_idle"}, ""}, "attention_on_hopper"));
 }
 
+BOOST_AUTO_TEST_CASE(notes_for_the_cpu_speak_of_no_gpu) {
+  int own = 0;
+  for (const Note& note : load_notes({kOwn})) {
+    if (!note.targets.empty() && std::ranges::find(note.targets, "cpu") == note.targets.end()) continue;
+    ++own;
+    for (const char* word : {"warp", "shared memory", "SM ", "FFMA", "shuffle", "L1::"})
+      BOOST_TEST(note.body.find(word) == std::string::npos, note.name << ": " << word);
+  }
+  BOOST_TEST(own >= 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_users_note_replaces_ours_of_the_same_name) {
   ScratchFolder scratch;
   write(scratch.path() / "wgmma.md", "---\ntitle: Mine\nbottlenecks: [tail]\n---\nUse mine.\n");

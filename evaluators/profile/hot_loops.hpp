@@ -1,0 +1,26 @@
+// The innermost loops of a cpu variant's machine code, with the source lines of their instructions.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/profile/profile.hpp"
+#include "evaluators/system/error.hpp"
+
+namespace cultivar {
+
+// Of the output of `objdump -d -l --inlines` for x86-64. `files`: the names of the variant's own files; code
+// of other files (intrinsics) counts for the line that it was inlined into. Those that
+// call functions first, then the longest; at most `most`.
+std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::string>& files,
+                               std::size_t most = 6);
+// The same for a shared object that was compiled with -g1.
+Expected<std::vector<HotLoop>> hot_loops_of(const std::filesystem::path& object, std::string_view source);
+
+// "lines 14 to 16 (softmax): 11 instructions, none on vectors, 3 on single floats, 2 loads, 1 stores; calls
+// expf"
+std::string words_of(const HotLoop&);
+
+}  // namespace cultivar
