@@ -2,8 +2,9 @@
 name: repeats_its_kernel
 task: softmax
 target: cpu
-about: "Correct: one kernel, repeated for each of 4 parts of the rows; another, launched only for few columns,
-does the same" requires: "dtype == f32" launch:
+about: "Correct: one kernel, repeated for each of 4 parts of the rows; another, launched only for few columns, does the same"
+requires: "dtype == f32"
+launch:
   - kernel: softmax
     when: "C > 16"
     repeat: 4
