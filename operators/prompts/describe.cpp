@@ -73,6 +73,11 @@ std::string fill_words(const Fill& fill) {
       return fmt::format("from 0 to {} along {}, plus {} times normal", a, along, b);
     case Fill::Kind::one_hot:
       return fmt::format("{} at one position along {}, {} elsewhere", b, along, a);
+    case Fill::Kind::outliers:
+      return fmt::format("{} times normal, but {} times as large on one line along {} in a hundred", a, b,
+                         along);
+    case Fill::Kind::hot:
+      return fmt::format("{} times normal, but {} times as large at one index along {}", a, b, along);
     case Fill::Kind::same_rows:
       return fmt::format("one row, normal with mean {} and standard deviation {}, repeated along {}", a, b,
                          along);
