@@ -36,8 +36,188 @@ struct Agent {
 };
 
 std::string replacing(const std::string& search, const std::string& replace) {
-  return "BOOST_AUTO_TEST_CASE(a_kernel_is_named_by_an_integer_too) {
-      SAYS(call("read_variant", {{"variant", 2}}), "// SPEED 20");
+  return "<<<<<<< SEARCH\n" + search + "\n=======\n" + replace + "\n>>>>>>> REPLACE\n";
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(toolbox, Agent)
+
+BOOST_AUTO_TEST_CASE(the_tools_have_schemas_of_objects_without_further_names) {
+  const auto tools = agent_tools(true);
+  std::vector<std::string> names;
+  for (const AgentTool& tool : tools) {
+    names.push_back(tool.spec.name);
+    BOOST_TEST(tool.spec.description.size() > 40u);
+    BOOST_TEST(tool.spec.parameters["type"] == "object");
+    BOOST_TEST(tool.spec.parameters["additionalProperties"] == false);
+    BOOST_TEST(tool.changes_the_run == (tool.spec.name == "submit"));
+  }
+  const std::vector<std::string> expected{
+      "list_lineage", "read_variant", "diff",     "read_knowledge", "compile", "check", "benchmark",
+      "tune",         "profile",      "assembly", "notes",          "wait",    "submit"};
+  BOOST_TEST(names == expected, boost::test_tools::per_element());
+  BOOST_TEST(agent_tools(false).size() == 11u);  // nothing to submit, so nothing to wait for
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_get_a_message_that_says_what_to_change) {
+  const struct {
+    const char *tool, *arguments, *words;
+  } cases[] = {
+      {"check", R"({"varient": "1"})", "did you mean 'variant'"},
+      {"check", R"({"variant": true})", "`variant` must be of type string or integer, but is true"},
+      {"benchmark", R"({"variant": 1, "settings": [{"TILE": [1]}]})", "`settings[].TILE` must be of type"},
+      {"tune", R"({"variant": 1, "values": {"TILE": 1}})", "`values.TILE` must be of type array"},
+      {"tune", R"({"variant": 1, "evaluations": 33})", "must be at most 32"},
+      {"list_lineage", R"({"state": "good"})", "must be one of: measured, rejected"},
+      {"wait", R"({"variant": 77})", "no individual '77'"},
+      {"check", R"({"variant": "1", "up_to": "gate"})", "must be one of: smoke, sweep"},
+      {"check", R"({})", "Specify a kernel"},
+      {"check", R"([1])", "the arguments must be an object"},
+      {"check", R"({"variant": "1", "tunables": {"TILE": 2.5}})", "tunables.TILE"},
+      {"check", R"({"variant": "1", "tunables": {"TILE": 3}})", "lint"},
+      {"check", R"({"variant": "77"})", "no individual '77'"},
+      {"check", R"({"variant": "1", "source": "x"})", "omit `source`"},
+      {"check", R"({"source": "int main() {}"})", "lint"},
+      {"check", R"({"variant": "1", "workloads": ["nope"]})", "There is no workload `nope`"},
+      {"check", R"({"variant": "1", "workloads": [1]})", "`workloads[]` must be of type string"},
+      {"benchmark", R"({"variant": "1", "against": "77"})", "no individual '77'"},
+      {"read_variant", R"({})", "`variant` is missing"},
+      {"read_variant", R"({"variant": "1", "from_line": 0})", "must be at least 1"},
+      {"list_lineage", R"({"limit": 100000})", "must be at most 200"},
+      {"read_knowledge", R"({"name": "tile"})", "tiles"},
+      {"submit", R"({"source": "x"})", "`note` is missing"},
+      {"submit", R"({"variant": "1", "note": "again"})", "is already in the run"},
+      {"compille", R"({})", "did you mean 'compile'"},
+  };
+  for (const auto& each : cases) {
+    const ToolResult result = call(each.tool, json::parse(each.arguments));
+    BOOST_TEST(result.failed, each.arguments);
+    SAYS(result, each.words);
+  }
+  BOOST_TEST(bench.evaluations == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sources_beyond_a_mebibyte_are_refused_unread) {
+  const ToolResult result = call("compile", {{"source", std::string((1 << 20) + 1, 'x')}});
+  BOOST_TEST(result.failed);
+  SAYS(result, "`source` has 1048577 bytes, but at most 1048576 are allowed");
+}
+
+BOOST_AUTO_TEST_CASE(an_edit_makes_a_draft_that_later_calls_name) {
+  const ToolResult made =
+      call("compile", {{"variant", "2"}, {"edit", replacing("// SPEED 20", "// SPEED 25")}});
+  BOOST_TEST(!made.failed);
+  SAYS(made, "d1 (simulated, TILE=4)");  // the base's tunables are kept
+  SAYS(made, "text_bytes 640");
+  SAYS(made, "unused variable");
+  const ToolResult read = call("read_variant", {{"variant", "d1"}});
+  SAYS(read, "// SPEED 25");
+  SAYS(read, "from 2");
+  const ToolResult again =
+      call("compile", {{"variant", "2"}, {"edit", replacing("// SPEED 20", "// SPEED 25")}});
+  SAYS(again, "d1 (");  // the same kernel is the same draft
+  const ToolResult next = call("compile", {{"variant", "d1"}, {"tunables", {{"TILE", 1}}}});
+  SAYS(next, "d2 (simulated, TILE=1)");
+  const ToolResult missing = call("check", {{"variant", "d7"}});
+  SAYS(missing, "no individual 'd7'. Drafts of this session: d1, d2. `list_lineage` lists kernels");
+  const ToolResult difference = call("diff", {{"a", "2"}, {"b", "d1"}});
+  SAYS(difference, "-// SPEED 20\n+// SPEED 25");
+  const ToolResult lineage = call("list_lineage", json::object());
+  SAYS(lineage, "Drafts of this session:\nd1");
+  SAYS(lineage, "2  20 GB/s, the best; from 1; tune; TILE=4");
+}
+
+// One answer, its calls run as the search runs them: each when the one before has given its result.
+BOOST_AUTO_TEST_CASE(a_later_call_of_an_answer_may_name_the_draft_that_an_earlier_one_makes) {
+  Brief brief;
+  brief.op = "agent";
+  brief.parents = {1};
+  Turn turn;
+  turn.request.tools = agent_tool_specs();
+  const json edit = {{"variant", "2"}, {"edit", replacing("// SPEED 20", "// SPEED 25")}};
+  turn.answer.tool_calls = {{"a", "compile", edit.dump()},
+                            {"b", "benchmark", R"({"variant": "d1"})"},
+                            {"c", "check", R"({"variant": "d2"})"}};
+  std::vector<Turn> turns{turn};
+  const PromptKit kit;
+  Move move = agent_move(brief, kit, turns);
+  for (; std::holds_alternative<ToolDue>(move); move = agent_move(brief, kit, turns)) {
+    const auto& due = std::get<ToolDue>(move);
+    const ToolResult result = call(due.call.name, json::parse(due.call.arguments));
+    ToolOutcome outcome;
+    outcome.index = due.index;
+    outcome.text = result.text;
+    outcome.failed = result.failed;
+    turns.back().results.push_back(outcome);
+  }
+  BOOST_TEST_REQUIRE(turns.back().results.size() == 3U);
+  BOOST_TEST(!turns.back().results[1].failed, turns.back().results[1].text);
+  BOOST_TEST(contains(turns.back().results[1].text, "1.250x the speed of 2"), turns.back().results[1].text);
+  BOOST_TEST(turns.back().results[2].failed);  // no call has made it
+  const std::string page = kit.piece("agent");
+  BOOST_TEST(contains(page, "a later call can name the draft that an earlier one creates"), page);
+}
+
+BOOST_AUTO_TEST_CASE(an_edit_that_does_not_fit_is_refused_and_never_guessed) {
+  const ToolResult result =
+      call("compile", {{"variant", "2"}, {"edit", replacing("// SPEED 21", "// SPEED 25")}});
+  BOOST_TEST(result.failed);
+  SAYS(result, "its SEARCH lines are not in the source");
+  SAYS(call("compile", {{"variant", "2"}, {"edit", "make it faster"}}), "SEARCH");
+}
+
+BOOST_AUTO_TEST_CASE(a_new_default_in_an_edit_counts_where_the_base_had_its_default) {
+  const ToolResult result = call("compile", {{"variant", "1"},
+                                             {"edit", replacing("  TILE: {values: [1, 2, 4], default: 2}",
+                                                                "  TILE: {values: [1, 2, 4], default: 4}")}});
+  SAYS(result, "d1 (simulated, TILE=4)");
+}
+
+BOOST_AUTO_TEST_CASE(a_source_may_come_in_a_fence) {
+  const ToolResult result =
+      call("compile", {{"source", "Here it is:\n```cpp\n" + softmax_kernel("fenced") + "```\n"}});
+  BOOST_TEST(!result.failed, result.text);
+  SAYS(call("read_variant", {{"variant", "d1"}}), "// fenced");
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_compile_shows_the_compiler_and_is_an_answer) {
+  const ToolResult result = call("benchmark", {{"source", softmax_kernel("does not compile")}});
+  BOOST_TEST(!result.failed);
+  SAYS(result, "Rejected at stage `compile`: one error");
+  SAYS(result, "softmax.cpp:14: error: expected ';'");
+  BOOST_TEST(bench.evaluations == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_check_says_the_stage_and_the_first_wrong_element) {
+  const ToolResult wrong = call("check", {{"source", softmax_kernel("is wrong")}});
+  SAYS(wrong, "Rejected at stage `sweep`: wrong output");
+  SAYS(wrong, "y[3, 17] is 0.5 and should be 0.25");
+  SAYS(call("read_variant", {{"variant", "d1"}}), "rejected at sweep");
+  const ToolResult right = call("check", {{"variant", "1"}, {"up_to", "stress"}});
+  SAYS(right, "Passed every check: smoke, sweep, stress. Not timed.");
+}
+
+BOOST_AUTO_TEST_CASE(a_benchmark_is_a_table_beside_the_best) {
+  const ToolResult result = call("benchmark", {{"source", softmax_kernel("SPEED 30")}});
+  SAYS(result, "Fitness 30 GB/s");
+  SAYS(result, "vs 2 (95 % interval) |");
+  SAYS(result, "| 1.500x (1.470 - 1.530) |");
+  SAYS(result, "1.500x the speed of 2 (95 % interval 1.48");
+  const ToolResult old = call("benchmark", {{"source", softmax_kernel("SPEED 31, no intervals")}});
+  SAYS(old, "1.550x the speed of 2.\n");  // none is made up where none was measured
+  const ToolResult alone = call("benchmark", {{"variant", "d1"}, {"against", "none"}});
+  BOOST_TEST(!contains(alone.text, "vs "));
+  const int usual = bench.most_samples;
+  (void)call("benchmark", {{"variant", "d1"}, {"thorough", true}});
+  BOOST_TEST(bench.most_samples == 4 * usual);
+  const ToolResult other = call("benchmark", {{"variant", "d1"}, {"against", "1"}});
+  SAYS(other, "3.000x the speed of 1");
+  SAYS(call("list_lineage", json::object()), "d1  30 GB/s");
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_named_by_an_integer_too) {
+  SAYS(call("read_variant", {{"variant", 2}}), "// SPEED 20");
   SAYS(call("diff", {{"a", 1}, {"b", 2}}), "+// SPEED 20");
   SAYS(call("benchmark", {{"variant", 2}, {"against", 1}}), "2.000x the speed of 1");
 }
