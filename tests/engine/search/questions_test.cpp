@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn) 
   child.descent.op = "mutate";
   child.descent.parents = {subject};
   parts.breeding.admit(child);
-  parts.breeding.judge(child.id, true, 100.0, 0);
+  parts.breeding.judge(child.id, {.measured = true, .fitness = 100.0});
   parts.breeding.promote(child.id);
   parts.questions.withdraw_superseded();
   BOOST_TEST(parts.work().proposed == 0);
