@@ -93,7 +93,7 @@ void add_ideas(PromptWriter& to) {
 }
 
 void add_all_ideas(PromptWriter& to) {
-  constexpr std::size_t kGained = 12, kNewest = 120, kNothing = 20;
+  constexpr std::size_t kGained = 12, kNewest = 120, kNothing = 6;
   const PromptContext& s = to.context();
   const std::vector<Idea> all = s.record_view.ideas();
   std::vector<const Idea*> gained;
@@ -113,7 +113,7 @@ void add_all_ideas(PromptWriter& to) {
   }
   add_lines(to, "The largest gains, by duels:", best, 3, "ideas that gained");
   add_lines(to, "All that were evaluated, newest first:", newest, 5, "older ideas");
-  add_lines(to, "Questions that came to nothing, newest first:", nothing, 2, "questions without a result");
+  add_lines(to, "Questions that came to nothing, newest first:", nothing, 6, "questions without a result");
 }
 
 }  // namespace cultivar

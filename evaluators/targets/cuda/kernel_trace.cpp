@@ -20,6 +20,7 @@ constexpr std::size_t kBufferAlignment = 8;
 struct Delivered {
   std::mutex mutex;
   int (*next_record)(std::uint8_t*, std::size_t, void**) = nullptr;
+  std::uint64_t since = 0;  // CUPTI's clock; records of earlier kernels may be delivered late
   std::vector<TracedKernel> kernels;
 };
 Delivered& delivered() {
@@ -40,6 +41,7 @@ void complete_buffer(Context, std::uint32_t, std::uint8_t* buffer, std::size_t, 
   while (valid > 0 && to.next_record(buffer, valid, &record) == cupti::success) {
     const auto* kernel = static_cast<const cupti::KernelRecord*>(record);
     if (kernel->kind != cupti::kind_kernel && kernel->kind != cupti::kind_concurrent_kernel) continue;
+    if (kernel->start < to.since) continue;
     to.kernels.push_back({kernel->name == nullptr ? "" : kernel->name,
                           static_cast<double>(kernel->start) * 1e-9,
                           static_cast<double>(kernel->end) * 1e-9});
@@ -56,6 +58,7 @@ struct KernelTrace::Library {
   int (*enable)(int) = nullptr;
   int (*disable)(int) = nullptr;
   int (*flush_all)(std::uint32_t) = nullptr;
+  int (*timestamp)(std::uint64_t*) = nullptr;
   bool registered = false;
 };
 
@@ -71,6 +74,7 @@ KernelTrace::KernelTrace() {
   find(library->enable, "cuptiActivityEnable");
   find(library->disable, "cuptiActivityDisable");
   find(library->flush_all, "cuptiActivityFlushAll");
+  find(library->timestamp, "cuptiGetTimestamp");
   find(delivered().next_record, "cuptiActivityGetNextRecord");
   if (obstacle_.empty()) library_ = std::move(library);
 }
@@ -91,6 +95,7 @@ bool KernelTrace::begin() {
   {
     const std::lock_guard lock(delivered().mutex);
     delivered().kernels.clear();
+    if (library_->timestamp(&delivered().since) != cupti::success) delivered().since = 0;
   }
   if (const int code = library_->enable(cupti::kind_concurrent_kernel); code != cupti::success) {
     obstacle_ = fmt::format("CUPTI cannot record kernels (error {})", code);

@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(nothing_but_a_ping_is_served_before_initialize) {
 BOOST_AUTO_TEST_CASE(the_tools_are_listed_with_schemas) {
   begin();
   const json tools = ask(1, "tools/list")["result"]["tools"];
-  BOOST_TEST_REQUIRE(tools.size() == 9u);
+  BOOST_TEST_REQUIRE(tools.size() == 13u);
   for (const json& tool : tools) {
     BOOST_TEST(tool["inputSchema"]["type"] == "object");
     BOOST_TEST(tool["description"].get<std::string>() != "");

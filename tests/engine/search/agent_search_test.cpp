@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(an_exhausted_budget_leaves_one_last_chance_to_submit) {
   });
   const auto settings = [&](const std::string& budget) {
     return with_model(server.url(), "{tune: 1, agent: 1}",
-                      {"budget.evaluations=6", "asking={in_flight: 1, agent: " + budget + "}"});
+                      {"budget.evaluations=12", "asking={in_flight: 1, agent: " + budget + "}"});
   };
   begin(settings("{steps: 3}"));
   BOOST_TEST(by_operator()["agent"] == 0);

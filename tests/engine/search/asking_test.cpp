@@ -42,11 +42,11 @@ BOOST_FIXTURE_TEST_SUITE(asking, ScriptedRun)
 BOOST_AUTO_TEST_CASE(a_model_mutates_kernels_and_the_record_says_what_was_asked_and_paid) {
   ChatServer server(renamer());
   const Outcome outcome =
-      begin(with_model(server.url(), "{tune: 1, mutate: 1}", {"budget.evaluations=40", "asking.in_flight=3"}),
+      begin(with_model(server.url(), "{tune: 1, mutate: 1}", {"budget.evaluations=60", "asking.in_flight=3"}),
             unhurried());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   const Record run = record();
-  BOOST_TEST(run.summary().evaluations == 40);
+  BOOST_TEST(run.summary().evaluations == 60);
   int made = 0;
   double usd = 0.0;
   run.each_individual([&](const IndividualRow& row) {
