@@ -107,7 +107,7 @@ void add_all_ideas(PromptWriter& to) {
   for (auto idea = all.rbegin(); idea != all.rend() && newest.size() < kNewest; ++idea)
     if (idea->end != Idea::End::open && (idea->id == 0 || s.archive.duplicate_of(idea->id) == 0))
       newest.push_back(told(to, *idea, PromptWriter::kMostNote));
-  add_lines(to, "The largest gains, by duels:", best, 3, "ideas that gained");
+  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained");
   add_lines(to, "All, newest first:", newest, 5, "older ideas");
 }
 

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <limits>
 
 #include "population/lineage.hpp"
 #include "population/novelty.hpp"
@@ -71,6 +72,8 @@ BOOST_AUTO_TEST_CASE(a_gain_is_said_with_its_bounds) {
   Decision decision;
   BOOST_TEST(!result_of(decision, 1).has_value());  // nothing was timed
   decision.blocks = 3;
+  decision.lower = -std::numeric_limits<double>::infinity();
+  decision.upper = std::numeric_limits<double>::infinity();
   BOOST_TEST(!result_of(decision, 7).has_value());  // undecided, without bounds
   decision.verdict = Verdict::worse;
   BOOST_TEST(result_of(decision, 7).value().incumbent == 7);
