@@ -1,4 +1,4 @@
-// The recent value of each operator with each model: gate-confirmed gain per cost. Determines the shares of
+// The recent value of each operator with each model: gain per cost. Determines the shares of
 // the next proposals. A value; a pure function of its history, which a replay reproduces.
 #pragma once
 
@@ -22,8 +22,8 @@ class Bandit {
 
   // A trial of this arm ended: evaluated, or given up. Arms out of range are ignored.
   void tried(std::size_t arm, double usd, double device_seconds);
-  // A trial of this arm produced a confirmed new incumbent; `gain` is the logarithm of the ratio to the old
-  // one.
+  // A trial of this arm was faster than its parent, or became the incumbent; `gain` is the logarithm of the
+  // ratio to the parent, or to the old incumbent.
   void gained(std::size_t arm, double gain);
 
   // By arm, with sum 1: the prior times the arm's gain per cost, relative to the mean rate. Dollars and

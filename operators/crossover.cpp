@@ -9,6 +9,7 @@
 #include "operators/edit_dialogue.hpp"
 #include "operators/prompts/compact_report.hpp"
 #include "operators/prompts/idea_pieces.hpp"
+#include "population/lineage.hpp"
 
 namespace cultivar {
 
@@ -68,12 +69,14 @@ std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
   const auto fits = [&](const std::string& source) {
     return source != first && !tried_.contains({first, source});
   };
+  const ParentsOf parents_of = [&](IndividualId id) { return s.archive.parents(id); };
   // Selection often returns two parents with the same source, because tuning produces many: then the second
   // parent is the fittest with another source.
   const IndividualId partner = s.parents.size() > 1 && fits(s.archive.source_id(s.parents[1]))
                                    ? best_setting(s.archive, s.parents[1])
                                    : fittest_of(s.archive, fits);
-  if (partner == 0) return std::nullopt;
+  if (partner == 0 || (s.kin_apart && in_one_line(s.parents.front(), partner, parents_of)))
+    return std::nullopt;
   Brief brief;
   brief.parents = {best_setting(s.archive, s.parents.front()), partner};
   brief.island = s.island;

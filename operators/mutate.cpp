@@ -80,7 +80,10 @@ std::optional<Brief> Mutate::plan(const OperatorContext& s, RandomStream& stream
     const auto found = tried_.find({source, std::string(d.words)});
     return found == tried_.end() ? 0 : found->second;
   };
+  const bool others = std::ranges::any_of(
+      all, [&](const Direction& d) { return !s.avoid_directions.contains(std::string(d.words)); });
   for (const Direction& d : all) {
+    if (others && s.avoid_directions.contains(std::string(d.words))) continue;
     fit.push_back(&d);
     fewest = std::min(fewest, tries(d));
   }

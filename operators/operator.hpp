@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,11 @@ struct OperatorContext {
   int island = 0;
   std::vector<IndividualId> parents;  // chosen by selection, fittest first
   Target target = usual_target();
+  // Of the supervisor: directions not to use if there are others, and whether a planner is to ask in any
+  // case.
+  std::set<std::string> avoid_directions = {};
+  bool must_plan = false;
+  bool kin_apart = false;  // the parents of a crossover must not descend from each other
 };
 
 class AskingOperator;
@@ -57,6 +63,7 @@ class Operator {
   virtual std::string name() const = 0;
   virtual int parents_wanted() const = 0;
   virtual Partner partner() const { return Partner::any; }  // the second parent
+  virtual bool plans() const { return false; }              // its questions lead to directions
   // nullopt: nothing new to propose (the space is exhausted, or the parents have nothing in common); the
   // search then calls another operator.
   virtual std::optional<Proposal> propose(const OperatorContext&, RandomStream&) = 0;

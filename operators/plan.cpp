@@ -50,7 +50,7 @@ void PlanOperator::observe(IndividualId id, const Archive& archive) {
 
 std::optional<Brief> PlanOperator::plan(const OperatorContext& s, RandomStream&) {
   constexpr int kNews = 6;  // more than a plan has strategies, so that these are tried before the next plan
-  if (asked_ && news_ < kNews) return std::nullopt;
+  if (asked_ && news_ < kNews && !s.must_plan) return std::nullopt;
   const IndividualId best = fittest_of(s.archive, [](const std::string&) { return true; });
   if (best == 0) return std::nullopt;
   Brief brief;

@@ -13,6 +13,7 @@ class PlanOperator : public AskingOperator {
  public:
   std::string name() const override { return "plan"; }
   int parents_wanted() const override { return 0; }
+  bool plans() const override { return true; }
   // About the fittest individual; again after enough new sources have been evaluated.
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;

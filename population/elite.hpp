@@ -27,7 +27,7 @@ inline bool fitter(const Elite& a, const Elite& b) {
 struct Migration {
   IndividualId id = 0;
   int from = 0, to = 0;
-  bool reset = false;  // all others left the island before it came
+  bool reset = false;  // all others left the island before it came; `from` is `to` if it was on no other
 
   friend bool operator==(const Migration&, const Migration&) = default;
 };

@@ -42,7 +42,7 @@ struct PopulationOptions {
   int elites = 8;          // per island
   int migrate_every = 24;  // judged individuals between two migrations; 0: no migration
   int immigrants = 2;      // maximum number of elites of one island that were born elsewhere
-  int family_elites = 4;   // rules 2: maximum number of elites of one island that belong to one family
+  int family_elites = 4;   // rules 2: elites of one family on a full island; more make way for other families
   int reset_after = 120;   // rules 2: measured individuals of an island without a better one until it is
                            // begun anew; 0: never
   // Of map_elites:
@@ -68,8 +68,9 @@ class Strategy {
   virtual void promoted(IndividualId) {}
   // Counts one judged individual, and returns the moves that are due after it.
   virtual std::vector<Migration> judged() { return {}; }
-  // Begins the least promising part anew with the elite of another part; empty if there is no such part.
-  virtual std::vector<Migration> reset() { return {}; }
+  // Begins the least promising part anew, with this measured founder, or with the elite of another part (0).
+  // Empty if the population has only one part, or no such elite.
+  virtual std::vector<Migration> reset(const Archive&, IndividualId /*founder*/ = 0) { return {}; }
   // Different parents, fittest first; fewer if there are fewer.
   virtual std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                             RandomStream&) const = 0;

@@ -6,6 +6,7 @@
 
 #include "embedded/variant_format.hpp"
 #include "engine/benches/interruption.hpp"
+#include "evaluators/judge/rate.hpp"
 #include "operators/prompts/describe.hpp"
 
 namespace cultivar {
@@ -20,8 +21,7 @@ WorkerBench::WorkerBench(BenchSettings settings)
 WorkerBench::~WorkerBench() = default;
 
 std::string WorkerBench::unit() const {
-  if (task_.cost.by_bytes) return "GB/s";
-  return target()->unit;
+  return unit_of(task_, target());
 }
 
 std::optional<DeviceInfo> WorkerBench::device() const {

@@ -25,7 +25,13 @@ Breeding::Breeding(const Config& config, Facts facts, ParsedSources& sources)
             for (const Portfolio::Arm& arm : portfolio_.arms()) priors.push_back(arm.weight);
             return priors;
           }(),
-          config.portfolio) {}
+          config.portfolio),
+      supervisor_(config.supervisor, [this] {
+        std::vector<std::string> names;
+        for (const Portfolio::Arm& arm : portfolio_.arms())
+          names.push_back(arm.op->name() + (arm.model.empty() ? "" : " with " + arm.model));
+        return names;
+      }()) {}
 
 Portfolio Breeding::make_portfolio() const {
   std::vector<Portfolio::Share> shares;
@@ -36,31 +42,35 @@ Portfolio Breeding::make_portfolio() const {
 }
 
 std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
-  const int first_island = static_cast<int>(bred_ % strategy_->islands());
+  const int first_island = stage_ >= 0 ? stage_ : static_cast<int>(bred_ % strategy_->islands());
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
     return arm.model.empty() || (room.questions && !room.closed.contains(arm.model) &&
                                  !room.closed_operators.contains(arm.op->name()));
   };
-  const std::vector<double> shares = bandit_.shares();
+  const std::optional<Intervention>& intervention = supervisor_.current();
+  const std::vector<double> shares = steered(bandit_.shares(), portfolio_.arms(), intervention);
+  const bool must_plan =
+      intervention && intervention->answer == Answer::plan && planned_under_ != intervention->number;
   // A proposal whose variant is known is not made again. The number of tries is a bound: an operator that
   // draws at random may have new proposals left even if all tries drew known ones.
   constexpr int kTries = 12;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % strategy_->islands();
     bool any = false;
-    for (const Portfolio::Arm* arm : portfolio_.order(stream, open, shares)) {
+    auto order = portfolio_.order(stream, open, shares);
+    if (must_plan)
+      std::ranges::stable_partition(order, [](const Portfolio::Arm* arm) { return arm->op->plans(); });
+    for (const Portfolio::Arm* arm : order) {
       Operator* op = arm->op;
       OperatorContext context{
-          sources_.task(),
-          workloads_,
-          facts_,
-          archive_,
-          source_of_,
-          island,
-          strategy_->parents(island, {op->parents_wanted(), op->partner()}, archive_, stream),
+          sources_.task(), workloads_, facts_, archive_, source_of_, island, parents_for(*op, island, stream),
           config_.target};
+      context.must_plan = must_plan;
+      context.kin_apart = config_.rules >= 2;
+      if (intervention && intervention->answer == Answer::direction)
+        context.avoid_directions = lately_.directions();
       if (AskingOperator* const asking = op->asking()) {
         auto brief = asking->plan(context, stream);
         if (!brief) continue;
@@ -78,6 +88,67 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
     if (!any && attempt / 4 + 1 >= strategy_->islands()) break;
   }
   return std::nullopt;
+}
+
+std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island, RandomStream& stream) const {
+  const std::optional<Intervention>& intervention = supervisor_.current();
+  ParentsWanted wanted{op.parents_wanted(), op.partner()};
+  if (!intervention || wanted.count == 0) return strategy_->parents(island, wanted, archive_, stream);
+  if (intervention->answer == Answer::parent || intervention->answer == Answer::tuning)
+    wanted.avoid = lately_.sources();
+  std::vector<IndividualId> parents = strategy_->parents(island, wanted, archive_, stream);
+  if (branch_.empty()) return parents;
+  IndividualId first = branch_[below(stream, branch_.size())];
+  if (const IndividualId other = branch_[below(stream, branch_.size())];
+      archive_.fitness(other) > archive_.fitness(first))
+    first = other;
+  std::erase(parents, first);
+  parents.insert(parents.begin(), first);
+  if (parents.size() > static_cast<std::size_t>(wanted.count))
+    parents.resize(static_cast<std::size_t>(wanted.count));
+  return parents;
+}
+
+std::optional<Supervision> Breeding::supervise() const {
+  if (const auto result = supervisor_.over()) return *result;
+  if (!supervisor_.stagnates()) return std::nullopt;
+  const auto ancestors = older_ancestors(incumbent_, archive_);
+  auto intervention = supervisor_.due(
+      possible_answers(portfolio_.arms(), *strategy_, config_.population.strategy, ancestors));
+  if (!intervention) return std::nullopt;
+  if (intervention->answer == Answer::ancestor)
+    intervention->ancestor =
+        ancestors[static_cast<std::size_t>(supervisor_.given(Answer::ancestor)) % ancestors.size()];
+  return *intervention;
+}
+
+std::vector<Migration> Breeding::begin(const Intervention& intervention) {
+  supervisor_.begin(intervention);
+  std::vector<Migration> moves;
+  if (intervention.answer == Answer::reset) moves = strategy_->reset(archive_);
+  if (intervention.answer == Answer::ancestor) {
+    moves = strategy_->reset(archive_, intervention.ancestor);
+    if (moves.empty()) branch_ = {intervention.ancestor};
+  }
+  if (!moves.empty()) stage_ = moves.front().to;
+  return moves;
+}
+
+void Breeding::end(const InterventionResult&) {
+  supervisor_.end();
+  stage_ = -1;
+  branch_.clear();
+}
+
+double Breeding::gain_over_parent(IndividualId id) const {
+  // The noise of two measurements of their own; duels, which measure pairs, decide about less.
+  constexpr double kNoise = 0.02;
+  auto parents = archive_.parents(id);
+  while (!parents.empty() && archive_.state(parents.front()) != Member::State::measured)
+    parents = archive_.parents(parents.front());
+  if (parents.empty() || !(archive_.fitness(parents.front()) > 0.0)) return 0.0;
+  const double gain = archive_.fitness(id) / archive_.fitness(parents.front()) - 1.0;
+  return gain > std::max(kNoise, config_.gate.min_gain) ? gain : 0.0;
 }
 
 bool Breeding::deserves_a_duel(IndividualId id) const {
@@ -114,12 +185,26 @@ void Breeding::ask(const Brief& brief) {
   ++bred_;
   lessons_.push_back(static_cast<std::int32_t>(-asked_));
   portfolio_.asked(brief, archive_);
+  const std::optional<Intervention>& intervention = supervisor_.current();
+  if (intervention) asked_under_[asked_] = intervention->number;
+  const std::size_t arm = portfolio_.arm_of(brief.op, brief.model);
+  if (intervention && arm < arms().size() && arms()[arm].op->plans()) planned_under_ = intervention->number;
+  const OperatorRow* const row = find_operator(brief.op);
+  if (row == nullptr || !row->writes || brief.parents.empty()) return;
+  const std::string& source = archive_.source_id(brief.parents.front());
+  lately_.used(source, brief.direction);
+  // An agent has ideas of its own; its direction does not name them.
+  const std::string idea = fmt::format("{}\n{}\n{}\n{}", brief.op, source, brief.direction, brief.round);
+  const bool again = !known_briefs_.insert(name_hash(idea)).second;
+  if (!row->uses_tools()) supervisor_.asked(again);
 }
 
 void Breeding::give_up(std::int64_t asking, double usd, double device_s) {
   const Brief& brief = open_.at(asking);
   bandit_.tried(portfolio_.arm_of(brief.op, brief.model), usd, device_s);
+  supervisor_.spent(usd, device_s);
   open_.erase(asking);
+  asked_under_.erase(asking);
 }
 
 void Breeding::direct(std::int64_t asking, const Directions& given) {
@@ -132,6 +217,7 @@ void Breeding::direct(std::int64_t asking, const Directions& given) {
     portfolio_.directed(subject, given);
   }
   open_.erase(asking);
+  asked_under_.erase(asking);
 }
 
 void Breeding::admit(const Individual& individual, std::int64_t asking, double device_s) {
@@ -140,14 +226,22 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
   const std::string model = asking != 0 ? open_.at(asking).model : std::string();
   trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
                      static_cast<float>(individual.descent.usd), static_cast<float>(device_s)});
+  const std::optional<Intervention>& intervention = supervisor_.current();
   if (asking != 0) {  // ask() has counted it in bred_
+    if (const auto under = asked_under_.find(asking); under != asked_under_.end())
+      trials_.back().under = under->second;
     open_.erase(asking);
+    asked_under_.erase(asking);
     return;
   }
   if (individual.descent.origin == Origin::seed)
     ++seeds_in_flight_;
-  else if (individual.descent.origin == Origin::operator_)
+  else if (individual.descent.origin == Origin::operator_) {
     ++bred_;
+    if (intervention) trials_.back().under = intervention->number;
+    if (!individual.descent.parents.empty())
+      lately_.used(archive_.source_id(individual.descent.parents.front()), "");
+  }
 }
 
 void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
@@ -168,6 +262,16 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   lessons_.push_back(static_cast<std::int32_t>(id));
   const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
   bandit_.tried(trial.arm, trial.usd, findings.device_s + static_cast<double>(trial.device_s));
+  if (findings.measured && !branch_.empty() && trial.under == supervisor_.current()->number)
+    branch_.push_back(id);
+  const double gain = findings.measured ? gain_over_parent(id) : 0.0;
+  if (config_.rules >= 2 && gain > 0.0) {
+    // A gain far below the best is worth little: at half of its fitness, a sixteenth.
+    const double best = incumbent_ == 0 ? findings.fitness : archive_.fitness(incumbent_);
+    const double beside = best > 0.0 ? std::min(1.0, findings.fitness / best) : 1.0;
+    bandit_.gained(trial.arm, std::log1p(gain) * std::pow(beside, 4));
+  }
+  supervisor_.judged(findings, {trial.arm, gain, static_cast<double>(trial.usd), trial.under});
   portfolio_.observe(id, archive_);
   return strategy_->judged();
 }
@@ -206,6 +310,8 @@ void Breeding::promote(IndividualId id) {
   incumbent_ = id;
   winner_ = 0;
   strategy_->promoted(id);
+  supervisor_.promoted(roofline_ > 0.0 ? archive_.fitness(id) / roofline_ : 0.0,
+                       trials_.at(static_cast<std::size_t>(id - 1)).under);
   undecided_.clear();
   open_duels_.clear();
   if (control_ == 0) control_ = id;
@@ -216,6 +322,7 @@ void Breeding::expel(IndividualId id) {
   if (archive_.state(id) == Member::State::measured) --measured_;
   archive_.expel(id);
   strategy_->expel(id);
+  std::erase(branch_, id);
   waiting_.erase(id);
   undecided_.erase(id);
   open_duels_.erase(id);

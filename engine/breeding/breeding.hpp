@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "engine/breeding/parsed_sources.hpp"
+#include "engine/breeding/steering.hpp"
 #include "engine/config/config.hpp"
 #include "operators/asking_operator.hpp"
 #include "operators/bandit.hpp"
 #include "operators/portfolio.hpp"
+#include "operators/supervisor/supervisor.hpp"
 #include "population/archive.hpp"
 #include "population/novelty.hpp"
 #include "population/strategy.hpp"
@@ -36,6 +38,8 @@ struct Asking {
   std::string stream;
 };
 using Offspring = std::variant<NewProposal, Asking>;
+// What the supervisor decides: to change how the search proposes, or that such a change has ended.
+using Supervision = std::variant<Intervention, InterventionResult>;
 
 // Which questions breed() may return. This depends on calls in flight and on failures, so each decision is
 // recorded with its limits.
@@ -60,6 +64,9 @@ class Breeding {
   // The next proposal, or the next question to a model. nullopt: no operator has anything new while the
   // current individuals are in flight.
   std::optional<Offspring> breed(const AskingLimits&);
+  // The supervisor's next decision; to be asked for, recorded and applied before breed().
+  std::optional<Supervision> supervise() const;
+  const Supervisor& supervisor() const { return supervisor_; }
   // For each arm of the portfolio, the probability that it is tried next.
   std::vector<double> shares() const { return bandit_.shares(); }
   const std::vector<Portfolio::Arm>& arms() const { return portfolio_.arms(); }
@@ -104,6 +111,11 @@ class Breeding {
   // present incumbent was undecided is compared again.
   void begin_with(const GateOptions& gate) { config_.gate = gate; }
   void change(const GateOptions&);
+  // The supervisor's decisions. begin() returns the moves of a reset.
+  std::vector<Migration> begin(const Intervention&);
+  void end(const InterventionResult&);
+  // What a kernel at the device's measured peaks would have as its fitness; 0: unknown. Never changes.
+  void set_roofline(double fitness) { roofline_ = fitness; }
   void promote(IndividualId);
   void expel(IndividualId);  // it failed its confirmation
   // Makes new operators that learn again from the archive. A resumed search does this, so a replay must too.
@@ -130,6 +142,9 @@ class Breeding {
  private:
   bool deserves_a_duel(IndividualId) const;
   bool submitted(IndividualId) const;
+  // The ratio to the nearest measured ancestor by first parents, minus 1; 0 if it is not more than noise.
+  double gain_over_parent(IndividualId) const;
+  std::vector<IndividualId> parents_for(const Operator&, int island, RandomStream&) const;
   Portfolio make_portfolio() const;
 
   Config config_;
@@ -142,12 +157,20 @@ class Breeding {
   Novelty novelty_;
   Portfolio portfolio_;
   Bandit bandit_;
+  Supervisor supervisor_;
+  Lately lately_;
+  int stage_ = -1;                      // the island from which an intervention breeds; -1: all
+  std::vector<IndividualId> branch_;    // without islands: an ancestor, and what was measured of its new line
   std::vector<Brief> briefs_;           // of all questions
   std::map<std::int64_t, Brief> open_;  // open questions, by number
+  std::map<std::int64_t, std::int64_t> asked_under_;  // interventions, by open question
+  std::set<std::uint64_t> known_briefs_;  // hashes of what was asked: operator, source, direction, round
+  std::int64_t planned_under_ = 0;        // the last intervention during which a planner asked
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;
-    float device_s = 0.0F;  // used by the tools of its question
+    float device_s = 0.0F;   // used by the tools of its question
+    std::int64_t under = 0;  // the intervention that led to it
   };
   std::vector<Trial> trials_;  // by individual
   // What operators learned from, in order: the id of a judged individual, or minus the number of a question.
@@ -163,7 +186,7 @@ class Breeding {
   std::map<IndividualId, int> undecided_;  // against the incumbent: the parts of its duel
   std::set<IndividualId> open_duels_;      // those that may go on
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
-  double pace_ = 1.0;
+  double pace_ = 1.0, roofline_ = 0.0;
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
 };
 

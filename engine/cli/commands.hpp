@@ -30,6 +30,7 @@ int evaluate_command(const Arguments&);
 int compare_command(const Arguments&);
 int profile_command(const Arguments&);
 int tasks_command(const Arguments&);
+int new_command(const Arguments&);
 int replay_command(const Arguments&);
 int doctor_command(const Arguments&);
 int mcp_command(const Arguments&);

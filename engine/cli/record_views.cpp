@@ -128,6 +128,13 @@ json workload_facts(const Evaluation& evaluation) {
 
 namespace {
 
+void print_supervisor(const Summary& s, const Output& output) {
+  if (!s.supervisor.is_object()) return;
+  for (const char* which : {"current", "last"})
+    if (const json& shown = s.supervisor.value(which, json()); shown.is_object())
+      output.line("  supervisor  " + plain_line(shown.value("text", ""), 300));
+}
+
 void print_models(const Summary& s, const Output& output) {
   if (!s.questions.is_object()) return;
   const std::string paused = s.questions.value("paused", "");
@@ -206,6 +213,7 @@ void print_summary(const Summary& s, const Output& output) {
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
                             s.state == "running" ? "waiting" : "waiting until the search is resumed"));
+  print_supervisor(s, output);
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {

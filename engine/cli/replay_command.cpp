@@ -25,6 +25,7 @@ int replay_command(const Arguments& arguments) {
                 {"judgements", report.judgements},
                 {"promotions", report.promotions},
                 {"migrations", report.migrations},
+                {"interventions", report.interventions},
                 {"differences", report.differences}});
   output.line(fmt::format(
       "Recomputed: {} questions, {} proposals, {} evaluations, {} promotions, {} migrations.",

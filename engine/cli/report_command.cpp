@@ -82,6 +82,20 @@ std::string yields_text(const RunReport& run_report, const std::string& unit) {
   return table.text();
 }
 
+std::string interventions_text(const RunReport& run_report) {
+  MarkdownTable table(
+      {"after", "intervention", "evaluated", "measured", "best gain over the parent", "promoted"});
+  for (const InterventionRow& row : run_report.interventions) {
+    const auto& result = row.result;
+    table.row({duration(row.at_s), text_of(row.intervention),
+               result ? fmt::format("{}", result->evaluated) : "",
+               result ? fmt::format("{}", result->measured) : "not ended",
+               result && result->best_gain > 0.0 ? fmt::format("{:+.1f} %", 100.0 * result->best_gain) : "",
+               row.promoted.empty() ? "" : fmt::format("#{}", fmt::join(row.promoted, ", #"))});
+  }
+  return table.text();
+}
+
 std::string reasons_text(const RunReport::Reasons& reasons) {
   constexpr std::size_t most = 12;
   MarkdownTable table({"count", "stage and reason"});
@@ -105,6 +119,8 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
   text += in_short(run_report, facts);
   text += "\n## History of the best kernel\n\n" + steps_text(run_report, record, unit);
   text += "\n## Results by operator\n\n" + yields_text(run_report, unit);
+  if (!run_report.interventions.empty())
+    text += "\n## Interventions of the supervisor\n\n" + interventions_text(run_report);
   if (run_report.summary.best) {
     const IndividualId best = run_report.summary.best->id;
     if (const auto confirmed = record.confirmation(best))
@@ -165,8 +181,16 @@ int report_command(const Arguments& arguments) {
                      {"evaluations", step.evaluations},
                      {"elapsed_s", step.elapsed_s},
                      {"fitness", step.fitness}});
+  nlohmann::json interventions = nlohmann::json::array();
+  for (const InterventionRow& row : run_report.interventions) {
+    interventions.push_back(to_json(row.intervention));
+    interventions.back()["at_s"] = row.at_s;
+    interventions.back()["result"] = row.result ? to_json(*row.result) : nlohmann::json();
+    interventions.back()["promoted"] = row.promoted;
+  }
   output.facts({{"folder", folder.string()},
                 {"files", {"report.md", picture}},
+                {"interventions", interventions},
                 {"steps", steps},
                 {"device_s", run_report.device_s}});
   output.line(fmt::format("Wrote {} and {} to {}", "report.md", picture, as_typed(folder)));

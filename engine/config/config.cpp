@@ -84,6 +84,18 @@ Settings gate_settings(Config& c) {
           {"max_blocks", &g.max_blocks, 2, 1e6}, {"max_device_seconds", Seconds{&g.max_device_seconds}}};
 }
 
+Settings settings_of(SupervisorOptions& s) {
+  return {{"active", &s.active},
+          {"evaluations", &s.evaluations, 0, 1e9},
+          {"device_time", Seconds{&s.device_s, true}},
+          {"usd", &s.usd, 0, 1e9},
+          {"failures", &s.failures, 0, 1e6},
+          {"repetitions", &s.repetitions, 0, 1e6},
+          {"trials", &s.trials, 0, 1e6},
+          {"roofline", &s.roofline, 0, 10},
+          {"term", &s.term, 1, 1e6}};
+}
+
 Settings settings_of(CheckpointConfig& c) {
   return {{"every", Seconds{&c.every_s}}, {"keep", &c.keep, 1, 1000}};
 }
@@ -343,7 +355,14 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto models = map.optional("models"))
     c.models = read_models(*models, base, c.budget.models.usd || limits_operators_in_usd(map));
   read_asking(map, base, c);
-  refuse(map, "supervisor", "this version does not support a supervisor; remove this key");
+  c.supervisor.active = c.rules >= 2;
+  if (auto supervisor = map.optional("supervisor")) {
+    YamlMap keys = supervisor->map();
+    read_settings(keys, settings_of(c.supervisor));
+    keys.finish();
+    if (c.supervisor.active && c.rules < 2)
+      supervisor->fail("rules 1 have no supervisor: remove this key, or `rules`");
+  }
   map.finish();
   return c;
 }
@@ -398,7 +417,7 @@ std::string to_yaml(const Config& c) {
   yaml +=
       fmt::format("rules: {}\npopulation:\n  strategy: {}\n{}{}", c.rules, name_of(c.population.strategy),
                   axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
-      asking_yaml(c);
+      asking_yaml(c) + fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
   yaml +=
       fmt::format("evaluation:\n{}  devices: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
                   block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.launcher),

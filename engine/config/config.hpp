@@ -15,6 +15,7 @@
 #include "operators/bandit.hpp"
 #include "operators/llm/model_config.hpp"
 #include "operators/prompts/prompt_kit.hpp"
+#include "operators/supervisor/supervisor.hpp"
 #include "population/strategy.hpp"
 
 namespace cultivar {
@@ -79,6 +80,7 @@ struct Config {
   PopulationOptions population;
   std::vector<OperatorShare> operators;
   BanditOptions portfolio;  // learns by default when an operator asks a model
+  SupervisorOptions supervisor;
   std::vector<ModelConfig> models;
   AskingConfig asking;
   EvaluationConfig evaluation;

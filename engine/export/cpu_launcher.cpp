@@ -68,7 +68,7 @@ Call call_of(std::size_t k, const PlannedKernel& kernel, const KernelLaunch& lau
 
 Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                                           const std::vector<Specialisation>& served) {
-  const auto plan = make_plan(input.variant, input.task, input.workloads.front(), input.facts);
+  const auto plan = plan_of_each_launch(input);
   if (!plan) return tl::make_unexpected(plan.error());
   const auto& manifest = input.variant.manifest;
 
@@ -106,11 +106,15 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                                                              : launch.values("threads").front());
       if (!threads) return threads;
       const Call call = call_of(k, plan->kernels[k], launch, *plan, input, trouble);
-      body += fmt::format(
-          "{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
-          "                           [=](int thread, int threads) {{\n"
-          "        {1}({2});\n      }}}});\n",
-          *threads, entry(launch.kernel, input.variant, specialisation), call.arguments, call.scalars);
+      const auto statements = as_often_as_said(
+          launch,
+          fmt::format("{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
+                      "                           [=](int thread, int threads) {{\n"
+                      "        {1}({2});\n      }}}});\n",
+                      *threads, entry(launch.kernel, input.variant, specialisation), call.arguments,
+                      call.scalars));
+      if (!statements) return statements;
+      body += *statements;
     }
   }
   if (!trouble.empty()) return failure("export", trouble);

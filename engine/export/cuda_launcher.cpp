@@ -23,9 +23,9 @@ std::string symbol_of(const Variant& variant, const CubinFile& file) {
   return symbol;
 }
 
-// void*, so that callers need no cast: 16-bit floating-point types have many names.
+// void*, so that callers need no cast: small floating-point types have many names.
 std::string_view pointee(Dtype dtype) {
-  return dtype == Dtype::f16 || dtype == Dtype::bf16 ? "void" : cpp_type(dtype);
+  return is_floating(dtype) && size_of(dtype) <= 2 ? "void" : cpp_type(dtype);
 }
 
 // Device facts are evaluated on the GPU that runs the kernel, for example for a grid of one block per SM.
@@ -57,14 +57,14 @@ class Writer {
         steps = fmt::format("{}", fmt::join(std::vector<std::string>(spec.sizes.size(), "1.0"), ", "));
       text += fmt::format(
           "    driver::TensorMap map_{0} =\n"
-          "        tensor_map(\"{0}\", {1}, {2}, arguments.{3},\n"
+          "        tensor_map(\"{0}\", {1}, {2}, {3},\n"
           "                   {{{4}}}, {{{5}}}, {{{6}}}, {{{7}}},\n"
           "                   {8}, {9}, {10}, {11});  // interleave {12}, swizzle {13}, L2 {14}, outside "
           "{15}\n",
           spec.name, arguments->data_type, literal(static_cast<double>(size_of(plan_.tensor_maps[m].dtype))),
-          spec.tensor, list(spec.sizes), list(spec.strides), list(spec.box), steps, arguments->interleave,
-          arguments->swizzle, arguments->l2_promotion, arguments->out_of_bounds, spec.interleave,
-          spec.swizzle, spec.l2_promotion, spec.out_of_bounds);
+          pointer_to(spec.tensor), list(spec.sizes), list(spec.strides), list(spec.box), steps,
+          arguments->interleave, arguments->swizzle, arguments->l2_promotion, arguments->out_of_bounds,
+          spec.interleave, spec.swizzle, spec.l2_promotion, spec.out_of_bounds);
     }
     return text;
   }
@@ -80,6 +80,13 @@ class Writer {
   const std::string& trouble() const { return trouble_; }
 
  private:
+  // In the launcher, to a tensor or a workspace.
+  std::string pointer_to(const std::string& name) const {
+    for (std::size_t w = 0; w < manifest_.workspace.size(); ++w)
+      if (manifest_.workspace[w].name == name)
+        return fmt::format("reinterpret_cast<const void*>(places[{}])", w);
+    return "arguments." + name;
+  }
   std::string cpp(const Expression& expression) {
     auto text = to_cpp(expression);
     if (!text && trouble_.empty()) trouble_ = text.error().message;
@@ -132,19 +139,24 @@ class Writer {
               : "&" + name);
     }
     pointers.emplace_back("nullptr");
-    return text +
-           fmt::format(
-               "    void* parameters_{0}[] = {{{1}}};\n"
-               "    launch(chosen, {0}, {2},\n           {3},\n           {4},\n"
-               "           unsigned(whole({5}, \"shared memory\")), {6}, {7}, stream, parameters_{0});\n",
-               k, fmt::join(voids(pointers), ", "),
-               three(spec.values("grid"), {"2147483647.0", "65535.0", "65535.0"}, "grid"),
-               three(spec.values("block"), {"1024.0", "1024.0", "64.0"}, "block"),
-               three(spec.values("cluster"), {"16.0", "16.0", "16.0"}, "cluster"),
-               spec.values("shared").empty() ? "0.0" : cpp(spec.values("shared").front()),
-               spec.flag("cooperative"),
-               // The first kernel has no earlier kernel of the plan to overlap with.
-               spec.flag("programmatic_dependent") && k > 0);
+    text += fmt::format(
+        "    void* parameters_{0}[] = {{{1}}};\n"
+        "    launch(chosen, {0}, {2},\n           {3},\n           {4},\n"
+        "           unsigned(whole({5}, \"shared memory\")), {6}, {7}, stream, parameters_{0});\n",
+        k, fmt::join(voids(pointers), ", "),
+        three(spec.values("grid"), {"2147483647.0", "65535.0", "65535.0"}, "grid"),
+        three(spec.values("block"), {"1024.0", "1024.0", "64.0"}, "block"),
+        three(spec.values("cluster"), {"16.0", "16.0", "16.0"}, "cluster"),
+        spec.values("shared").empty() ? "0.0" : cpp(spec.values("shared").front()), spec.flag("cooperative"),
+        // The first kernel has no earlier kernel of the plan to overlap with.
+        spec.flag("programmatic_dependent") && follows_a_kernel(k));
+    auto all = as_often_as_said(spec, text);
+    if (!all && trouble_.empty()) trouble_ = all.error().message;
+    return all.value_or("");
+  }
+  bool follows_a_kernel(std::size_t k) const {
+    return std::any_of(manifest_.launch.begin(), manifest_.launch.begin() + static_cast<std::ptrdiff_t>(k),
+                       [](const KernelLaunch& earlier) { return !earlier.when && !earlier.repeat; });
   }
   static std::vector<std::string> voids(std::vector<std::string> pointers) {
     for (std::string& pointer : pointers)
@@ -163,7 +175,7 @@ class Writer {
 Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                                            const std::vector<Specialisation>& served,
                                            const std::vector<CubinFile>& cubins) {
-  const auto plan = make_plan(input.variant, input.task, input.workloads.front(), input.facts);
+  const auto plan = plan_of_each_launch(input);
   if (!plan) return tl::make_unexpected(plan.error());
   const Manifest& manifest = input.variant.manifest;
 

@@ -22,10 +22,28 @@ std::string literal(double value) {
                                                                             : fmt::format("{:.17g}", value);
 }
 
-std::string_view cpp_type(Dtype dtype) {  // those of 16 bits as their bits
-  static constexpr std::array<std::string_view, 12> names{
-      "double",       "float",       "std::uint16_t", "std::uint16_t", "std::int64_t",  "std::int32_t",
-      "std::int16_t", "std::int8_t", "std::uint64_t", "std::uint32_t", "std::uint16_t", "std::uint8_t"};
+std::string_view kind_of(const Fill& fill) {
+  switch (fill.kind) {
+    case Fill::Kind::uniform:
+      return "uniform";
+    case Fill::Kind::integers:
+      return "integers";
+    case Fill::Kind::permutation:
+      return "permutation";
+    case Fill::Kind::lengths:
+      return "lengths";
+    case Fill::Kind::offsets:
+      return "offsets";
+    default:
+      return "normal";
+  }
+}
+
+std::string_view cpp_type(Dtype dtype) {  // floating types of 16 and 8 bits as their bits
+  static constexpr std::array<std::string_view, dtype_count> names{
+      "double",        "float",        "std::uint16_t", "std::uint16_t", "std::int64_t",
+      "std::int32_t",  "std::int16_t", "std::int8_t",   "std::uint64_t", "std::uint32_t",
+      "std::uint16_t", "std::uint8_t", "std::uint8_t",  "std::uint8_t"};
   return names[static_cast<std::size_t>(dtype)];
 }
 
@@ -138,8 +156,7 @@ std::string scalar(Dtype type, std::string_view value, std::string_view what) {
 
 std::string dtype_bindings(Dtype dtype) {
   std::string text;
-  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i)
-    text += binding(name_of(static_cast<Dtype>(i)), literal(i));
+  for (int i = 0; i < dtype_count; ++i) text += binding(name_of(static_cast<Dtype>(i)), literal(i));
   text += binding("dtype", variable(name_of(dtype)));
   text += binding("element_bytes", literal(static_cast<double>(size_of(dtype))));
   return text;
@@ -231,6 +248,33 @@ std::string choice_of_specialisation(const LauncherInput& input, const std::vect
   return text + fmt::format(
                     "    }} else {{\n      throw std::invalid_argument(\"{}: built for {} only\");\n    }}\n",
                     input.task.name, fmt::join(names, ", "));
+}
+
+Expected<Plan> plan_of_each_launch(const LauncherInput& input) {
+  Variant variant = input.variant;
+  for (KernelLaunch& launch : variant.manifest.launch) {
+    launch.when.reset();
+    if (launch.repeat) launch.repeat = Expression::constant(1);
+  }
+  return make_plan(variant, input.task, input.workloads.front(), input.facts);
+}
+
+Expected<std::string> as_often_as_said(const KernelLaunch& launch, const std::string& statements) {
+  std::string text = statements;
+  if (launch.repeat) {
+    const auto times = to_cpp(*launch.repeat);
+    if (!times) return times;
+    text = fmt::format("    for (double {0} = 0.0, steps = {1}; {0} < steps; ++{0}) {{\n{2}    }}\n",
+                       variable("step"), *times, text);
+  }
+  if (launch.when) {
+    const auto when = to_cpp(*launch.when);
+    if (!when) return when;
+    text = fmt::format("    if ({} != 0.0) {{\n{}    }}\n", *when, text);
+  } else if (launch.repeat) {
+    text = fmt::format("    {{\n{}    }}\n", text);
+  }
+  return text;
 }
 
 }  // namespace cultivar

@@ -28,6 +28,9 @@ std::string short_identity(const Variant&);
 // One for each distinct set of macros, in the order of the workloads.
 std::vector<Specialisation> specialisations(const LauncherInput&);
 
+// The fill of the generated tests that is nearest to a task's: a name of verify/data.hpp.
+std::string_view kind_of(const Fill&);
+
 // "attention_forward" -> "AttentionForward".
 std::string pascal_case(std::string_view);
 // A C++ literal of type double.
@@ -67,5 +70,11 @@ std::string choice_of_specialisation(const LauncherInput&, const std::vector<Spe
 
 // The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads and tolerance.
 Expected<std::string> verify_data(const LauncherInput&);
+
+// The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
+// say there.
+Expected<Plan> plan_of_each_launch(const LauncherInput&);
+// Puts statements that launch one kernel under the launch's `when` and `repeat`.
+Expected<std::string> as_often_as_said(const KernelLaunch&, const std::string& statements);
 
 }  // namespace cultivar

@@ -67,7 +67,21 @@ std::string shape_row(const Task& task, const Workload& workload) {
                                 : is_floating(p.type) ? literal(value)
                                                       : fmt::format("{:.0f}", value)));
   }
-  return fmt::format("    {{{}}},\n", fmt::join(items, ", "));
+  return fmt::format("{{{}}}", fmt::join(items, ", "));
+}
+
+// "    Shape({"R": 3}, {"x": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),": the numbers, and how its inputs are
+// drawn.
+std::string shape_line(const Task& task, const Workload& workload) {
+  std::vector<std::string> fills;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role == Role::output) continue;
+    const Fill fill = task.fill(tensor.fill, workload);
+    fills.push_back(fmt::format("\"{}\": (\"{}\", {}, {}, {}, {}, {})", tensor.name, kind_of(fill),
+                                literal(fill.a), literal(fill.b), literal(fill.instead), literal(fill.share),
+                                fill.axis));
+  }
+  return fmt::format("    Shape({}, {{{}}}),\n", shape_row(task, workload), fmt::join(fills, ", "));
 }
 
 double elements(const Task& task, const Workload& workload) {
@@ -102,8 +116,8 @@ Shapes shapes_of(const LauncherInput& input, const std::vector<Specialisation>& 
   std::set<std::string> seen;
   const auto add = [&](Workload workload) {
     workload.dtype = input.workloads.front().dtype;
-    const std::string row = shape_row(task, workload);
-    if (!seen.insert(row).second) return;
+    if (!seen.insert(shape_row(task, workload)).second) return;
+    const std::string row = shape_line(task, workload);
     if (serves(input, served, workload))
       shapes.served += row;
     else if (refused++ < kMostRefused)
@@ -137,7 +151,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
   const Task& task = input.task;
   const Workload& first = input.workloads.front();
   const std::vector<Number> numbers = numbers_of(task);
-  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, renamed, fills;
+  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, renamed;
   std::string tensors, about;
   for (const TensorSpec& tensor : task.tensors) {
     const bool output = tensor.role == Role::output;
@@ -153,9 +167,6 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
     about += fmt::format("    {}: [{}], {}\n", tensor.name, fmt::join(tensor.shape, ", "), dtype);
     inputs.push_back(python_name(tensor.name));
     schema.push_back("Tensor " + inputs.back());
-    fills.push_back(fmt::format("\"{}\": ({}, {}, {})", tensor.name,
-                                tensor.fill.kind == Fill::Kind::uniform ? "True" : "False",
-                                literal(tensor.fill.a), literal(tensor.fill.b)));
   }
   std::string example;  // shows the boolean arguments first
   for (const Number& number : numbers) {
@@ -196,7 +207,6 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
                                  returned.size() == 1 ? "Tensor" : fmt::format("({})", list(returned)))},
           {"shapes", shapes.served},
           {"refused", shapes.refused},
-          {"fills", list(fills)},
           {"python_names", list(renamed)},
           {"all_have_defaults", std::all_of(numbers.begin(), numbers.end(),
                                             [](const Number& n) { return n.optional || n.dimension; })

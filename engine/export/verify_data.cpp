@@ -27,14 +27,22 @@ using cultivar::Dtype;
 struct Tensor {
   const char* name;
   Dtype dtype;
-  bool output, uniform;
-  double a, b;
+  bool output;
   std::vector<const char*> shape;
+  std::vector<const char*> rows;  // of an output: the dimensions that a row of the oracle has one index of
+};
+// How an input of a workload is drawn; see configs/tasks/README.md of Cultivar.
+enum class Kind { normal, uniform, integers, permutation, lengths, offsets };
+struct Fill {
+  Kind kind = Kind::normal;
+  double a = 0, b = 1, instead = 0, share = 0;
+  int axis = 0;
 };
 struct Workload {
   const char* name;
   std::vector<ReferenceNumber> numbers;
   double cost = 0;
+  std::vector<Fill> fills = {};  // one for each tensor; those of outputs are not used
 
   double number(const char* wanted) const {
     for (const auto& n : numbers)
@@ -44,6 +52,19 @@ struct Workload {
 };
 
 )";
+
+// One for each tensor.
+std::string fills_of(const Task& task, const Workload& workload) {
+  std::string text;
+  for (const auto& tensor : task.tensors) {
+    const Fill fill = task.fill(tensor.fill, workload);
+    const int rank = static_cast<int>(tensor.shape.size());
+    text +=
+        fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}, ", kind_of(fill), literal(fill.a), literal(fill.b),
+                    literal(fill.instead), literal(fill.share), fill.axis < 0 ? rank + fill.axis : fill.axis);
+  }
+  return text;
+}
 
 // Statements that define each dimension and parameter as the given value or its default, and the values
 // derived from them.
@@ -76,14 +97,14 @@ Expected<std::string> verify_data(const LauncherInput& input) {
   text += fmt::format(
       "inline double round_to_dtype(double value) {{ return cultivar::round_to(Dtype::{}, value); }}\n",
       name_of(first.dtype));
-  text += "const std::vector<const char*> row_dimensions{";
-  for (const auto& row : task.rows) text += fmt::format("\"{}\", ", row);
-  text += "};\nconst std::vector<Tensor> tensors{\n";
+  text += "const std::vector<Tensor> tensors{\n";
   for (const auto& tensor : task.tensors) {
-    text += fmt::format("    {{\"{}\", Dtype::{}, {}, {}, {}, {}, {{", tensor.name,
-                        name_of(task.dtype(tensor, first)), tensor.role == Role::output,
-                        tensor.fill.kind == Fill::Kind::uniform, tensor.fill.a, tensor.fill.b);
+    text += fmt::format("    {{\"{}\", Dtype::{}, {}, {{", tensor.name, name_of(task.dtype(tensor, first)),
+                        tensor.role == Role::output);
     for (const auto& dimension : tensor.shape) text += fmt::format("\"{}\", ", dimension);
+    text += "}, {";
+    if (tensor.role == Role::output)
+      for (const auto& row : tensor.rows ? *tensor.rows : task.rows) text += fmt::format("\"{}\", ", row);
     text += "}},\n";
   }
   text += "};\nconst std::vector<Workload> workloads{\n";
@@ -91,8 +112,10 @@ Expected<std::string> verify_data(const LauncherInput& input) {
     text += fmt::format("    {{\"{}\", {{", workload.name);
     for (const auto& [name, value] : task.bindings(workload))
       text += fmt::format("{{\"{}\", {}}}, ", name, literal(value));
-    text +=
-        fmt::format("}}, {}}},\n", literal(task.cost.by_bytes ? task.bytes(workload) : task.flops(workload)));
+    text += fmt::format(
+        "}}, {}, {{{}}}}},\n",
+        literal(task.cost.report == Cost::Report::flops ? task.flops(workload) : task.bytes(workload)),
+        fills_of(task, workload));
   }
   text += "};\n\n";
 

@@ -38,6 +38,7 @@ void count_calls(const Record& record, RunReport& run_report) {
 RunReport tell(const Record& record) {
   RunReport run_report;
   run_report.summary = record.summary();
+  run_report.interventions = interventions_of(record);
   std::map<IndividualId, Person> people;
   Standings standings(record);
   std::map<std::string, std::int64_t> rejections, unconfirmed;

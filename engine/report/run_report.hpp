@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/store/interventions.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -42,8 +43,9 @@ struct RunReport {
   Reasons unconfirmed;                       // kernels that won their duel but failed confirmation
   std::map<std::string, double> contenders;  // the fitness of each contender, timed together with the best
   double device_s = 0.0;                     // checks and measurements, summed over all workers
-  bool paced = false;                        // whether fitness was scaled to another pace
-  std::int64_t sessions = 0;                 // number of times the search was started or resumed
+  std::vector<InterventionRow> interventions;
+  bool paced = false;         // whether fitness was scaled to another pace
+  std::int64_t sessions = 0;  // number of times the search was started or resumed
 };
 
 // Reads the whole record once.

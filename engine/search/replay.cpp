@@ -28,6 +28,7 @@ class Replayer : public Listener {
   void asking(const AskedQuestion& recorded, const std::string& stream) override {
     ++report.questions;
     questions_.emplace(recorded.number, recorded);
+    nothing_due(fmt::format("question {}", recorded.number));
     const auto bred = breeding_.breed(recorded.room);
     const Asking* again = bred ? std::get_if<Asking>(&*bred) : nullptr;
     if (!again || again->brief != recorded.brief || again->stream != stream)
@@ -64,6 +65,7 @@ class Replayer : public Listener {
     if (recorded.descent.origin != Origin::operator_) return;
     ++report.proposals;
     if (body.asking != 0) return proposing_answer(recorded, body.asking);
+    nothing_due(fmt::format("proposal {}", recorded.id));
     const auto offspring = breeding_.breed(body.room);
     const NewProposal* bred = offspring ? std::get_if<NewProposal>(&*offspring) : nullptr;
     if (!bred)
@@ -105,9 +107,19 @@ class Replayer : public Listener {
       differ(fmt::format("individual {} is recorded as promoted, but it won no comparison", id));
   }
 
+  void supervising(const Supervision& recorded) override {
+    ++report.interventions;
+    if (breeding_.supervise() != std::optional(recorded))
+      differ(fmt::format("a decision of the supervisor after {} judgements differs", report.judgements));
+  }
+
   ReplayReport report;
 
  private:
+  void nothing_due(const std::string& before) {
+    if (breeding_.supervise())
+      differ(fmt::format("{}: the replay has a decision of the supervisor before it", before));
+  }
   void differ(std::string text) {
     constexpr std::size_t kEnough = 50;
     if (report.differences.size() < kEnough) report.differences.push_back(std::move(text));
@@ -149,6 +161,7 @@ Expected<ReplayReport> replay(const fs::path& run_folder, const Runtime& runtime
     const Config config = recorded_config(facts.config_yaml, folder, {}, runtime.installation);
     ParsedSources sources(*config.task, [&](const std::string& id) { return record->source_named(id); });
     Breeding breeding(config, facts_in(facts.environment), sources);
+    breeding.set_roofline(roofline_in(facts.environment, config));
     const PromptKit kit = prompt_kit(config.asking);
     Replayer replayer(*record, breeding, sources, kit);
     retell(*record, breeding, replayer);

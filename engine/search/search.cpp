@@ -187,6 +187,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   if (!writer) return tl::make_unexpected(writer.error());
   ParsedSources sources(*own.task, [&](const std::string& id) { return writer->record().source_named(id); });
   Breeding breeding(own, facts_in(facts.environment), sources);
+  breeding.set_roofline(roofline_in(facts.environment, own));
   return run_session(own, folder, *writer, breeding, sources, *evaluator, std::move(*models),
                      std::move(loaded), runtime, callbacks, stop, "begun");
 }
@@ -262,6 +263,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       std::optional<GateChange> change = GateChange{gate_of(recorded), gate_of(config)};
       if (json(change->before) == json(change->now)) change.reset();
       Breeding breeding(before, facts_in(facts.environment), sources);
+      breeding.set_roofline(roofline_in(facts.environment, config));
       Listener nobody;
       retell(writer->record(), breeding, nobody);
       breeding.rebuild_operators();

@@ -62,6 +62,7 @@ Expected<std::filesystem::path> submit_variant(const std::filesystem::path& run_
 // Recomputes every decision from the record and compares it with the recorded one.
 struct ReplayReport {
   std::int64_t questions = 0, proposals = 0, judgements = 0, promotions = 0, migrations = 0;
+  std::int64_t interventions = 0;        // and their outcomes
   std::vector<std::string> differences;  // empty: the record and its replay agree
 };
 Expected<ReplayReport> replay(const std::filesystem::path& run_folder, const Runtime&);

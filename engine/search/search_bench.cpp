@@ -8,6 +8,8 @@
 #include "operators/edit_dialogue.hpp"
 #include "operators/prompts/describe.hpp"
 
+#include "evaluators/judge/rate.hpp"
+
 namespace cultivar {
 
 namespace {
@@ -32,8 +34,7 @@ SearchBench::SearchBench(Where where, Pipeline& pipeline) : where_(std::move(whe
 }
 
 std::string SearchBench::unit() const {
-  if (where_.task.cost.by_bytes) return "GB/s";
-  return where_.target->unit;
+  return unit_of(where_.task, where_.target);
 }
 
 std::string SearchBench::architecture() const {

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "engine/config/duration.hpp"
+#include "engine/store/interventions.hpp"
 #include "evaluators/system/foreign_json.hpp"
 
 namespace cultivar {
@@ -170,7 +171,32 @@ void SearchLoop::advance() {
   }
 }
 
+void SearchLoop::supervise() {
+  while (const auto decision = breeding_.supervise()) {
+    std::vector<Migration> moves;
+    const std::optional<Intervention> last = breeding_.supervisor().current();
+    std::visit(Overloaded{[&](const Intervention& begun) { moves = breeding_.begin(begun); },
+                          [&](const InterventionResult& result) { breeding_.end(result); }},
+               *decision);
+    recorder_.step([&](Step& step) {
+      std::visit(Overloaded{[&](const Intervention& begun) {
+                              step.intervene(begun);
+                              step.set("supervisor", supervisor_status(begun).dump());
+                              recorder_.tell(step, "supervisor", begun.ancestor, text_of(begun));
+                            },
+                            [&](const InterventionResult& result) {
+                              step.outcome(result);
+                              step.set("supervisor", supervisor_status(*last, result).dump());
+                              recorder_.tell(step, "supervisor", 0, text_of(result));
+                            }},
+                 *decision);
+      for (const Migration& move : moves) step.migrate(move);
+    });
+  }
+}
+
 bool SearchLoop::breed_one() {
+  supervise();
   const std::optional<AskingLimits> room = questions_.room();
   const auto offspring = breeding_.breed(room.value_or(AskingLimits{}));
   if (!offspring) return false;

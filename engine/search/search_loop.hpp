@@ -54,6 +54,7 @@ class SearchLoop {
   void handle_outcome(const Questions::Outcome&);
   void advance();
   bool breed_one();
+  void supervise();  // records and applies the supervisor's decisions that are due
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
   bool exhausted() const;  // breed() found nothing, and no result has arrived since

@@ -7,10 +7,10 @@ namespace cultivar {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kDecisionNames = {
-    "session", "ask",       "give_up", "direct",  "propose", "put_off", "judge",
-    "migrate", "challenge", "duel",    "confirm", "pace",    "promote", "expel"};
-static_assert(kDecisionNames.size() == static_cast<std::size_t>(DecisionKind::expel) + 1);
+constexpr std::array<std::string_view, 16> kDecisionNames = {
+    "session",   "ask",  "give_up", "direct", "propose", "put_off", "judge",     "migrate",
+    "challenge", "duel", "confirm", "pace",   "promote", "expel",   "intervene", "outcome"};
+static_assert(kDecisionNames.size() == static_cast<std::size_t>(DecisionKind::outcome) + 1);
 
 }  // namespace
 

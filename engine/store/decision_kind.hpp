@@ -21,7 +21,9 @@ enum class DecisionKind {
   confirm,    // the result of a confirmation
   pace,       // the incumbent was measured once more
   promote,    // to incumbent
-  expel       // it failed its confirmation
+  expel,      // it failed its confirmation
+  intervene,  // the supervisor changes how the search proposes
+  outcome     // what that gave, at its end
 };
 std::string_view name_of(DecisionKind);
 std::optional<DecisionKind> decision_named(std::string_view);

@@ -5,6 +5,7 @@
 
 #include "engine/store/duel_body.hpp"
 #include "engine/store/gate_change.hpp"
+#include "engine/store/interventions.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 
@@ -133,6 +134,17 @@ void retell(const Record& record, Breeding& breeding, Listener& listener) {
         return breeding.promote(id);
       case DecisionKind::expel:
         return breeding.expel(id);
+      case DecisionKind::intervene: {
+        const Intervention intervention = intervention_in(decision.body);
+        listener.supervising(intervention);
+        due = breeding.begin(intervention);
+        return;
+      }
+      case DecisionKind::outcome: {
+        const InterventionResult result = result_in(decision.body);
+        listener.supervising(result);
+        return breeding.end(result);
+      }
       case DecisionKind::put_off:  // it is judged by the next try
       case DecisionKind::confirm:  // promote or expel follows
       case DecisionKind::migrate:

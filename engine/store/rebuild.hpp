@@ -24,6 +24,7 @@ class Listener {
   virtual void challenging(IndividualId) {}
   virtual void compared(IndividualId, Verdict) {}
   virtual void promoting(IndividualId) {}
+  virtual void supervising(const Supervision&) {}
 };
 
 // Throws SQLite::Exception when the record is damaged, UnknownDecision when another version wrote it, and

@@ -199,6 +199,7 @@ Summary Record::summary() const {
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
   s.models = json_in(meta(db, "models").empty() ? "{}" : meta(db, "models"));
   s.tools = tool_use(*this);
+  s.supervisor = json_in(meta(db, "supervisor").empty() ? "null" : meta(db, "supervisor"));
   s.questions = json_in(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
   if (s.state != "running") {  // no call is pending; unanswered questions are asked again on resume
     const auto [all, unended] = spending_of(*this);
@@ -260,7 +261,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   tools, devices)
+                   supervisor, tools, devices)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

@@ -119,10 +119,11 @@ struct Summary {
   std::optional<Best> best;
   std::optional<Outstanding> outstanding;
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked
-  nlohmann::json models;     // by name: state, calls in flight, tokens, USD; updated every few seconds
-  nlohmann::json questions;  // open, in_flight, paused, waits_for, unended (not while running), shares;
-                             // null: no model is asked
-  nlohmann::json tools;      // agents' tools by name: calls, failed, device_s
+  nlohmann::json models;      // by name: state, calls in flight, tokens, USD; updated every few seconds
+  nlohmann::json questions;   // open, in_flight, paused, waits_for, unended (not while running), shares;
+                              // null: no model is asked
+  nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
+  nlohmann::json tools;       // agents' tools by name: calls, failed, device_s
   std::vector<std::string> devices;
 };
 void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`

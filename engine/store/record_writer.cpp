@@ -7,6 +7,7 @@
 
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/duel_body.hpp"
+#include "engine/store/interventions.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
@@ -306,6 +307,15 @@ void Step::migrate(const Migration& move) {
   nlohmann::json body{{"from", move.from}, {"to", move.to}};
   if (move.reset) body["reset"] = true;
   decide(DecisionKind::migrate, move.id, "", json_text(body));
+}
+
+void Step::intervene(const Intervention& intervention) {
+  count("interventions");
+  decide(DecisionKind::intervene, intervention.ancestor, "", json_text(to_json(intervention)));
+}
+
+void Step::outcome(const InterventionResult& result) {
+  decide(DecisionKind::outcome, 0, "", json_text(to_json(result)));
 }
 
 void Step::session(const std::string& what, const std::optional<GateChange>& change) {

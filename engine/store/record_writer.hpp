@@ -27,6 +27,8 @@ namespace cultivar {
 class RecordWriter;
 struct ToolOutcome;
 struct Directions;
+struct Intervention;
+struct InterventionResult;
 
 // The device time of an evaluation, as counted in the record.
 double device_seconds(const Evaluation&);
@@ -69,6 +71,8 @@ class Step {
   void promote(IndividualId, double fitness);
   void expel(IndividualId);
   void migrate(const Migration&);
+  void intervene(const Intervention&);
+  void outcome(const InterventionResult&);
   // Operators were rebuilt from the record at this point, and the gate's settings may have been changed.
   void session(const std::string& what, const std::optional<GateChange>& = {});
   void event(const std::string& kind, IndividualId, const std::string& text);

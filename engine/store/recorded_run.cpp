@@ -1,6 +1,10 @@
 #include "engine/store/recorded_run.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "evaluators/judge/rate.hpp"
+#include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
 
@@ -10,6 +14,25 @@ Facts facts_in(const nlohmann::json& environment) {
   if (devices.empty()) return facts;
   for (const auto& [name, value] : devices.front().at("facts").items()) facts[name] = value.get<double>();
   return facts;
+}
+
+double roofline_in(const nlohmann::json& environment, const Config& config) {
+  const nlohmann::json& devices = environment.at("devices");
+  if (devices.empty() || !devices.front().contains("ceilings")) return 0.0;
+  const nlohmann::json& seen = devices.front().at("ceilings");
+  const Ceilings ceilings{seen.value("flops", 0.0), seen.value("bytes_per_second", 0.0),
+                          seen.value("cached_bytes_per_second", 0.0), seen.value("handshake_s", 0.0)};
+  const Facts facts = facts_in(environment);
+  const Task& task = *config.task;
+  double logs = 0.0;
+  int workloads = 0;
+  for (const Workload& workload : task.workloads(config.workloads)->workloads) {
+    const double floor = roofline(task, workload, ceilings, facts).floor_seconds();
+    if (!(floor > 0.0)) return 0.0;
+    logs += std::log(rate_of(task, workload, config.target, floor));
+    ++workloads;
+  }
+  return workloads > 0 ? std::exp(logs / workloads) : 0.0;
 }
 
 namespace {

@@ -14,6 +14,9 @@ namespace cultivar {
 // The facts of the first device; every decision depends on them.
 Facts facts_in(const nlohmann::json& environment);
 
+// The fitness of a kernel at the peaks that were measured on the first device; 0: unknown.
+double roofline_in(const nlohmann::json& environment, const Config&);
+
 // A configuration as it is recorded, its paths relative to the run folder, which may be moved; and back.
 Config relative_to(const RunFolder&, Config);
 Config absolute_in(const RunFolder&, Config);

@@ -55,20 +55,20 @@ double ratio_of(double error, double allowed) {
 class OutputCheck {
  public:
   OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output,
-              std::size_t first_element, std::span<const std::byte> bytes, const ExpectedRows& expected)
+              std::span<const std::byte> bytes, const ExpectedRows& expected)
       : tolerance_(task.tolerance),
         layout_(layout),
         output_(output),
-        first_element_(first_element),
-        expected_(expected),
-        got_(expected.rows.size() * output.element_offsets.size()) {
+        span_(layout.span_of(output, expected.rows)),
+        rows_(expected.rows.subspan(span_.first, span_.last - span_.first)),
+        exact_(expected.exact),
+        got_(rows_.size() * output.element_offsets.size()) {
     decode_rows(bytes);
     block_rows_ =
         std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows);
-    for (std::size_t i = 0; i < expected.rows.size(); ++i)
-      if (i == 0 || expected.rows[i] / block_rows_ != expected.rows[i - 1] / block_rows_)
-        starts_.push_back(i);
-    starts_.push_back(expected.rows.size());
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      if (i == 0 || block_of(i) != block_of(i - 1)) starts_.push_back(i);
+    starts_.push_back(rows_.size());
     // A last block of only a few rows has no error scale of its own, so it is merged with the preceding
     // block.
     if (blocks() > 1 &&
@@ -108,20 +108,24 @@ class OutputCheck {
  private:
   std::size_t blocks() const { return starts_.size() - 1; }
   std::size_t row_size() const { return output_.element_offsets.size(); }
-  double want(std::size_t i, std::size_t e) const { return of(expected_.exact, i, e); }
-  double of(std::span<const double> rows, std::size_t i, std::size_t e) const {
-    return rows[i * static_cast<std::size_t>(layout_.row_elements()) + first_element_ + e];
+  std::int64_t block_of(std::size_t i) const {
+    return (rows_[i] - layout_.group(output_).first) / block_rows_;
+  }
+  double want(std::size_t i, std::size_t e) const { return of(exact_, i, e); }
+  double of(std::span<const double> values, std::size_t i, std::size_t e) const {
+    const auto width = static_cast<std::size_t>(layout_.group(output_).elements);
+    return values[span_.value + i * width + output_.first_element + e];
   }
   double got(std::size_t i, std::size_t e) const { return got_[i * row_size() + e]; }
   std::int64_t flat(std::size_t i, std::size_t e) const {
-    return layout_.base(output_, expected_.rows[i]) + output_.element_offsets[e];
+    return layout_.base(output_, rows_[i]) + output_.element_offsets[e];
   }
 
   // Decodes only the compared rows: a timed run's output may be a thousand times larger than its sample.
   void decode_rows(std::span<const std::byte> bytes) {
     const std::size_t width = size_of(output_.dtype);
     const bool contiguous = output_.element_offsets.back() == static_cast<std::int64_t>(row_size()) - 1;
-    for (std::size_t i = 0; i < expected_.rows.size(); ++i) {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
       const std::span<double> row = std::span(got_).subspan(i * row_size(), row_size());
       if (contiguous) {
         decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, 0)) * width, row_size() * width),
@@ -165,10 +169,11 @@ class OutputCheck {
   const Tolerance& tolerance_;
   const RowLayout& layout_;
   const OutputLayout& output_;
-  std::size_t first_element_;
-  const ExpectedRows& expected_;
+  RowSpan span_;
+  std::span<const std::int64_t> rows_;  // those of this output
+  std::span<const double> exact_;
   std::vector<double> got_;          // the compared rows, consecutively
-  std::vector<std::size_t> starts_;  // start of each block in `rows`, and the end as last entry
+  std::vector<std::size_t> starts_;  // start of each block in rows_, and the end as last entry
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
   std::int64_t block_rows_ = 1;
@@ -209,13 +214,13 @@ struct Pattern {
     greatest_factor = std::max(greatest_factor, std::isfinite(factor) ? factor : kInfinity);
   }
 
-  std::string describe(const RowLayout& layout, std::int64_t row_size) const {
+  std::string describe(const RowGroup& group, std::int64_t row_size) const {
     std::string text;
     for (std::size_t d = 0; d < low.size(); ++d) {
-      const std::int64_t extent = layout.row_shape()[d];
+      const std::int64_t extent = group.shape[d];
       if (extent <= 1 || (low[d] == 0 && high[d] == extent - 1)) continue;
       text +=
-          fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", layout.row_names()[d], low[d], high[d],
+          fmt::format("all wrong rows have {} {}..{} (of 0..{}{})\n", group.names[d], low[d], high[d],
                       extent - 1, high[d] == extent - 1 ? ": they reach the end, as the last tile does" : "");
     }
     if (row_size > 1 && (first_element > 0 || last_element < row_size - 1))
@@ -250,7 +255,7 @@ std::string OutputCheck::diagnostics() const {
         const double badness = finite ? ratio_of(std::abs(value - expected), allowed_max_[b]) : kInfinity;
         if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
         if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;
-        pattern.add(layout_.coordinates(expected_.rows[i]), static_cast<std::int64_t>(e), value, expected);
+        pattern.add(layout_.coordinates(rows_[i]), static_cast<std::int64_t>(e), value, expected);
       }
     }
   }
@@ -262,15 +267,15 @@ std::string OutputCheck::diagnostics() const {
   std::string text = fmt::format(
       "{}: {} of {} compared elements are wrong; allowed error = {:g} x permitted rounding error + {:g} "
       "eps({}) x the largest\n",
-      output_.name, pattern.wrong, expected_.rows.size() * row_size(), tolerance_.factor,
-      tolerance_.floor_eps, size_of(output_.dtype) == 8 ? "f64" : "f32");
+      output_.name, pattern.wrong, rows_.size() * row_size(), tolerance_.factor, tolerance_.floor_eps,
+      size_of(output_.dtype) == 8 ? "f64" : "f32");
   text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
   if (worst_i != first_i || worst_e != first_e)
     text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);
   if (wrong_non_finite_ > 0)
     text += fmt::format("{} elements are NaN or infinite where the oracle is finite, or vice versa\n",
                         wrong_non_finite_);
-  return text + pattern.describe(layout_, static_cast<std::int64_t>(row_size()));
+  return text + pattern.describe(layout_.group(output_), static_cast<std::int64_t>(row_size()));
 }
 
 }  // namespace
@@ -281,11 +286,9 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
   std::vector<double> rounded;
   std::vector<LegalError> wider, similar;
   bool asked = false;
-  std::size_t first_element = 0;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
     const OutputLayout& output = layout.outputs()[t];
-    OutputCheck check(task, layout, output, first_element, outputs[t], expected);
-    first_element += output.element_offsets.size();
+    OutputCheck check(task, layout, output, outputs[t], expected);
     double worst = check.judge(nullptr);
     if (worst > 1.0 && expected.wider) {
       if (wider.empty()) wider = expected.wider();
@@ -309,17 +312,18 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
   return result;
 }
 
-std::vector<LegalError> legal_errors(const RowLayout& layout, std::span<const double> exact,
-                                     std::span<const double> rounded) {
+std::vector<LegalError> legal_errors(const RowLayout& layout, std::span<const std::int64_t> rows,
+                                     std::span<const double> exact, std::span<const double> rounded) {
   std::vector<LegalError> legal;
-  const auto width = static_cast<std::size_t>(layout.row_elements());
-  std::size_t first = 0;
   for (const OutputLayout& output : layout.outputs()) {
+    const RowSpan span = layout.span_of(output, rows);
+    const auto width = static_cast<std::size_t>(layout.group(output).elements);
     Errors errors;
-    for (std::size_t row = 0; row * width < exact.size(); ++row)
-      for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
-        errors.add(rounded[row * width + first + e], exact[row * width + first + e]);
-    first += output.element_offsets.size();
+    for (std::size_t i = 0; i < span.last - span.first; ++i)
+      for (std::size_t e = 0; e < output.element_offsets.size(); ++e) {
+        const std::size_t at = span.value + i * width + output.first_element + e;
+        errors.add(rounded[at], exact[at]);
+      }
     legal.push_back({errors.max, errors.rms()});
   }
   return legal;

@@ -16,10 +16,10 @@
 
 namespace cultivar {
 
-// What is compared: rows in increasing order; rows with equal row / block_rows form a block.
+// What is compared: rows in increasing order; rows of a group with equal row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
-  std::span<const double> exact;                 // rows x row_elements
+  std::span<const double> exact;                 // the elements of each row, one row after the other
   std::function<std::vector<double>()> rounded;  // the same rows by the rounding model; called only if
                                                  // needed; empty if the task has no model (R = 0)
   // For small samples, whose own R varies by chance: R over more rows, by output. Called before `rounded`,
@@ -31,8 +31,8 @@ struct ExpectedRows {
 };
 
 // R of these rows, by output.
-std::vector<LegalError> legal_errors(const RowLayout&, std::span<const double> exact,
-                                     std::span<const double> rounded);
+std::vector<LegalError> legal_errors(const RowLayout&, std::span<const std::int64_t> rows,
+                                     std::span<const double> exact, std::span<const double> rounded);
 
 struct Comparison {
   bool right = true;

@@ -37,7 +37,7 @@ constexpr auto roundings(std::index_sequence<kTypes...>) {
 }
 
 double (*rounding_of(Dtype dtype))(double) {
-  static constexpr auto all = roundings(std::make_index_sequence<static_cast<std::size_t>(Dtype::u8) + 1>());
+  static constexpr auto all = roundings(std::make_index_sequence<static_cast<std::size_t>(dtype_count)>());
   return all[static_cast<std::size_t>(dtype)];
 }
 
@@ -258,8 +258,9 @@ Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t see
     if (tensor.role != Role::input) continue;
     const auto replaced = fills.find(tensor.name);
     std::vector<std::byte>& bytes = inputs.bytes.emplace_back(task.bytes_of(tensor, workload));
-    fill_tensor(replaced == fills.end() ? tensor.fill : replaced->second, derive_seed(seed, tensor.name),
-                task.shape(tensor, workload), task.dtype(tensor, workload), bytes);
+    fill_tensor(task.fill(replaced == fills.end() ? tensor.fill : replaced->second, workload),
+                derive_seed(seed, tensor.name), task.shape(tensor, workload), task.dtype(tensor, workload),
+                bytes);
   }
   if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
   std::size_t next = 0;
@@ -276,7 +277,7 @@ Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t see
 }
 
 Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& workload, int threads)
-    : library_(library), round_(rounding_of(workload.dtype)), threads_(threads) {
+    : library_(library), layout_(task, workload), round_(rounding_of(workload.dtype)), threads_(threads) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     input_names_.push_back(tensor.name);
@@ -287,7 +288,7 @@ Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& w
 }
 
 std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
-                                 std::span<const std::int64_t> rows, std::int64_t row_elements) const {
+                                 std::span<const std::int64_t> rows) const {
   std::vector<ReferenceTensor> tensors(input_names_.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(),
@@ -299,20 +300,31 @@ std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
   std::vector<ReferenceNumber> numbers(numbers_.size());
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
-  const ReferenceArgs args{tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
-                           static_cast<int>(numbers.size()), round_};
+  std::vector<ReferenceArgs> args;  // by group
+  for (const RowGroup& group : layout_.groups())
+    args.push_back({tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
+                    static_cast<int>(numbers.size()), round_, group.output.c_str()});
+  std::vector<OracleRow> calls;
+  calls.reserve(rows.size());
+  std::size_t values = 0;
+  for (const std::int64_t row : rows) {
+    const RowGroup& group = layout_.group_of(row);
+    calls.push_back(
+        {&args[static_cast<std::size_t>(&group - layout_.groups().data())], row - group.first, values});
+    values += static_cast<std::size_t>(group.elements);
+  }
   if (const auto call = library_.here(function)) {
-    std::vector<double> out(rows.size() * static_cast<std::size_t>(row_elements));
+    std::vector<double> out(values);
     tbb::task_arena arena(threads_);
     arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
+      tbb::parallel_for(std::size_t{0}, calls.size(), [&](std::size_t i) {
         if (gives_way_) lower_priority();
-        call(args, rows[i], out.data() + i * static_cast<std::size_t>(row_elements));
+        call(*calls[i].args, calls[i].row, out.data() + calls[i].value);
       });
     });
     return out;
   }
-  auto out = compute_apart({library_.file(), function, threads_, gives_way_}, args, rows, row_elements);
+  auto out = compute_apart({library_.file(), function, threads_, gives_way_}, calls, values);
   if (!out) throw std::runtime_error(out.error().message);
   return std::move(*out);
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/check/rows.hpp"
 #include "evaluators/task/cultivar_reference.hpp"
 #include "evaluators/task/task.hpp"
 
@@ -83,10 +84,9 @@ class Oracle {
   // Keeps references to the library and the task for its lifetime.
   Oracle(const OracleLibrary&, const Task&, const Workload&, int threads);
 
-  // out[i * row_elements + e]: element e of rows[i]. Throws std::runtime_error if the function crashes or
-  // does more than compute.
-  std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows,
-                           std::int64_t row_elements) const;
+  // The elements of these rows (of RowLayout), one row after the other. Throws std::runtime_error if the
+  // function crashes or does more than compute.
+  std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows) const;
   const OracleLibrary& library() const { return library_; }
   // Lowers the priority of all its threads except the process's main thread, because something is being timed
   // meanwhile.
@@ -94,6 +94,7 @@ class Oracle {
 
  private:
   const OracleLibrary& library_;
+  RowLayout layout_;
   std::vector<std::string> input_names_;
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<ReferenceType> types_;

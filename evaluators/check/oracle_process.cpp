@@ -86,14 +86,8 @@ bool allow_only_computing() {
 // The child's part.
 class Calculation {
  public:
-  Calculation(const OracleCall& call, const ReferenceArgs& args, std::span<const std::int64_t> rows,
-              std::int64_t row_elements, const SharedPages& pages)
-      : call_(call),
-        args_(args),
-        rows_(rows),
-        width_(static_cast<std::size_t>(row_elements)),
-        board_(pages.board()),
-        out_(pages.results()) {}
+  Calculation(const OracleCall& call, std::span<const OracleRow> rows, const SharedPages& pages)
+      : call_(call), rows_(rows), board_(pages.board()), out_(pages.results()) {}
 
   [[noreturn]] void run(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -139,7 +133,7 @@ class Calculation {
 
   void work() {
     for (std::size_t i; (i = next_.fetch_add(1)) < rows_.size();) {
-      function_(args_, rows_[i], out_ + i * width_);
+      function_(*rows_[i].args, rows_[i].row, out_ + rows_[i].value);
       if (done_.fetch_add(1) + 1 == rows_.size()) done_.notify_all();
     }
   }
@@ -151,9 +145,7 @@ class Calculation {
   }
 
   const OracleCall& call_;
-  const ReferenceArgs& args_;
-  std::span<const std::int64_t> rows_;
-  std::size_t width_;
+  std::span<const OracleRow> rows_;
   Board& board_;
   double* out_;
   std::optional<FileAccessRules> rules_;
@@ -178,15 +170,14 @@ bool ended_in_time(pid_t child, int& status) {
   return in_time;
 }
 
-Expected<Board::State> calculate(const OracleCall& call, const ReferenceArgs& args,
-                                 std::span<const std::int64_t> rows, std::int64_t row_elements,
+Expected<Board::State> calculate(const OracleCall& call, std::span<const OracleRow> rows,
                                  const SharedPages& pages) {
   const std::string what = fmt::format("{} of reference.cpp", call.function);
   Board& board = *new (&pages.board()) Board;
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return failure("oracle", fmt::format("cannot start a process: {}", std::strerror(errno)));
-  if (child == 0) Calculation(call, args, rows, row_elements, pages).run(parent);
+  if (child == 0) Calculation(call, rows, pages).run(parent);
   int status = 0;
   if (!ended_in_time(child, status))
     return failure("oracle", fmt::format("{} did not finish within {:g} s", what, kMostSeconds));
@@ -214,11 +205,11 @@ Expected<Board::State> calculate(const OracleCall& call, const ReferenceArgs& ar
 
 }  // namespace
 
-Expected<std::vector<double>> compute_apart(const OracleCall& call, const ReferenceArgs& args,
-                                            std::span<const std::int64_t> rows, std::int64_t row_elements) {
-  std::vector<double> out(rows.size() * static_cast<std::size_t>(row_elements));
+Expected<std::vector<double>> compute_apart(const OracleCall& call, std::span<const OracleRow> rows,
+                                            std::size_t values) {
+  std::vector<double> out(values);
   const SharedPages pages(sizeof(Board) + out.size() * sizeof(double));
-  const auto state = calculate(call, args, rows, row_elements, pages);
+  const auto state = calculate(call, rows, pages);
   if (!state) return tl::make_unexpected(state.error());
   if (*state == Board::missing)
     return failure("oracle", fmt::format("reference.cpp does not define {}", call.function));
@@ -228,7 +219,7 @@ Expected<std::vector<double>> compute_apart(const OracleCall& call, const Refere
 
 Expected<bool> defines_apart(const OracleCall& call) {
   const SharedPages pages(sizeof(Board));
-  const auto state = calculate(call, {}, {}, 0, pages);
+  const auto state = calculate(call, {}, pages);
   if (!state) return tl::make_unexpected(state.error());
   return *state == Board::done;
 }

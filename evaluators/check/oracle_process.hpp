@@ -23,10 +23,17 @@ struct OracleCall {
   bool low_priority = false;
 };
 
-// out[i * row_elements + e]: element e of rows[i]. An Error if the function crashed, made a system call, or
-// took longer than ten minutes.
-Expected<std::vector<double>> compute_apart(const OracleCall&, const ReferenceArgs&,
-                                            std::span<const std::int64_t> rows, std::int64_t row_elements);
+// One call of the function: a row, whose elements are stored from out[value] on.
+struct OracleRow {
+  const ReferenceArgs* args;
+  std::int64_t row;
+  std::size_t value;
+};
+
+// The elements of these rows, `values` in all. An Error if the function crashed, made a system call, or took
+// longer than ten minutes.
+Expected<std::vector<double>> compute_apart(const OracleCall&, std::span<const OracleRow> rows,
+                                            std::size_t values);
 
 // Whether the library defines the function. An Error if it cannot be loaded.
 Expected<bool> defines_apart(const OracleCall&);

@@ -6,53 +6,99 @@
 
 namespace cultivar {
 
-RowLayout::RowLayout(const Task& task, const Workload& workload) : row_names_(task.rows) {
-  const auto row_dimension = [&](const std::string& name) {
-    return static_cast<std::size_t>(std::find(row_names_.begin(), row_names_.end(), name) -
-                                    row_names_.begin());
-  };
-  row_shape_.assign(row_names_.size(), 0);
+OutputLayout RowLayout::layout_of(const Task& task, const TensorSpec& spec, const Workload& workload,
+                                  std::size_t group_index) {
+  RowGroup& group = groups_[group_index];
+  OutputLayout layout;
+  layout.name = spec.name;
+  layout.group = group_index;
+  layout.first_element = static_cast<std::size_t>(group.elements);
+  layout.dtype = task.dtype(spec, workload);
+  layout.dimension_names = spec.shape;
+  layout.shape = task.shape(spec, workload);
+  layout.row_strides.assign(group.names.size(), 0);
+  layout.element_offsets = {0};
+  layout.elements = 1;
+  std::vector<std::int64_t> stride(spec.shape.size());
+  for (std::size_t d = spec.shape.size(); d-- > 0;) {
+    stride[d] = layout.elements;
+    layout.elements *= layout.shape[d];
+  }
+  std::size_t found = 0;
+  for (std::size_t d = 0; d < spec.shape.size(); ++d) {
+    const auto row_index =
+        static_cast<std::size_t>(std::ranges::find(group.names, spec.shape[d]) - group.names.begin());
+    if (row_index < group.names.size()) {
+      layout.row_strides[row_index] = stride[d];
+      group.shape[row_index] = layout.shape[d];
+      ++found;
+      continue;
+    }
+    std::vector<std::int64_t> offsets;
+    offsets.reserve(layout.element_offsets.size() * static_cast<std::size_t>(layout.shape[d]));
+    for (const std::int64_t base_offset : layout.element_offsets)
+      for (std::int64_t i = 0; i < layout.shape[d]; ++i) offsets.push_back(base_offset + i * stride[d]);
+    layout.element_offsets = std::move(offsets);
+  }
+  if (found != group.names.size())
+    throw InputError(fmt::format(
+        "task {}: output tensor '{}' lacks one of its row dimensions [{}] (add it to the shape, or "
+        "give the tensor `rows` of its own)",
+        task.name, spec.name, fmt::join(group.names, ", ")));
+  group.elements += static_cast<std::int64_t>(layout.element_offsets.size());
+  return layout;
+}
+
+RowLayout::RowLayout(const Task& task, const Workload& workload) {
+  for (const TensorSpec& spec : task.tensors) {
+    if (spec.role != Role::output) continue;
+    const std::vector<std::string>& names = spec.rows ? *spec.rows : task.rows;
+    auto group = std::ranges::find(groups_, names, &RowGroup::names);
+    if (group == groups_.end()) {
+      groups_.push_back({names, std::vector<std::int64_t>(names.size()), spec.name});
+      group = groups_.end() - 1;
+    }
+  }
+  // The task's own rows come first.
+  std::ranges::stable_partition(groups_, [&](const RowGroup& group) { return group.names == task.rows; });
   for (std::size_t t = 0; t < task.tensors.size(); ++t) {
     const TensorSpec& spec = task.tensors[t];
     if (spec.role != Role::output) continue;
-    OutputLayout layout;
-    layout.name = spec.name;
-    layout.tensor = static_cast<int>(t);
-    layout.dtype = task.dtype(spec, workload);
-    layout.dimension_names = spec.shape;
-    layout.shape = task.shape(spec, workload);
-    layout.row_strides.assign(row_names_.size(), 0);
-    layout.element_offsets = {0};
-    layout.elements = 1;
-    std::vector<std::int64_t> stride(spec.shape.size());
-    for (std::size_t d = spec.shape.size(); d-- > 0;) {
-      stride[d] = layout.elements;
-      layout.elements *= layout.shape[d];
-    }
-    std::size_t found = 0;
-    for (std::size_t d = 0; d < spec.shape.size(); ++d) {
-      const std::size_t row_index = row_dimension(spec.shape[d]);
-      if (row_index < row_names_.size()) {
-        layout.row_strides[row_index] = stride[d];
-        row_shape_[row_index] = layout.shape[d];
-        ++found;
-        continue;
-      }
-      std::vector<std::int64_t> offsets;
-      offsets.reserve(layout.element_offsets.size() * static_cast<std::size_t>(layout.shape[d]));
-      for (const std::int64_t base_offset : layout.element_offsets)
-        for (std::int64_t i = 0; i < layout.shape[d]; ++i) offsets.push_back(base_offset + i * stride[d]);
-      layout.element_offsets = std::move(offsets);
-    }
-    if (found != row_names_.size())
-      throw InputError(
-          fmt::format("task {}: output tensor '{}' lacks one of the `rows` dimensions [{}] (every output "
-                      "must have all of them)",
-                      task.name, spec.name, fmt::join(row_names_, ", ")));
-    row_elements_ += static_cast<std::int64_t>(layout.element_offsets.size());
-    outputs_.push_back(std::move(layout));
+    const auto group = std::ranges::find(groups_, spec.rows ? *spec.rows : task.rows, &RowGroup::names);
+    outputs_.push_back(layout_of(task, spec, workload, static_cast<std::size_t>(group - groups_.begin())));
+    outputs_.back().tensor = static_cast<int>(t);
   }
-  for (const std::int64_t extent : row_shape_) rows_ *= extent;
+  for (RowGroup& group : groups_) {
+    for (const std::int64_t extent : group.shape) group.rows *= extent;
+    group.first = rows_;
+    rows_ += group.rows;
+  }
+}
+
+const RowGroup& RowLayout::group_of(std::int64_t row) const {
+  std::size_t g = groups_.size() - 1;
+  while (g > 0 && row < groups_[g].first) --g;
+  return groups_[g];
+}
+
+RowSpan RowLayout::span_of(const OutputLayout& output, std::span<const std::int64_t> rows) const {
+  RowSpan span;
+  for (std::size_t g = 0; g <= output.group; ++g) {
+    const RowGroup& group = groups_[g];
+    span.value += (span.last - span.first) * static_cast<std::size_t>(g == 0 ? 0 : groups_[g - 1].elements);
+    span.first = span.last;
+    span.last =
+        static_cast<std::size_t>(std::lower_bound(rows.begin() + static_cast<std::ptrdiff_t>(span.first),
+                                                  rows.end(), group.first + group.rows) -
+                                 rows.begin());
+  }
+  return span;
+}
+
+std::size_t RowLayout::values_of(std::span<const std::int64_t> rows) const {
+  std::size_t values = 0;
+  for (const std::int64_t row : rows) values += static_cast<std::size_t>(group_of(row).elements);
+  return values;
 }
 
 std::int64_t RowLayout::output_elements() const {
@@ -62,19 +108,23 @@ std::int64_t RowLayout::output_elements() const {
 }
 
 std::vector<std::int64_t> RowLayout::coordinates(std::int64_t row) const {
-  std::vector<std::int64_t> at(row_shape_.size());
-  for (std::size_t d = row_shape_.size(); d-- > 0;) {
-    at[d] = row % row_shape_[d];
-    row /= row_shape_[d];
+  const RowGroup& group = group_of(row);
+  row -= group.first;
+  std::vector<std::int64_t> at(group.shape.size());
+  for (std::size_t d = at.size(); d-- > 0;) {
+    at[d] = row % group.shape[d];
+    row /= group.shape[d];
   }
   return at;
 }
 
 std::int64_t RowLayout::base(const OutputLayout& output, std::int64_t row) const {
+  const RowGroup& group = groups_[output.group];
+  row -= group.first;
   std::int64_t flat = 0;
-  for (std::size_t d = row_shape_.size(); d-- > 0;) {
-    flat += row % row_shape_[d] * output.row_strides[d];
-    row /= row_shape_[d];
+  for (std::size_t d = group.shape.size(); d-- > 0;) {
+    flat += row % group.shape[d] * output.row_strides[d];
+    row /= group.shape[d];
   }
   return flat;
 }

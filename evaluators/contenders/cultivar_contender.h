@@ -43,7 +43,7 @@ typedef struct cultivar_contender_tensor {
   const char* name;
   int32_t is_output;      /* 0: an input, never written; 1: an output, completely written by each launch */
   int32_t rank;           /* may be 0 */
-  const char* dtype;      /* "f64" "f32" "f16" "bf16" "i64" "i32" "i16" "i8" "u64" "u32" "u16" "u8" */
+  const char* dtype;      /* "f64" "f32" "f16" "bf16" "i64" "i32" "i16" "i8" "u64" "u32" "u16" "u8" "e4m3" "e5m2" */
   const int64_t* extents; /* elements in each dimension, outermost first, in the order of task.yaml */
   const int64_t* strides; /* distance in elements (not bytes) between neighbors in each dimension */
   void* data;             /* address during prepare, contents undefined; each launch has another address */

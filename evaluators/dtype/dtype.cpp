@@ -1,5 +1,6 @@
 #include "evaluators/dtype/dtype.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -17,18 +18,20 @@ struct Row {
   bool floating;
   double epsilon;
 };
-constexpr std::array<Row, 12> rows{{{"f64", 8, true, 0x1p-52},
-                                    {"f32", 4, true, 0x1p-23},
-                                    {"f16", 2, true, 0x1p-10},
-                                    {"bf16", 2, true, 0x1p-7},
-                                    {"i64", 8, false, 0},
-                                    {"i32", 4, false, 0},
-                                    {"i16", 2, false, 0},
-                                    {"i8", 1, false, 0},
-                                    {"u64", 8, false, 0},
-                                    {"u32", 4, false, 0},
-                                    {"u16", 2, false, 0},
-                                    {"u8", 1, false, 0}}};
+constexpr std::array<Row, dtype_count> rows{{{"f64", 8, true, 0x1p-52},
+                                             {"f32", 4, true, 0x1p-23},
+                                             {"f16", 2, true, 0x1p-10},
+                                             {"bf16", 2, true, 0x1p-7},
+                                             {"i64", 8, false, 0},
+                                             {"i32", 4, false, 0},
+                                             {"i16", 2, false, 0},
+                                             {"i8", 1, false, 0},
+                                             {"u64", 8, false, 0},
+                                             {"u32", 4, false, 0},
+                                             {"u16", 2, false, 0},
+                                             {"u8", 1, false, 0},
+                                             {"e4m3", 1, true, 0x1p-3},
+                                             {"e5m2", 1, true, 0x1p-2}}};
 const Row& row_of(Dtype type) {
   return rows[static_cast<std::size_t>(type)];
 }
@@ -79,6 +82,40 @@ std::uint16_t to_bf16(double x) {
   if (std::isnan(x)) return static_cast<std::uint16_t>(std::signbit(x) ? 0xffc0u : 0x7fc0u);
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(round_bf16(x))) >> 16);
 }
+
+// The 8-bit floating types: `fraction` bits of fraction, the smallest normal number 2^`lowest`, the largest
+// number `most`. Above it e5m2 has infinity and NaN, e4m3 only NaN.
+template <int fraction, int lowest, int most>
+double round_f8(double x) {
+  if (std::isnan(x)) return x;
+  const double y = round_binary<fraction + 1, lowest>(std::isinf(x) ? std::copysign(most, x) : x);
+  return std::abs(y) > most ? std::copysign(most, x) : y;
+}
+template <int fraction, int lowest, int most>
+double from_f8(std::uint8_t bits) {
+  const int exponent = (bits & 0x7f) >> fraction, low = bits & ((1 << fraction) - 1);
+  const double unit = std::ldexp(1.0, lowest - fraction);
+  double value =
+      exponent == 0 ? low * unit : std::ldexp((1 << fraction) + low, lowest - fraction + exponent - 1);
+  if (value > most) {
+    value = std::numeric_limits<double>::quiet_NaN();
+    if (low == 0 && fraction == 2) value = std::numeric_limits<double>::infinity();
+  }
+  return bits & 0x80 ? -value : value;
+}
+template <int fraction, int lowest, int most>
+std::uint8_t to_f8(double x) {
+  const int sign = std::signbit(x) ? 0x80 : 0;
+  if (std::isnan(x)) return static_cast<std::uint8_t>(sign | 0x7f);
+  const double y = std::abs(round_f8<fraction, lowest, most>(x));
+  if (y == 0.0) return static_cast<std::uint8_t>(sign);
+  const int exponent = std::max(std::ilogb(y), lowest);
+  const int significand =
+      static_cast<int>(std::ldexp(y, fraction - exponent));  // below 2^fraction: subnormal
+  return static_cast<std::uint8_t>(sign | (((exponent - lowest) << fraction) + significand));
+}
+constexpr auto round_e4m3 = round_f8<3, -6, 448>;
+constexpr auto round_e5m2 = round_f8<2, -14, 57344>;
 
 template <class T>
 T to_integer(double x) {
@@ -159,17 +196,28 @@ void decode(Dtype type, std::span<const std::byte> in, std::span<double> out) {
                                        decode_plainly<std::uint64_t>,
                                        decode_plainly<std::uint32_t>,
                                        decode_plainly<std::uint16_t>,
-                                       decode_plainly<std::uint8_t>};
+                                       decode_plainly<std::uint8_t>,
+                                       decode_as<std::uint8_t, from_f8<3, -6, 448>>,
+                                       decode_as<std::uint8_t, from_f8<2, -14, 57344>>};
   decoders[static_cast<std::size_t>(type)](in, out);
 }
 
 void encode(Dtype type, std::span<const double> in, std::span<std::byte> out) {
   assert(out.size() == in.size() * size_of(type));
-  static constexpr std::array encoders{
-      encode_as<double, same>,           encode_as<float, to_f32>,      encode_as<std::uint16_t, to_f16>,
-      encode_as<std::uint16_t, to_bf16>, encode_integer<std::int64_t>,  encode_integer<std::int32_t>,
-      encode_integer<std::int16_t>,      encode_integer<std::int8_t>,   encode_integer<std::uint64_t>,
-      encode_integer<std::uint32_t>,     encode_integer<std::uint16_t>, encode_integer<std::uint8_t>};
+  static constexpr std::array encoders{encode_as<double, same>,
+                                       encode_as<float, to_f32>,
+                                       encode_as<std::uint16_t, to_f16>,
+                                       encode_as<std::uint16_t, to_bf16>,
+                                       encode_integer<std::int64_t>,
+                                       encode_integer<std::int32_t>,
+                                       encode_integer<std::int16_t>,
+                                       encode_integer<std::int8_t>,
+                                       encode_integer<std::uint64_t>,
+                                       encode_integer<std::uint32_t>,
+                                       encode_integer<std::uint16_t>,
+                                       encode_integer<std::uint8_t>,
+                                       encode_as<std::uint8_t, to_f8<3, -6, 448>>,
+                                       encode_as<std::uint8_t, to_f8<2, -14, 57344>>};
   encoders[static_cast<std::size_t>(type)](in, out);
 }
 
@@ -183,6 +231,10 @@ double round_to(Dtype type, double value) {
       return round_f16(value);
     case Dtype::bf16:
       return round_bf16(value);
+    case Dtype::e4m3:
+      return round_e4m3(value);
+    case Dtype::e5m2:
+      return round_e5m2(value);
     default: {
       std::array<std::byte, 8> bytes{};
       double result = 0;

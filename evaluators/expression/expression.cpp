@@ -74,8 +74,7 @@ void define_language(mu::Parser& parser) {
   parser.DefineOprtChars("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*^/?<>=#!$%&|~'_{}");
   parser.DefineOprt("%", modulo, mu::prMUL_DIV);
   parser.DefineInfixOprt("!", negate);
-  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i)
-    parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
+  for (int i = 0; i < dtype_count; ++i) parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
 }
 
 // A parser with its variables. One per thread and text, because muParser's evaluation is not const.

@@ -16,18 +16,28 @@ constexpr std::uint64_t kSeed = 20;         // fixed, so that a task is always c
 constexpr double kOracleFlops = 2e7;        // for each control and shape
 constexpr std::size_t kShapesPerDtype = 2;  // for the built-in controls
 
+// Calls use(index of the value, position in the output tensor) for each element of these rows.
+template <class Use>
+void for_each_element(const RowLayout& layout, const OutputLayout& output,
+                      const std::vector<std::int64_t>& rows, const Use& use) {
+  const RowSpan span = layout.span_of(output, rows);
+  std::size_t value = span.value + output.first_element;
+  for (std::size_t i = span.first; i < span.last; ++i) {
+    for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
+      use(value + e, layout.base(output, rows[i]) + output.element_offsets[e]);
+    value += static_cast<std::size_t>(layout.group(output).elements);
+  }
+}
+
 // Converts oracle rows to the layout of a variant's output tensors.
 std::vector<std::vector<std::byte>> as_outputs(const RowLayout& layout, const std::vector<std::int64_t>& rows,
                                                const std::vector<double>& values) {
   std::vector<std::vector<std::byte>> outputs;
-  std::size_t first = 0;
   for (const OutputLayout& output : layout.outputs()) {
     std::vector<double> tensor(static_cast<std::size_t>(output.elements));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
-        tensor[static_cast<std::size_t>(layout.base(output, rows[i]) + output.element_offsets[e])] =
-            values[i * static_cast<std::size_t>(layout.row_elements()) + first + e];
-    first += output.element_offsets.size();
+    for_each_element(layout, output, rows, [&](std::size_t at, std::int64_t flat) {
+      tensor[static_cast<std::size_t>(flat)] = values[at];
+    });
     outputs.emplace_back(tensor.size() * size_of(output.dtype));
     encode(output.dtype, tensor, outputs.back());
   }
@@ -52,12 +62,10 @@ class Bed {
     if (library.rounded() != nullptr) rounded_ = rows_of(library.rounded());
   }
 
-  std::vector<double> rows_of(RowFunction f) const {
-    return oracle_.rows(f, inputs_.view(), rows_, layout_.row_elements());
-  }
+  std::vector<double> rows_of(RowFunction f) const { return oracle_.rows(f, inputs_.view(), rows_); }
   std::vector<double> rows_of_other_inputs() const {
     const Inputs other = make_inputs(task_, workload_, kSeed + 1);
-    return oracle_.rows(library_.exact(), other.view(), rows_, layout_.row_elements());
+    return oracle_.rows(library_.exact(), other.view(), rows_);
   }
   Comparison judge(std::span<const std::vector<std::byte>> outputs) const {
     ExpectedRows expected{rows_, exact_, {}};
@@ -72,15 +80,9 @@ class Bed {
   // Applies `change(value)` only to the elements of output `t`.
   template <class Change>
   std::vector<double> changed(std::size_t t, const Change& change) const {
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < t; ++i) first += layout_.outputs()[i].element_offsets.size();
     std::vector<double> values = exact_;
-    const auto width = static_cast<std::size_t>(layout_.row_elements());
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      for (std::size_t e = 0; e < layout_.outputs()[t].element_offsets.size(); ++e) {
-        double& value = values[i * width + first + e];
-        value = change(value, i * width + first + e);
-      }
+    for_each_element(layout_, layout_.outputs()[t], rows_,
+                     [&](std::size_t at, std::int64_t) { values[at] = change(values[at], at); });
     return values;
   }
 

@@ -17,7 +17,7 @@ struct DrawnCounts {
 inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 4};
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 2;
+inline constexpr std::size_t kDrawnAssignments = 4;
 // Shapes near the check shapes whose macros are not among `known`; none if the variant specializes nothing.
 std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
                                                const std::vector<std::vector<std::string>>& known,

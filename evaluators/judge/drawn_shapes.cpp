@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kProposals = 12;  // of one dimension
 constexpr int kAttempts = 8;    // for one shape
-constexpr int kNeighbours = 24, kLeastNeighbours = 3;
-constexpr double kMostClaimed = 0.75;
+// On each side of a shape that is not claimed: few are looked at first, and many if most of these are
+// claimed, because a claim of each third value looks like that by chance.
+constexpr int kNeighbours[] = {24, 200}, kLeastNeighbours = 3;
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
@@ -66,7 +67,13 @@ class ShapeDraw {
         }
     }
     for (const Parameter& p : task_.parameters)
-      if (p.flag && below(stream_, 2) == 0) changed |= take(p.name, 1.0 - current_.values.at(p.name));
+      if (below(stream_, 2) == 0) {
+        const double now = current_.values.at(p.name);
+        if (p.flag)
+          changed |= take(p.name, 1.0 - now);
+        else if (is_floating(p.type))
+          changed |= take(p.name, round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0)));
+      }
     if (!changed || listed()) return std::nullopt;
     return current_;
   }
@@ -123,37 +130,40 @@ class ShapeDraw {
   Workload current_;
 };
 
-// Another value that is a multiple of the same power of two (of one that is small against it), at most about
-// an eighth or four steps away.
-double near_value(double value, RandomStream& stream) {
+// Whether the variant claims at least half of the shapes that differ from this one in one dimension, on one
+// side: by up to the value itself above and half of it below (at least four steps), in steps of the same
+// power of two (of one that is small against the value).
+bool claims_most_beside(const Task& task, const Variant& variant, const Workload& shape,
+                        const std::string& dimension, bool above, int most, RandomStream& stream) {
+  const double value = shape.values.at(dimension);
   const auto whole = static_cast<std::uint64_t>(value);
   const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
   const double unit = twos == 0 ? 2.0 : std::exp2(std::max(0, std::min(twos, bits - 4)));
-  const double steps = std::max(4.0, std::floor(value / (8.0 * unit)));
-  const double step = 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(steps)));
-  return below(stream, 2) == 0 ? value + unit * step : value - unit * step;
-}
-
-// True if the variant claims most of the shapes that differ from this one in one dimension.
-bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
-                             const std::string& dimension, RandomStream& stream) {
-  std::set<double> tried;
+  const int steps =
+      static_cast<int>(std::min(1e6, std::max(4.0, std::ceil(value / unit / (above ? 1.0 : 2.0)) - 1.0)));
   int legal = 0, claimed = 0;
-  for (int i = 0; i < kNeighbours; ++i) {
-    const double value = near_value(shape.values.at(dimension), stream);
-    if (!tried.insert(value).second) continue;
-    if (value < 1) {  // beyond the end of what there is, as beyond the end of a claim
-      ++legal;
-      continue;
-    }
+  for (int i = 1; i <= std::min(steps, most); ++i) {
+    const double step =
+        steps <= most ? i : 1 + static_cast<int>(below(stream, static_cast<std::size_t>(steps)));
+    const double other = above ? value + unit * step : value - unit * step;
+    if (other < 1) break;
     Bindings next = given_values(task, shape);
-    next[dimension] = value;
+    next[dimension] = other;
     const Expected<Workload> near = make_workload(task, std::move(next), shape.dtype, true);
     if (!near) continue;
     ++legal;
     claimed += claims(variant, task, *near);
   }
-  return legal >= kLeastNeighbours && claimed >= kMostClaimed * legal;
+  return legal >= kLeastNeighbours && 2 * claimed >= legal;
+}
+
+// True if the variant claims most of the shapes both below and above this one in one dimension.
+bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
+                             const std::string& dimension, RandomStream& stream) {
+  for (const int most : kNeighbours)
+    for (const bool above : {false, true})
+      if (!claims_most_beside(task, variant, shape, dimension, above, most, stream)) return false;
+  return true;
 }
 
 }  // namespace

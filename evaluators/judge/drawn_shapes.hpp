@@ -28,10 +28,11 @@ std::vector<Workload> draw_shapes(const Task&, const Variant&, std::span<const W
                                   const ShapeLimits&, std::size_t count, std::uint64_t seed,
                                   const std::function<bool(const Workload&)>& usable);
 
-// The first of the listed shapes that the variant does not claim although it claims at least three quarters
-// of the shapes that differ from it in one dimension: `requires` that singles out a shape avoids a check and
-// describes no property of the kernel. Those other shapes have, in that dimension, a multiple of the same
-// power of two (or of one that is small against it) that is at most an eighth or four steps away.
+// The first of the listed shapes that the variant does not claim although it claims, in one dimension, at
+// least half of the smaller ones and half of the larger ones: `requires` that leaves out a shape between
+// those that it claims avoids a check and describes no property of the kernel. Those other shapes are between
+// half and twice as long in that dimension, by multiples of the same power of two (or of one that is small
+// against it).
 std::optional<Workload> singled_out(const Task&, const Variant&, std::span<const Workload> listed,
                                     std::uint64_t seed);
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "evaluators/judge/rate.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/process.hpp"
@@ -42,13 +43,6 @@ std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   return seconds;
 }
 
-int affordable_rows(const Task& task, const Workload& workload, int wanted) {
-  const double row_flops = std::max(
-      1.0, task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, task.row_count(workload))));
-  const double affordable = std::min(1e6, kSampleFlops / row_flops);
-  return std::min(wanted, std::max(kLeastRows, static_cast<int>(affordable)));
-}
-
 }  // namespace
 
 TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
@@ -58,7 +52,7 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       library_(library),
       workload_(workload),
       seed_(seed),
-      oracle_rows_(affordable_rows(task, workload, oracle_rows)),
+      oracle_rows_(oracle_rows),
       run_deadline_s_(run_deadline_s),
       layout_(task, workload),
       oracle_(library, task, workload, oracle_threads),
@@ -90,22 +84,23 @@ void TimedRuns::next(bool complete) {
   const std::uint64_t seed = derive_seed(seed_, "rows", run_);
   complete_ = complete;
   rows_ = complete ? rows_to_check(task_, workload_, layout_, kEveryRowFlops, seed)
-                   : draw_rows(layout_, oracle_rows_, seed);
+                   : draw_rows(layout_, task_.flops(workload_), kSampleFlops,
+                               std::min(kLeastRows, oracle_rows_), oracle_rows_, seed);
   for (std::size_t t = 0; t < wanted_.size(); ++t) {
     const OutputLayout& output = layout_.outputs()[t];
     wanted_[t].clear();
-    for (const std::int64_t row : rows_)
+    const RowSpan span = layout_.span_of(output, rows_);
+    for (std::size_t i = span.first; i < span.last; ++i)
       for (const std::int64_t offset : output.element_offsets)
-        wanted_[t].push_back(layout_.base(output, row) + offset);
+        wanted_[t].push_back(layout_.base(output, rows_[i]) + offset);
     std::sort(wanted_[t].begin(), wanted_[t].end());
   }
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
   if (beside_ && exact_.empty() && !ahead_.valid())
-    ahead_ = std::async(std::launch::async, [this] {
-      return oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
-    });
+    ahead_ = std::async(std::launch::async,
+                        [this] { return oracle_.rows(library_.exact(), pool_.view(), rows_); });
   auto ran = run(side);
   return ran ? check(*side.session, *ran) : ran;
 }
@@ -156,6 +151,9 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     auto ran = side.session->run(pool_.inputs(), outputs_, options);
     ++tally.runs;
     if (ran && ran->disturbance.empty()) return *ran;
+    // A run that did no work is a wrong result: a kernel could choose the inputs that it computes.
+    if (!ran && ran.error().kind == Fault::Kind::too_short)
+      if (auto checked = check(*side.session, {}); !checked) return checked;
     side.why_discarded = ran ? ran->disturbance : ran.error().detail;
     tally.by_kernel += !ran || ran->disturber == Sample::Disturber::kernel;
     tally.by_host += ran && ran->disturber == Sample::Disturber::host;
@@ -186,8 +184,7 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
                                          describe_unwritten(layout_, unwritten)));
   if (exact_.empty())
-    exact_ = ahead_.valid() ? ahead_.get()
-                            : oracle_.rows(library_.exact(), pool_.view(), rows_, layout_.row_elements());
+    exact_ = ahead_.valid() ? ahead_.get() : oracle_.rows(library_.exact(), pool_.view(), rows_);
   ExpectedRows expected{rows_, exact_, {}};
   // Individually drawn rows form one block, because a single row may be too small to have an error scale.
   if (!complete_) expected.block_rows = layout_.rows();
@@ -197,8 +194,7 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
                              derive_seed(seed_, "wider", run_));
     };
     expected.rounded = [&] {
-      if (rounded_.empty())
-        rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_, layout_.row_elements());
+      if (rounded_.empty()) rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_);
       return rounded_;
     };
   }
@@ -277,13 +273,8 @@ WorkloadResult summarise(const Task& task, const Workload& workload, Target targ
   result.median_us = q.median * 1e6;
   result.q1_us = q.q1 * 1e6;
   result.q3_us = q.q3 * 1e6;
-  if (task.cost.by_bytes) {
-    result.unit = "GB/s";
-    result.value = task.bytes(workload) / q.median / 1e9;
-  } else {
-    result.unit = target->unit;
-    result.value = task.flops(workload) / q.median / target->unit_scale;
-  }
+  result.unit = unit_of(task, target);
+  result.value = rate_of(task, workload, target, q.median);
   for (std::size_t i = 1; i < sides.size(); ++i)
     if (!sides[i].trouble && !sides[i].samples.empty()) {
       const auto theirs = seconds_of(sides[i].samples), ours = seconds_of(result.samples);

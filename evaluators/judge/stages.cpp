@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "evaluators/check/run_to_run.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
@@ -37,8 +38,10 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 class CheckInputs {
  public:
   CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const CheckValues& values,
-              const std::shared_ptr<TimingStock>& stock, InputSource source) {
-    const bool large = stock && input_bytes(task, workload) >= kLargeInputs;
+              const CheckLimits& limits, InputSource source) {
+    const auto& stock = limits.stock;
+    const std::size_t bytes = input_bytes(task, workload);
+    const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
     if (values.stress != nullptr)
       own_ = make_inputs(task, workload, seed, values.stress->fills);
     else if (large && source == InputSource::windows)
@@ -129,20 +132,22 @@ const Binary* Compiled::binary(const std::vector<std::string>& wanted) const {
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
                                         double oracle_flops, std::uint64_t seed) {
   const std::int64_t block_rows = std::max<std::int64_t>(1, task.tolerance.block_rows);
-  const std::int64_t blocks = (layout.rows() + block_rows - 1) / block_rows;
   const double share = std::min(1.0, oracle_flops / std::max(1.0, task.flops(workload)));
-  const auto wanted = std::min(
-      blocks, std::max<std::int64_t>(4, static_cast<std::int64_t>(share * static_cast<double>(blocks))));
-  std::set<std::int64_t> chosen = {0, blocks - 1};
   std::mt19937_64 stream(seed);
-  if (wanted == blocks)
-    for (std::int64_t b = 0; b < blocks; ++b) chosen.insert(b);
-  while (static_cast<std::int64_t>(chosen.size()) < wanted)
-    chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(blocks)));
   std::vector<std::int64_t> rows;
-  for (const std::int64_t b : chosen)
-    for (std::int64_t r = b * block_rows; r < std::min(layout.rows(), (b + 1) * block_rows); ++r)
-      rows.push_back(r);
+  for (const RowGroup& group : layout.groups()) {
+    const std::int64_t blocks = (group.rows + block_rows - 1) / block_rows;
+    const auto wanted = std::min(
+        blocks, std::max<std::int64_t>(4, static_cast<std::int64_t>(share * static_cast<double>(blocks))));
+    std::set<std::int64_t> chosen = {0, blocks - 1};
+    if (wanted == blocks)
+      for (std::int64_t b = 0; b < blocks; ++b) chosen.insert(b);
+    while (static_cast<std::int64_t>(chosen.size()) < wanted)
+      chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(blocks)));
+    for (const std::int64_t b : chosen)
+      for (std::int64_t r = b * block_rows; r < std::min(group.rows, (b + 1) * block_rows); ++r)
+        rows.push_back(group.first + r);
+  }
   return rows;
 }
 
@@ -246,7 +251,7 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
 std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage, const Compiled& compiled,
                                             const Workload& workload, std::uint64_t seed,
                                             const CheckValues& values) {
-  const CheckInputs inputs(task_, workload, seed, values, limits_.stock, input_source_of(device_));
+  const CheckInputs inputs(task_, workload, seed, values, limits_, input_source_of(device_));
   const bool plain = values.stress == nullptr && inputs.mixture().empty();
   const std::string where = name_of_run(workload, values, !inputs.mixture().empty());
   size_outputs(task_, workload, outputs_);
@@ -278,7 +283,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   if (device_.apart_from_host()) oracle.give_way();
   const std::vector<std::int64_t> rows =
       rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
-  const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows, layout.row_elements());
+  const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows);
   ExpectedRows expected{rows, exact, {}};
   const bool many =
       static_cast<double>(rows.size()) * task_.flops(workload) / static_cast<double>(layout.rows()) >
@@ -291,9 +296,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   if (oracle_.rounded() != nullptr && !inputs.from_pool() && (values.mixed || values.drawn_shape))
     expected.similar = [&] { return similar_legal_errors(workload, layout, oracle, rows, seed, values); };
   if (oracle_.rounded() != nullptr)
-    expected.rounded = [&] {
-      return oracle.rows(oracle_.rounded(), inputs.view(), rows, layout.row_elements());
-    };
+    expected.rounded = [&] { return oracle.rows(oracle_.rounded(), inputs.view(), rows); };
   const Comparison compared = compare(task_, layout, outputs_, expected);
 
   const std::string diagnostics = values_note(values, inputs.mixture());
@@ -315,14 +318,24 @@ std::vector<LegalError> Checker::similar_legal_errors(const Workload& workload, 
   for (std::uint64_t i = 0; i < kSimilarInputs; ++i) {
     const Inputs inputs = make_inputs(task_, workload, derive_seed(seed, "similar", i), {},
                                       CheckInputs::mixture_seed(seed, values));
-    const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows, layout.row_elements()); };
-    const std::vector<LegalError> legal = legal_errors(layout, of(oracle_.exact()), of(oracle_.rounded()));
+    const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
+    const std::vector<LegalError> legal =
+        legal_errors(layout, rows, of(oracle_.exact()), of(oracle_.rounded()));
     for (std::size_t t = 0; t < legal.size(); ++t) {
       greatest[t].max = std::max(greatest[t].max, legal[t].max);
       greatest[t].rms = std::max(greatest[t].rms, legal[t].rms);
     }
   }
   return greatest;
+}
+
+std::vector<LegalError> Checker::legal_errors_on(const Workload& workload, const RowLayout& layout,
+                                                 const Inputs& inputs) const {
+  if (oracle_.rounded() == nullptr) return std::vector<LegalError>(layout.outputs().size());
+  const Oracle oracle(oracle_, task_, workload, cores_of(device_.facts()));
+  const std::vector<std::int64_t> rows = rows_to_check(task_, workload, layout, limits_.oracle_flops, 0);
+  const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
+  return legal_errors(layout, rows, of(oracle_.exact()), of(oracle_.rounded()));
 }
 
 std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, const Workload& workload,
@@ -355,22 +368,16 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
     ++i;
     if (i == 1)
       first = std::move(outputs);
-    else if (outputs != first) {
-      std::string places;
-      for (std::size_t t = 0; t < first.size(); ++t) {
-        const OutputLayout& output = layout.outputs()[t];
-        const auto [a, b] = std::mismatch(first[t].begin(), first[t].end(), outputs[t].begin());
-        if (a == first[t].end()) continue;
-        places += fmt::format("the first element that differs is {}\n",
-                              layout.describe(output, (a - first[t].begin()) /
-                                                          static_cast<std::int64_t>(size_of(output.dtype))));
-      }
+    else if (const std::string places = run_to_run_differences(
+                 task_, layout, first, outputs, [&] { return legal_errors_on(workload, layout, inputs); });
+             !places.empty()) {
       return rejection(
           Stage::determinism, fmt::format("two runs on the same inputs differ on {}", workload.name),
-          fmt::format("Run 1 and run {} had the same inputs but gave different bits.\n{}Look for data races "
-                      "between threads, reads of memory that was not written in this run, and sums whose "
-                      "order depends on timing.\n",
-                      i, places));
+          fmt::format(
+              "Run 1 and run {} had the same inputs but gave different outputs.\n{}Look for data races "
+              "between threads, reads of memory that was not written in this run, and sums whose "
+              "order depends on timing.\n",
+              i, places));
     }
   }
   return std::nullopt;

@@ -25,6 +25,9 @@ struct CheckLimits {
   // Large inputs are windows of its stretches, and errors are first compared with its permitted errors. Null:
   // inputs are drawn for the check, and R comes from the compared rows.
   std::shared_ptr<TimingStock> stock = {};
+  // Larger inputs than 64 MiB and than this get no patterns: to draw them takes longer than the rest of a
+  // check.
+  std::size_t mixed_bytes = 0;
 };
 
 // A few seconds of oracle work. Beyond it, even "every row" means as many blocks of rows as fit.
@@ -43,7 +46,7 @@ inline constexpr int kNoiseLimit = 3;
 Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 
 // The values of a check's inputs: the task's fills, with a stress case's instead, or with secret patterns
-// planted (task/mixture.hpp). Large inputs get no patterns.
+// planted (task/mixture.hpp), unless they are too large (CheckLimits).
 struct CheckValues {
   const StressCase* stress = nullptr;
   bool mixed = false;
@@ -78,6 +81,7 @@ class Checker {
   std::optional<Evaluation> check_at(std::uint64_t placement, Stage, const Compiled&, const Workload&,
                                      std::uint64_t seed, const CheckValues&);
 
+  std::vector<LegalError> legal_errors_on(const Workload&, const RowLayout&, const Inputs&) const;
   std::vector<LegalError> similar_legal_errors(const Workload&, const RowLayout&, const Oracle&,
                                                std::span<const std::int64_t> rows, std::uint64_t seed,
                                                const CheckValues&) const;

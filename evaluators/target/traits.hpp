@@ -55,7 +55,8 @@ struct TargetTraits {
 
   // --- The variant format ---
   std::vector<Dtype> dtypes;  // what it computes in; a task's dtypes are cut down to these
-  std::string f16 = "_Float16", bf16 = "unsigned short";   // what the macro DTYPE says of them
+  // What the macro DTYPE says of them.
+  std::string f16 = "_Float16", bf16 = "unsigned short", e4m3 = "unsigned char", e5m2 = "unsigned char";
   std::string definition = "extern \"C\"";                 // how a source defines a kernel
   std::vector<std::pair<std::string, std::string>> facts;  // that every device supplies, and what each is
   std::string cache_fact = {};                             // of these, the size of the last-level cache

@@ -5,7 +5,9 @@
 // and one `control_<name>` with the same signature for each control in task.yaml.
 // `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of every
 // output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost
-// first. All of them are called from many threads at once and must not keep state.
+// first. If outputs have `rows` of their own, the same functions are called for their rows as well:
+// args.is_row_of("dw") says whether `row` is one of dw's and `out` holds only that. All of them are called
+// from many threads at once and must not keep state.
 #pragma once
 
 #include <cmath>
@@ -69,6 +71,17 @@ struct ReferenceArgs {
   const ReferenceNumber* numbers;
   int number_count;
   double (*round)(double);  // rounds to the workload's dtype
+  const char* output = "";  // the first of the outputs to which the row belongs
+
+  bool is_row_of(const char* name) const { return std::strcmp(output, name) == 0; }
+  // Rounds to TF32 as tensor cores do: 10 bits of fraction, ties to even.
+  static float round_tf32(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+  }
 
   const ReferenceTensor* find(const char* name) const {
     for (int i = 0; i < tensor_count; ++i)

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <vector>
 
+#include "evaluators/task/whole_numbers.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -133,7 +135,25 @@ void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64
       const NormalTable& table = normal();
       return each([&](std::uint64_t i) { return a + b * table(bits_at(key, axis.others(i))); });
     }
+    case Fill::Kind::integers:
+    case Fill::Kind::permutation:
+    case Fill::Kind::lengths:
+    case Fill::Kind::offsets:
+      return;  // fill_lines
   }
+}
+
+// Fills a tensor of whole numbers, which are exact to 2^53, line by line along the axis.
+void fill_lines(const Fill& fill, std::uint64_t key, const Axis& axis, Dtype type, std::span<std::byte> out) {
+  const std::size_t width = size_of(type), extent = axis.extent, stride = axis.stride;
+  const std::size_t lines = out.size() / width / std::max<std::size_t>(1, extent);
+  tbb::parallel_for(std::size_t{0}, lines, [&](std::size_t number) {
+    std::vector<double> line(extent);
+    fill_line(fill, mixed(key ^ mixed(number + 1)), line);
+    const std::size_t first = number / stride * stride * extent + number % stride;
+    for (std::size_t i = 0; i < extent; ++i)
+      encode(type, std::span(line).subspan(i, 1), out.subspan((first + i * stride) * width, width));
+  });
 }
 
 // Converts the generated floats to elements of the tensor.
@@ -163,6 +183,7 @@ void fill_tensor(const Fill& fill, std::uint64_t seed, std::span<const std::int6
   const std::size_t count = out.size() / size_of(type);
   const std::uint64_t key = mixed(seed + 0x632be59bd9b4e019u);
   const Axis axis = axis_of(fill.axis, shape);
+  if (is_whole(fill.kind)) return fill_lines(fill, key, axis, type, out);
   const auto fill_blocks = [&](std::size_t first, std::size_t last) {
     std::array<float, block> values;
     for (std::size_t i = first; i < last; i += block) {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "evaluators/dtype/dtype.hpp"
+#include "evaluators/expression/expression.hpp"
 
 namespace cultivar {
 
@@ -19,14 +21,27 @@ struct Fill {
     rising,    // b * normal + a * (index along `axis`) / extent: a running maximum that rises with every tile
     one_hot,   // for each index of the other axes b at one random position along `axis`, otherwise a
     same_rows,  // one random row (normal a, b) repeated along `axis`
+    // Whole numbers, of any dtype that can represent them.
+    integers,     // in [a, b); a `share` of them is `instead`
+    permutation,  // for each index of the other axes a + a random permutation of 0 ... extent - 1
+    lengths,      // along `axis` at least a each, with the sum b
+    offsets,      // along `axis` from 0 to b in steps of at least a: the running sums of `lengths`
   };
   Kind kind = Kind::normal;
   double a = 0.0, b = 1.0;
   int axis = -1;  // negative: counted from the end
+  double instead = 0.0, share = 0.0;
+  // These replace the number of the same name; of a workload's numbers. Task::fill evaluates them.
+  std::optional<Expression> a_of = {}, b_of = {}, instead_of = {};
   friend bool operator==(const Fill&, const Fill&) = default;
 };
 
+inline bool is_whole(Fill::Kind kind) {
+  return kind >= Fill::Kind::integers;
+}
+
 // Fills `out`, which has one element of `dtype` per element of `shape`, rounded to nearest even.
+// The fill's numbers must be known (Task::fill).
 void fill_tensor(const Fill&, std::uint64_t seed, std::span<const std::int64_t> shape, Dtype,
                  std::span<std::byte> out);
 

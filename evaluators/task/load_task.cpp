@@ -25,35 +25,22 @@ Dtype dtype_of(const YamlNode& node) {
   const std::string text = node.string();
   if (const auto type = dtype_named(text)) return *type;
   std::vector<std::string> known;
-  for (int i = 0; i <= static_cast<int>(Dtype::u8); ++i) known.emplace_back(name_of(static_cast<Dtype>(i)));
+  for (int i = 0; i < dtype_count; ++i) known.emplace_back(name_of(static_cast<Dtype>(i)));
   node.fail(fmt::format("unknown dtype '{}'{}", text, did_you_mean(text, known)));
 }
 
-Fill fill_of(const YamlNode& node, const TensorSpec& tensor, bool plain) {
+Fill::Kind fill_kind_of(const YamlNode& node) {
   static const std::vector<std::pair<std::string, Fill::Kind>> kinds{
-      {"normal", Fill::Kind::normal},      {"uniform", Fill::Kind::uniform},
-      {"constant", Fill::Kind::constant},  {"spread", Fill::Kind::spread},
-      {"rising", Fill::Kind::rising},      {"one_hot", Fill::Kind::one_hot},
-      {"same_rows", Fill::Kind::same_rows}};
+      {"normal", Fill::Kind::normal},           {"uniform", Fill::Kind::uniform},
+      {"constant", Fill::Kind::constant},       {"spread", Fill::Kind::spread},
+      {"rising", Fill::Kind::rising},           {"one_hot", Fill::Kind::one_hot},
+      {"same_rows", Fill::Kind::same_rows},     {"integers", Fill::Kind::integers},
+      {"permutation", Fill::Kind::permutation}, {"lengths", Fill::Kind::lengths},
+      {"offsets", Fill::Kind::offsets}};
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);
-  YamlMap map = node.map();
-  const std::string kind = map.require("kind").one_of(names);
-  Fill fill;
-  fill.kind =
-      std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; })->second;
-  if (plain && fill.kind == Fill::Kind::constant)
-    node.fail(
-        "the plain fill of a tensor must not be constant, because equal inputs hide errors (use normal or "
-        "uniform)");
-  if (const auto a = map.optional("a")) fill.a = a->number();
-  if (const auto b = map.optional("b")) fill.b = b->number();
-  if (const auto axis = map.optional("axis")) {
-    const auto rank = static_cast<std::int64_t>(tensor.shape.size());
-    fill.axis = static_cast<int>(axis->integer(-rank, rank - 1));
-  }
-  map.finish();
-  return fill;
+  const std::string kind = node.one_of(names);
+  return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; })->second;
 }
 
 class Reader {
@@ -119,6 +106,46 @@ class Reader {
     return expression;
   }
 
+  // A number, or an expression over dimensions and parameters.
+  void read_number(const std::optional<YamlNode>& node, double& number,
+                   std::optional<Expression>& expression) {
+    if (!node) return;
+    Expression value = known(*node);
+    if (value.names().empty())
+      number = value.evaluate({}).value_or(0.0);
+    else
+      expression = std::move(value);
+  }
+
+  Fill fill_of(const YamlNode& node, const TensorSpec& tensor, bool plain) {
+    YamlMap map = node.map();
+    Fill fill;
+    fill.kind = fill_kind_of(map.require("kind"));
+    if (plain && fill.kind == Fill::Kind::constant)
+      node.fail(
+          "the plain fill of a tensor must not be constant, because equal inputs hide errors (use normal or "
+          "uniform)");
+    if (is_whole(fill.kind)) fill.b = 0.0;
+    read_number(map.optional("a"), fill.a, fill.a_of);
+    const auto b = map.optional("b");
+    if (!b && is_whole(fill.kind) && fill.kind != Fill::Kind::permutation)
+      node.fail("'b' is missing (integers: the first number above the range; lengths, offsets: the sum)");
+    read_number(b, fill.b, fill.b_of);
+    if (const auto axis = map.optional("axis")) {
+      const auto rank = static_cast<std::int64_t>(tensor.shape.size());
+      fill.axis = static_cast<int>(axis->integer(-rank, rank - 1));
+    }
+    if (fill.kind == Fill::Kind::integers) {
+      const auto instead = map.optional("instead"), share = map.optional("share");
+      if (instead.has_value() != share.has_value())
+        node.fail("'instead' and 'share' must be given together (give both or none)");
+      read_number(instead, fill.instead, fill.instead_of);
+      if (share) fill.share = share->number(0.0, 1.0);
+    }
+    map.finish();
+    return fill;
+  }
+
   void read_dimensions(const YamlNode& node) {
     for (const auto& [key, value] : node.map().entries()) {
       Dimension dimension{name_at(key, value), "", std::nullopt};
@@ -162,7 +189,17 @@ class Reader {
       for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
       for (const YamlNode& item : map.require("shape").items())
         tensor.shape.push_back(item.one_of(dimensions));
-      if (tensor.shape.empty()) value.fail("shape must list at least one dimension");
+      const bool output = tensor.role == Role::output;
+      if (const auto rows = map.optional("rows")) {
+        if (!output) rows->fail("an input has no rows (remove it)");
+        read_own_rows(*rows, tensor);
+      }
+      if (tensor.shape.empty() && (!output || !tensor.rows))
+        value.fail("shape must list at least one dimension (an output of one element also needs `rows: []`)");
+      if (const auto share = map.optional("run_to_run")) {
+        if (!output) share->fail("an input does not differ between runs (remove it)");
+        tensor.run_to_run = share->number(0.0, 1.0);
+      }
       if (const auto fill = map.optional("fill")) {
         if (tensor.role == Role::output) fill->fail("an output must not have a fill (remove it)");
         tensor.fill = fill_of(*fill, tensor, true);
@@ -175,13 +212,26 @@ class Reader {
       node.fail("no tensor has the role output (give at least one)");
   }
 
+  void read_own_rows(const YamlNode& node, TensorSpec& tensor) {
+    tensor.rows.emplace();
+    for (const YamlNode& item : node.items()) {
+      const std::string row = item.one_of(tensor.shape);
+      if (std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
+        item.fail(fmt::format("the shape of {} must contain {} exactly once", tensor.name, row));
+      if (std::count(tensor.rows->begin(), tensor.rows->end(), row))
+        item.fail("is listed twice (remove one)");
+      tensor.rows->push_back(row);
+    }
+  }
+
   void read_rows(const YamlNode& node) {
     std::vector<std::string> dimensions;
     for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
     for (const YamlNode& item : node.items()) {
       const std::string row = item.one_of(dimensions);
       for (const TensorSpec& tensor : task_.tensors)
-        if (tensor.role == Role::output && std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
+        if (tensor.role == Role::output && !tensor.rows &&
+            std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
           item.fail(
               fmt::format("the shape of output {} must contain {} exactly once (a row index enumerates it)",
                           tensor.name, row));
@@ -189,6 +239,9 @@ class Reader {
       task_.rows.push_back(row);
     }
     if (task_.rows.empty()) node.fail("must list at least one dimension");
+    if (std::none_of(task_.tensors.begin(), task_.tensors.end(),
+                     [](const TensorSpec& t) { return t.role == Role::output && !t.rows; }))
+      node.fail("every output has rows of its own (at least one must have those of the task)");
   }
 
   void read_let(const YamlNode& node) {
@@ -205,9 +258,16 @@ class Reader {
   void read_cost(const YamlNode& node) {
     with_dtype();
     YamlMap map = node.map();
-    task_.cost.flops = known(map.require("flops"));
-    task_.cost.bytes = known(map.require("bytes"));
-    task_.cost.by_bytes = map.require("report").one_of({"flops", "bytes"}) == "bytes";
+    const std::string report = map.require("report").one_of({"flops", "bytes", "time"});
+    task_.cost.report = report == "flops"   ? Cost::Report::flops
+                        : report == "bytes" ? Cost::Report::bytes
+                                            : Cost::Report::time;
+    const auto read = [&](const char* key) -> std::optional<Expression> {
+      if (task_.cost.report == Cost::Report::time && !map.has(key)) return std::nullopt;
+      return known(map.require(key));
+    };
+    task_.cost.flops = read("flops");
+    task_.cost.bytes = read("bytes");
     map.finish();
   }
 

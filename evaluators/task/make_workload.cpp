@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "evaluators/system/error.hpp"
+#include "evaluators/task/whole_numbers.hpp"
 
 namespace cultivar {
 namespace {
@@ -68,6 +69,17 @@ std::string name_of_workload(const Task& task, const Workload& workload, bool dt
   return name;
 }
 
+// Of a fill of whole numbers, whose bounds may depend on the workload.
+std::string fill_trouble(const Task& task, const TensorSpec& tensor, const Workload& workload) {
+  if (!is_whole(tensor.fill.kind)) return {};
+  const std::vector<std::int64_t> shape = task.shape(tensor, workload);
+  const int rank = static_cast<int>(shape.size()), axis = tensor.fill.axis;
+  const std::int64_t extent = rank == 0 ? 1 : shape[static_cast<std::size_t>(axis < 0 ? rank + axis : axis)];
+  const std::string trouble =
+      trouble_of(task.fill(tensor.fill, workload), extent, task.dtype(tensor, workload));
+  return trouble.empty() ? trouble : fmt::format("the fill of {}: {}", tensor.name, trouble);
+}
+
 }  // namespace
 
 Expected<Workload> make_workload(const Task& task, Bindings given, Dtype dtype, bool dtype_in_name) {
@@ -104,6 +116,7 @@ Expected<Workload> make_workload(const Task& task, Bindings given, Dtype dtype, 
         return illegal(fmt::format(
             "the tensor {} would have {:.3g} bytes, above the limit of 2^43 (reduce the dimensions)",
             tensor.name, bytes));
+      if (auto trouble = fill_trouble(task, tensor, workload); !trouble.empty()) return illegal(trouble);
     }
     if (!(task.flops(workload) > 0) || !(task.bytes(workload) > 0))
       return illegal("the cost must be positive (correct cost.flops or cost.bytes)");

@@ -117,13 +117,20 @@ double with_sign(double value, RandomStream& stream) {
 // Plants patterns in one tensor.
 class Planter {
  public:
-  Planter(const Task& task, const TensorSpec& tensor, std::vector<std::int64_t> shape, Dtype dtype,
-          std::span<std::byte> values, RandomStream& stream)
-      : tensor_(tensor), shape_(std::move(shape)), dtype_(dtype), values_(values), stream_(stream) {
+  Planter(const Task& task, const Workload& workload, const TensorSpec& tensor, std::span<std::byte> values,
+          RandomStream& stream)
+      : task_(task),
+        workload_(workload),
+        tensor_(tensor),
+        fill_(task.fill(tensor.fill, workload)),
+        shape_(task.shape(tensor, workload)),
+        dtype_(task.dtype(tensor, workload)),
+        values_(values),
+        stream_(stream) {
     for (const StressCase& stress : task.stress)
       if (stress.fills.contains(tensor.name)) cases_.push_back(&stress);
-    if (!shape_.empty() && !values.empty() && is_floating(dtype))
-      possible_ = patterns_for(tensor.fill, !cases_.empty());
+    if (!shape_.empty() && !values.empty() && is_floating(dtype_) && !is_whole(fill_.kind))
+      possible_ = patterns_for(fill_, !cases_.empty());
     if (!has_long_axis(shape_)) std::erase(possible_, Pattern::equal);
   }
 
@@ -134,8 +141,8 @@ class Planter {
   std::string plant(Pattern pattern) {
     const Box box = pattern == Pattern::spike ? draw_late_place(shape_, stream_) : draw_box(shape_, stream_);
     const std::string place = place_of(tensor_, shape_, box);
-    const bool bounded = tensor_.fill.kind == Fill::Kind::uniform;
-    const double deviation = tensor_.fill.kind == Fill::Kind::normal ? tensor_.fill.b : tensor_.fill.a;
+    const bool bounded = fill_.kind == Fill::Kind::uniform;
+    const double deviation = fill_.kind == Fill::Kind::normal ? fill_.b : fill_.a;
     const auto each = [&](auto value) {
       change(box, shape_, dtype_, values_, [&](std::span<double> run) {
         for (double& x : run) x = value(x);
@@ -144,7 +151,7 @@ class Planter {
     switch (pattern) {
       case Pattern::outlier: {
         const double times = between(3.0, 16.0, stream_), factor = bounded ? 1.0 / times : times;
-        const double low = bounded ? tensor_.fill.a : 0.0;
+        const double low = bounded ? fill_.a : 0.0;
         each([&](double x) { return low + (x - low) * factor; });
         return fmt::format("{} times {:.3g}\n", place, factor);
       }
@@ -174,7 +181,7 @@ class Planter {
       elements *= static_cast<std::size_t>(extents.back());
     }
     std::vector<std::byte> stored(elements * size_of(dtype_));
-    fill_tensor(stress.fills.at(tensor_.name), stream_(), extents, dtype_, stored);
+    fill_tensor(task_.fill(stress.fills.at(tensor_.name), workload_), stream_(), extents, dtype_, stored);
     std::vector<double> part(elements);
     decode(dtype_, stored, part);
     std::size_t next = 0;
@@ -183,7 +190,10 @@ class Planter {
   }
 
  private:
+  const Task& task_;
+  const Workload& workload_;
   const TensorSpec& tensor_;
+  Fill fill_;
   std::vector<std::int64_t> shape_;
   Dtype dtype_;
   std::span<std::byte> values_;
@@ -201,8 +211,7 @@ std::string mix_values(const Task& task, const Workload& workload, std::uint64_t
   std::size_t next = 0;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
-    Planter planter(task, tensor, task.shape(tensor, workload), task.dtype(tensor, workload), inputs[next++],
-                    stream);
+    Planter planter(task, workload, tensor, inputs[next++], stream);
     if (planter.possible()) planters.push_back(std::move(planter));
   }
   if (planters.empty()) return {};

@@ -63,12 +63,36 @@ std::int64_t Task::row_count(const Workload& workload) const {
   return count;
 }
 
+Fill Task::fill(const Fill& spec, const Workload& workload) const {
+  Fill known = spec;
+  const auto set = [&](double& number, const std::optional<Expression>& expression) {
+    if (expression) number = evaluated(*expression, bindings(workload), fmt::format("task {}: a fill", name));
+  };
+  set(known.a, spec.a_of);
+  set(known.b, spec.b_of);
+  set(known.instead, spec.instead_of);
+  known.a_of = known.b_of = known.instead_of = std::nullopt;
+  return known;
+}
+
 double Task::flops(const Workload& workload) const {
-  return evaluated(cost.flops, bindings(workload), fmt::format("task {}: cost.flops", name));
+  if (!cost.flops) {
+    double elements = 0.0;
+    for (const TensorSpec& tensor : tensors)
+      elements += static_cast<double>(bytes_of(tensor, workload) / size_of(dtype(tensor, workload)));
+    return elements;
+  }
+  return evaluated(*cost.flops, bindings(workload), fmt::format("task {}: cost.flops", name));
 }
 
 double Task::bytes(const Workload& workload) const {
-  return evaluated(cost.bytes, bindings(workload), fmt::format("task {}: cost.bytes", name));
+  if (!cost.bytes) {
+    double written = 0.0;
+    for (const TensorSpec& tensor : tensors)
+      if (tensor.role == Role::output) written += static_cast<double>(bytes_of(tensor, workload));
+    return written;
+  }
+  return evaluated(*cost.bytes, bindings(workload), fmt::format("task {}: cost.bytes", name));
 }
 
 const Workload& Task::most_expensive(const std::vector<Workload>& of) const {

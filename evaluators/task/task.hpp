@@ -22,7 +22,12 @@ struct TensorSpec {
   Role role = Role::input;
   std::optional<Dtype> dtype;      // nullopt: the workload's dtype
   std::vector<std::string> shape;  // names of dimensions, outermost first; contiguous
-  Fill fill;                       // inputs only
+  Fill fill;                       // inputs only; Task::fill gives its numbers for a workload
+  // Outputs only. Their own row dimensions, if not those of the task; none: the whole tensor is one row.
+  std::optional<std::vector<std::string>> rows;
+  // Outputs only. By how much two runs on the same inputs may differ, as a share of the permitted error; 0:
+  // the bits must be equal.
+  double run_to_run = 0.0;
 };
 
 struct Dimension {
@@ -66,8 +71,9 @@ struct Control {
 };
 
 struct Cost {
-  Expression flops, bytes;
-  bool by_bytes = false;  // report GB/s instead of FLOPS
+  enum class Report { flops, bytes, time };  // FLOPS, GB/s, runs per second
+  std::optional<Expression> flops, bytes;    // nullopt: not known, with Report::time only
+  Report report = Report::flops;
 };
 
 struct Task {
@@ -97,9 +103,11 @@ struct Task {
   std::vector<std::int64_t> shape(const TensorSpec&, const Workload&) const;
   Dtype dtype(const TensorSpec& t, const Workload& w) const { return t.dtype.value_or(w.dtype); }
   std::size_t bytes_of(const TensorSpec&, const Workload&) const;
-  std::int64_t row_count(const Workload&) const;
-  double flops(const Workload&) const;
-  double bytes(const Workload&) const;
+  std::int64_t row_count(const Workload&) const;  // of the task's `rows`
+  // The tensor's fill with the numbers of a workload.
+  Fill fill(const Fill&, const Workload&) const;
+  double flops(const Workload&) const;  // if not known: one for each element of each tensor
+  double bytes(const Workload&) const;  // if not known: those of the outputs, which every kernel writes
   // That with most arithmetic; of equals, that with most bytes. `of` must not be empty.
   const Workload& most_expensive(const std::vector<Workload>& of) const;
 };

@@ -13,8 +13,11 @@ constexpr std::int64_t kLeastWindowed = 4096;
 // The maximum by which a stretch is longer than its tensor: enough starting positions.
 constexpr std::int64_t kSlack = std::int64_t{1} << 21;
 
-bool independent(Fill::Kind kind) {
-  return kind == Fill::Kind::normal || kind == Fill::Kind::uniform || kind == Fill::Kind::spread;
+// Any window of a stretch is then a possible tensor, of any workload.
+bool independent(const Fill& fill) {
+  return (fill.kind == Fill::Kind::normal || fill.kind == Fill::Kind::uniform ||
+          fill.kind == Fill::Kind::spread) &&
+         !fill.a_of && !fill.b_of;
 }
 
 }  // namespace
@@ -49,12 +52,12 @@ void InputPool::describe_inputs(const Task& task, const Workload& workload) {
     input.elements = 1;
     for (const std::int64_t extent : input.shape) input.elements *= extent;
     if (!input.shape.empty()) input.innermost = input.shape.back();
-    input.windowed = stretches_ && input.elements >= kLeastWindowed && independent(tensor.fill.kind);
+    input.windowed = stretches_ && input.elements >= kLeastWindowed && independent(tensor.fill);
     if (input.windowed) {
       input.slack = std::min(input.elements, kSlack);
       input.stretch = stretches_->get(tensor, input.dtype, input.elements + input.slack);
     } else {
-      input.drawn.emplace(tensor.fill, derive_seed(seed_, "tables of " + tensor.name));
+      input.drawn.emplace(task.fill(tensor.fill, workload), derive_seed(seed_, "tables of " + tensor.name));
     }
     parts_.push_back(std::move(input));
   }

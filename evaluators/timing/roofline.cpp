@@ -21,7 +21,7 @@ Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ce
   const double bytes = task.bytes(workload);
   const double cached = ceilings.cached_bytes_per_second;
   const double bandwidth = bytes <= last_cache(facts) && cached > 0.0 ? cached : ceilings.bytes_per_second;
-  if (ceilings.flops > 0.0) floor.flops_seconds = task.flops(workload) / ceilings.flops;
+  if (ceilings.flops > 0.0 && task.cost.flops) floor.flops_seconds = task.flops(workload) / ceilings.flops;
   if (bandwidth > 0.0) floor.bytes_seconds = bytes / bandwidth;
   return floor;
 }

@@ -19,11 +19,23 @@ constexpr double kWiderFlops = 3e8;
 }  // namespace
 
 std::vector<std::int64_t> draw_rows(const RowLayout& layout, std::int64_t count, std::uint64_t seed) {
+  return draw_rows(layout, 0.0, 0.0, count, count, seed);
+}
+
+std::vector<std::int64_t> draw_rows(const RowLayout& layout, double flops, double oracle_flops,
+                                    std::int64_t least, std::int64_t most, std::uint64_t seed) {
   std::mt19937_64 stream(seed);
   std::set<std::int64_t> chosen;
-  const std::int64_t wanted = std::min<std::int64_t>(std::max<std::int64_t>(1, count), layout.rows());
-  while (static_cast<std::int64_t>(chosen.size()) < wanted)
-    chosen.insert(static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(layout.rows())));
+  for (const RowGroup& group : layout.groups()) {
+    const double row_flops = std::max(1.0, flops / static_cast<double>(group.rows));
+    const auto affordable = static_cast<std::int64_t>(std::min(1e6, oracle_flops / row_flops));
+    const std::size_t before = chosen.size();
+    const auto wanted = static_cast<std::size_t>(
+        std::clamp<std::int64_t>(std::min(most, std::max(least, affordable)), 1, group.rows));
+    while (chosen.size() - before < wanted)
+      chosen.insert(group.first +
+                    static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(group.rows)));
+  }
   return {chosen.begin(), chosen.end()};
 }
 
@@ -36,12 +48,10 @@ const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const OracleL
   std::vector<LegalError>& known = stock.legal[name];
   if (known.size() == layout.outputs().size()) return known;
   if (known = library.known_legal_errors(name); known.size() == layout.outputs().size()) return known;
-  const double row_flops = std::max(1.0, task.flops(workload) / static_cast<double>(layout.rows()));
-  const auto affordable = static_cast<std::int64_t>(std::min(1e6, kWiderFlops / row_flops));
   const std::vector<std::int64_t> rows =
-      draw_rows(layout, std::clamp(affordable, kLeastWiderRows, kWiderRows), seed);
-  const auto of = [&](RowFunction f) { return oracle.rows(f, inputs, rows, layout.row_elements()); };
-  known = legal_errors(layout, of(library.exact()), of(library.rounded()));
+      draw_rows(layout, task.flops(workload), kWiderFlops, kLeastWiderRows, kWiderRows, seed);
+  const auto of = [&](RowFunction f) { return oracle.rows(f, inputs, rows); };
+  known = legal_errors(layout, rows, of(library.exact()), of(library.rounded()));
   library.keep_legal_errors(name, known);
   return known;
 }

@@ -21,8 +21,12 @@ struct TimingStock {
   std::vector<std::vector<std::byte>> outputs;                        // outputs of the last workload
 };
 
-// The given number of the layout's rows, drawn without repetition, in ascending order.
+// The given number of rows of each group of the layout, drawn without repetition, in ascending order.
 std::vector<std::int64_t> draw_rows(const RowLayout&, std::int64_t count, std::uint64_t seed);
+// As many of each group as the oracle can compute with about `oracle_flops` of the task's arithmetic, within
+// these limits.
+std::vector<std::int64_t> draw_rows(const RowLayout&, double flops, double oracle_flops, std::int64_t least,
+                                    std::int64_t most, std::uint64_t seed);
 
 // R of a workload: from the stock or the library's folder, otherwise computed from these inputs. R depends
 // only on the workload and its fills, so one set of inputs serves all runs and all later workers. The library

@@ -174,9 +174,12 @@ class Checker {
     if (!contains(pointers_, map.tensor))
       fail(path + ".tensor",
            fmt::format("there is no tensor '{}'{}", map.tensor, did_you_mean(map.tensor, pointers_)));
-    if (task_.tensor(map.tensor) == nullptr)
+    const bool workspace = task_.tensor(map.tensor) == nullptr;
+    if (workspace && !map.dtype)
       fail(path + ".tensor",
-           fmt::format("'{}' is a workspace; a tensor map needs a tensor of the task", map.tensor));
+           fmt::format("'{}' is a workspace; give the map the `dtype` of its elements", map.tensor));
+    if (!workspace && map.dtype)
+      fail(path + ".dtype", fmt::format("the tensor {} has its own dtype (remove this one)", map.tensor));
     const auto each = [&](const char* key, const std::vector<Expression>& list) {
       for (std::size_t i = 0; i < list.size(); ++i)
         resolve(fmt::format("{}.{}[{}]", path, key, i), list[i], numbers_);
@@ -197,6 +200,20 @@ class Checker {
       fail(path + ".kernel",
            fmt::format("the source does not mention '{}' (define it as {}, or correct the name)",
                        launch.kernel, manifest_.target->definition));
+    if (launch.when)
+      resolve(path + ".when", *launch.when, numbers_, "`when` and `repeat` may not use `step`");
+    if (launch.repeat) {
+      resolve(path + ".repeat", *launch.repeat, numbers_, "`when` and `repeat` may not use `step`");
+      if (const auto known = taken_.find("step"); known != taken_.end())
+        fail(path + ".repeat",
+             fmt::format("`step` counts the repeats, but the name is {} (rename that)", known->second));
+      numbers_.push_back("step");
+    }
+    check_repeated_launch(path, launch);
+    if (launch.repeat) numbers_.pop_back();
+  }
+
+  void check_repeated_launch(const std::string& path, const KernelLaunch& launch) {
     for (const LaunchKey& key : manifest_.target->launch_keys) {
       const std::vector<Expression>& values = launch.values(key.name);
       for (std::size_t i = 0; i < values.size(); ++i)

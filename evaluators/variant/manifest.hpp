@@ -25,6 +25,7 @@ struct WorkspaceSpec {
 
 struct TensorMapSpec {  // cuTensorMapEncodeTiled, rank 1-5
   std::string name, tensor;
+  std::optional<Dtype> dtype;               // of the elements of a workspace; a tensor has its own
   std::vector<Expression> sizes;            // elements, innermost first
   std::vector<Expression> strides;          // in elements, from dimension 1 on: rank - 1 entries
   std::vector<Expression> box;              // elements
@@ -49,6 +50,8 @@ struct KernelLaunch {
   std::vector<ArgumentSpec> args;
   // By the names of the target's launch keys; a flag that is true holds 1, one that is false is absent.
   std::map<std::string, std::vector<Expression>, std::less<>> keys = {};
+  std::optional<Expression> when = {};    // the kernel is left out where this is 0
+  std::optional<Expression> repeat = {};  // how many times it runs; expressions may use `step`, from 0
 
   const std::vector<Expression>& values(std::string_view key) const;  // empty: absent
   bool flag(std::string_view key) const { return keys.contains(key); }

@@ -94,6 +94,10 @@ TensorMapSpec tensor_map_of(const std::string& name, const YamlNode& node) {
   spec.name = name;
   YamlMap map = node.map();
   spec.tensor = map.require("tensor").identifier();
+  if (const auto type = map.optional("dtype")) {
+    spec.dtype = dtype_named(type->string());
+    if (!spec.dtype) type->fail(fmt::format("unknown dtype '{}'", type->string()));
+  }
   spec.sizes = expressions_of(map.require("sizes"), 1, 5);
   const std::size_t rank = spec.sizes.size();
   const auto strides = map.optional("strides");
@@ -151,6 +155,8 @@ KernelLaunch launch_of(const YamlNode& node, Target target) {
   launch.kernel = map.require("kernel").identifier();
   for (const YamlNode& item : items_of(map.require("args"), most_arguments))
     launch.args.push_back(argument_of(item));
+  if (const auto when = map.optional("when")) launch.when = expression_of(*when);
+  if (const auto repeat = map.optional("repeat")) launch.repeat = expression_of(*repeat);
   for (const LaunchKey& key : target->launch_keys) {
     const auto value = map.optional(key.name);
     if (!value && key.required)

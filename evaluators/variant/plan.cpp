@@ -11,6 +11,8 @@
 namespace cultivar {
 namespace {
 
+constexpr std::size_t most_planned_kernels = 64;
+
 // A number as a C++ literal of exactly that type.
 std::string literal(Dtype type, double value) {
   if (!is_floating(type)) return fmt::format("{}", static_cast<std::int64_t>(value));
@@ -25,12 +27,24 @@ std::string literal(Dtype type, double value) {
 
 std::string_view type_macro(Target target, Dtype dtype) {
   // In the order of Dtype; two differ between targets.
-  static constexpr std::array<std::string_view, 12> names{"double",   "float",          "",
-                                                          "",         "long long",      "int",
-                                                          "short",    "signed char",    "unsigned long long",
-                                                          "unsigned", "unsigned short", "unsigned char"};
+  static constexpr std::array<std::string_view, dtype_count> names{"double",
+                                                                   "float",
+                                                                   "",
+                                                                   "",
+                                                                   "long long",
+                                                                   "int",
+                                                                   "short",
+                                                                   "signed char",
+                                                                   "unsigned long long",
+                                                                   "unsigned",
+                                                                   "unsigned short",
+                                                                   "unsigned char",
+                                                                   "",
+                                                                   ""};
   if (dtype == Dtype::f16) return target->f16;
   if (dtype == Dtype::bf16) return target->bf16;
+  if (dtype == Dtype::e4m3) return target->e4m3;
+  if (dtype == Dtype::e5m2) return target->e5m2;
   return names[static_cast<std::size_t>(dtype)];
 }
 
@@ -53,7 +67,8 @@ class Planner {
     }
     for (const TensorMapSpec& map : manifest_.tensor_maps) add_tensor_map(map);
     for (std::size_t i = 0; i < manifest_.launch.size(); ++i)
-      add_kernel(fmt::format("launch[{}]", i), manifest_.launch[i]);
+      add_launch(fmt::format("launch[{}]", i), manifest_.launch[i]);
+    if (plan_.kernels.empty()) fail("launch", "no kernel runs (every `when` is 0)");
     if (!error_.empty()) return failure("plan", error_);
     return std::move(plan_);
   }
@@ -83,10 +98,11 @@ class Planner {
   void add_tensor_map(const TensorMapSpec& spec) {
     const TensorSpec* tensor = task_.tensor(spec.tensor);
     const int buffer = buffer_index(spec.tensor);
-    if (tensor == nullptr || buffer < 0)
-      return fail("tensor_maps." + spec.name, "does not name a tensor of the task");
+    if (buffer < 0 || (tensor == nullptr && !spec.dtype))
+      return fail("tensor_maps." + spec.name,
+                  "names neither a tensor of the task nor a workspace with a dtype");
     Expected<PlannedTensorMap> map =
-        plan_tensor_map(spec, buffer, task_.dtype(*tensor, workload_),
+        plan_tensor_map(spec, buffer, tensor != nullptr ? task_.dtype(*tensor, workload_) : *spec.dtype,
                         plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
     if (!map) {
       if (error_.empty()) error_ = fmt::format("{} (workload {})", map.error().message, workload_.name);
@@ -95,7 +111,25 @@ class Planner {
     plan_.tensor_maps.push_back(*std::move(map));
   }
 
+  void add_launch(const std::string& path, const KernelLaunch& launch) {
+    if (launch.when) {
+      const Expected<double> holds = launch.when->evaluate(scope_);
+      if (!holds) return fail(path + ".when", holds.error().message);
+      if (*holds == 0.0) return;
+    }
+    if (!launch.repeat) return add_kernel(path, launch);
+    const std::int64_t steps =
+        integer(path + ".repeat", *launch.repeat, 0, static_cast<std::int64_t>(most_planned_kernels));
+    for (std::int64_t step = 0; step < steps && error_.empty(); ++step) {
+      scope_["step"] = static_cast<double>(step);
+      add_kernel(path, launch);
+    }
+    scope_.erase("step");
+  }
+
   void add_kernel(const std::string& path, const KernelLaunch& launch) {
+    if (plan_.kernels.size() == most_planned_kernels)
+      return fail(path, fmt::format("the plan would have more than {} kernels", most_planned_kernels));
     PlannedKernel kernel;
     kernel.kernel = launch.kernel;
     for (const LaunchKey& key : manifest_.target->launch_keys) add_launch_key(path, key, launch, kernel);

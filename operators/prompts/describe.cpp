@@ -60,6 +60,35 @@ std::string describe_oracle(const Task& task) {
          fenced(text, "cpp");
 }
 
+namespace {
+
+// What the values of an index tensor are, and whether an output may differ between runs.
+std::string values_of(const TensorSpec& tensor) {
+  const Fill& fill = tensor.fill;
+  const auto text = [](double value, const std::optional<Expression>& expression) {
+    return expression ? expression->text() : number(value);
+  };
+  const std::string a = text(fill.a, fill.a_of), b = text(fill.b, fill.b_of);
+  switch (tensor.role == Role::output ? Fill::Kind::normal : fill.kind) {
+    case Fill::Kind::integers:
+      return fmt::format(
+          ", whole numbers from {} to ({}) - 1{}", a, b,
+          fill.share > 0.0 ? fmt::format(", some of them {}", text(fill.instead, fill.instead_of)) : "");
+    case Fill::Kind::permutation:
+      return fmt::format(", a permutation of whole numbers from {} on along axis {}", a, fill.axis);
+    case Fill::Kind::lengths:
+      return fmt::format(", lengths of at least {} with the sum {}", a, b);
+    case Fill::Kind::offsets:
+      return fmt::format(", offsets from 0 to {} in steps of at least {}", b, a);
+    default:
+      return tensor.run_to_run > 0.0 ? fmt::format(", two runs may differ by {} of the permitted error",
+                                                   number(tensor.run_to_run))
+                                     : "";
+  }
+}
+
+}  // namespace
+
 std::string describe_task_briefly(const Task& task) {
   std::string words = fmt::format("`{}`: {}.\n", task.name, task.summary);
   for (const TensorSpec& t : task.tensors)
@@ -87,19 +116,25 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
   for (const Dimension& d : task.dimensions) words += fmt::format("- {}: {}\n", d.name, d.about);
   words += "\nTensors (contiguous, outermost dimension first):\n";
   for (const TensorSpec& t : task.tensors)
-    words += fmt::format("- {} ({}): {} [{}]\n", t.name, t.role == Role::input ? "input" : "output",
-                         t.dtype ? name_of(*t.dtype) : "the workload's dtype", fmt::join(t.shape, ", "));
+    words += fmt::format("- {} ({}): {} [{}]{}\n", t.name, t.role == Role::input ? "input" : "output",
+                         t.dtype ? name_of(*t.dtype) : "the workload's dtype", fmt::join(t.shape, ", "),
+                         values_of(t));
   if (!task.parameters.empty()) words += "\nParameters:\n";
   for (const Parameter& p : task.parameters)
     words += fmt::format("- {} ({}): {}\n", p.name, p.flag ? "flag, 0 or 1" : name_of(p.type), p.about);
   for (const auto& [name, expression] : task.let)
     words +=
         fmt::format("{}let {} = {}\n", &name == &task.let.front().first ? "\n" : "", name, expression.text());
+  const auto known = [](const std::optional<Expression>& cost) { return cost ? cost->text() : "not known"; };
+  const Cost::Report report = task.cost.report;
   words += fmt::format(
       "\nCost model: operations {}; bytes {}. A variant is ranked by its {} at the median time, geometric "
       "mean "
       "over the workloads.\n",
-      task.cost.flops.text(), task.cost.bytes.text(), task.cost.by_bytes ? "GB/s" : "operations per second");
+      known(task.cost.flops), known(task.cost.bytes),
+      report == Cost::Report::bytes  ? "GB/s"
+      : report == Cost::Report::time ? "runs per second"
+                                     : "operations per second");
   words += fmt::format(
       "\nAn output is correct if its maximum and RMS error against the fp64 oracle are below {} times those "
       "of the legal roundings ({}), over the complete output and over each {} rows.\n",

@@ -8,6 +8,14 @@
 
 namespace cultivar {
 
+namespace {
+constexpr double kPromising = 0.5;  // fitness of a founder, relative to the best
+}  // namespace
+
+bool Islands::Island::young(const PopulationOptions& options) const {
+  return begun && natives <= options.reset_after / 2;
+}
+
 Islands::Islands(const PopulationOptions& options) : options_(options) {
   if (options.islands < 1 || options.elites < 1 || options.tournament < 1 || options.immigrants < 0 ||
       options.family_elites < 1)
@@ -39,24 +47,26 @@ bool Islands::admit(Island& island, const Elite& elite) {
       if (weakest == elites.rend() || !remove_unless_fitter(weakest)) return false;
     }
   }
-  if (by_source && std::ranges::count(elites, elite.family, &Elite::family) >= options_.family_elites) {
-    const auto weakest = std::find_if(elites.rbegin(), elites.rend(),
-                                      [&](const Elite& e) { return e.family == elite.family; });
-    if (!remove_unless_fitter(weakest)) return false;
-  }
   elites.insert(std::ranges::upper_bound(elites, elite, fitter), elite);
-  if (elites.size() > static_cast<std::size_t>(options_.elites)) {
-    const bool stays = elites.back().id != elite.id;
-    elites.pop_back();
-    return stays;
+  if (elites.size() <= static_cast<std::size_t>(options_.elites)) return true;
+  // Niches: the weakest of the families that have more than their share leaves first.
+  auto leaving = std::prev(elites.end());
+  if (by_source) {
+    const auto crowded = std::find_if(elites.rbegin(), elites.rend(), [&](const Elite& e) {
+      return std::ranges::count(elites, e.family, &Elite::family) > options_.family_elites;
+    });
+    if (crowded != elites.rend()) leaving = std::prev(crowded.base());
   }
-  return true;
+  const bool stays = leaving->id != elite.id;
+  elites.erase(leaving);
+  return stays;
 }
 
 void Islands::settle(Island& home, const Elite& elite) {
   if (options_.rules < 2 || home.sources.insert(elite.source).second) home.members.push_back(elite.id);
   admit(home, elite);
   ++home.barren;
+  ++home.natives;
   if (elite.fitness > home.best) {
     home.best = elite.fitness;
     home.barren = 0;
@@ -129,7 +139,9 @@ std::vector<Migration> Islands::migrate() {
   }
   std::vector<Migration> landed;
   for (std::size_t i = 0; i < moves.size(); ++i)
-    if (admit(islands_[static_cast<std::size_t>(moves[i].to)], migrants[i])) landed.push_back(moves[i]);
+    if (!islands_[static_cast<std::size_t>(moves[i].to)].young(options_) &&
+        admit(islands_[static_cast<std::size_t>(moves[i].to)], migrants[i]))
+      landed.push_back(moves[i]);
   return landed;
 }
 
@@ -143,35 +155,45 @@ std::size_t Islands::leader() const {
   return leader;
 }
 
-// The founder is the fittest elite of the other islands, from a family that does not lead the island: the
-// island itself shows where its present family ends.
+// The founder is the fittest elite of the other islands, from a family that does not lead the island (which
+// shows where its present family ends), unless all those are far slower than the best.
 std::vector<Migration> Islands::begin_anew(std::size_t which) {
-  Island& island = islands_[which];
+  const Island& island = islands_[which];
   const IndividualId left = island.elites.empty() ? 0 : island.elites.front().family;
   const Elite* founder = nullptr;
   std::size_t from = 0;
+  const double best = islands_[leader()].elites.empty() ? 0.0 : islands_[leader()].elites.front().fitness;
+  const auto fresh = [&](const Elite& e) { return e.family != left && e.fitness >= kPromising * best; };
   const auto better = [&](const Elite& a, const Elite& b) {
-    const bool fresh_a = a.family != left, fresh_b = b.family != left;
+    const bool fresh_a = fresh(a), fresh_b = fresh(b);
     return fresh_a != fresh_b ? fresh_a : fitter(a, b);
   };
   for (std::size_t i = 0; i < islands_.size(); ++i)
     for (const Elite& elite : islands_[i].elites)
       if (i != which && (founder == nullptr || better(elite, *founder))) founder = &elite, from = i;
-  if (founder == nullptr) return {};
-  Elite first = *founder;
-  first.immigrant = false;
-  island = {};
-  settle(island, first);
-  return {{first.id, static_cast<int>(from), static_cast<int>(which), true}};
+  return founder == nullptr ? std::vector<Migration>() : begin_anew(which, *founder, from);
 }
 
-std::vector<Migration> Islands::reset() {
+std::vector<Migration> Islands::begin_anew(std::size_t which, Elite founder, std::size_t from) {
+  founder.immigrant = false;
+  islands_[which] = {};
+  settle(islands_[which], founder);
+  islands_[which].begun = true;
+  return {{founder.id, static_cast<int>(from), static_cast<int>(which), true}};
+}
+
+std::vector<Migration> Islands::reset(const Archive& archive, IndividualId founder) {
   if (islands() < 2) return {};
   const std::size_t best = leader();
   std::size_t barren = best == 0 ? 1 : 0;
   for (std::size_t i = 0; i < islands_.size(); ++i)
     if (i != best && islands_[i].barren > islands_[barren].barren) barren = i;
-  return begin_anew(barren);
+  if (founder == 0) return begin_anew(barren);
+  Elite elite{founder, archive.fitness(founder), false, archive.source_id(founder),
+              family_of(founder, archive)};
+  for (const Elite& setting : tunings_.of(elite.source))
+    if (setting.id == founder) elite = setting;
+  return begin_anew(barren, elite, barren);
 }
 
 std::vector<IndividualId> Islands::parents_by_rules_1(const Island& island, int count, const Archive& archive,

@@ -11,9 +11,9 @@
 
 namespace cultivar {
 
-// Rules 2: a source has one place among an island's elites, a family at most
-// PopulationOptions::family_elites, and an island without progress is begun anew. Rules 1 keep any fit
-// individuals, and choose partners like first parents.
+// Rules 2: a source has one place among an island's elites, a family PopulationOptions::family_elites if
+// others need the places, and an island without progress is begun anew. Rules 1 keep any fit individuals, and
+// choose partners like first parents.
 class Islands : public Strategy {
  public:
   explicit Islands(const PopulationOptions&);
@@ -26,7 +26,7 @@ class Islands : public Strategy {
   // When a migration is due, copies the best native of each island to the next island in a ring. Begins an
   // island anew that has had no better individual for too long, unless it has the fittest of all.
   std::vector<Migration> judged() override;
-  std::vector<Migration> reset() override;
+  std::vector<Migration> reset(const Archive&, IndividualId founder = 0) override;
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;
@@ -40,11 +40,16 @@ class Islands : public Strategy {
     std::set<std::string> sources;  // rules 2: of the members
     double best = 0.0;              // fitness of its best native since it was begun
     int barren = 0;                 // natives measured since then
+    int natives = 0;                // measured in all since it was begun
+    bool begun = false;             // anew
+    // Migrants, which are fitter at first, would end its new line.
+    bool young(const PopulationOptions&) const;
   };
   void settle(Island&, const Elite&);
   bool admit(Island&, const Elite&);
   std::vector<Migration> migrate();
   std::vector<Migration> begin_anew(std::size_t island);
+  std::vector<Migration> begin_anew(std::size_t island, Elite founder, std::size_t from);
   std::size_t leader() const;  // the island with the fittest elite
   Elite explored(const Island&, const ParentsWanted&, const Archive&, RandomStream&) const;
   std::vector<IndividualId> parents_by_rules_1(const Island&, int count, const Archive&, RandomStream&) const;

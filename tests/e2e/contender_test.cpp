@@ -15,7 +15,7 @@ namespace {
 struct Desk {
   TemporaryFolder folder;
   Desk() {
-    copy_task("softmax", folder / "own_softmax", "      - {R: 6000, C: 1500}\n      - {R: 6000, C: 1666}\n");
+    copy_task("softmax", folder / "own_softmax", "      - {R: 3000, C: 1500}\n      - {R: 3000, C: 1666}\n");
   }
   CommandResult run(std::vector<std::string> arguments) {
     return cultivar_in(folder.path(), std::move(arguments));
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_reports_those_
 
   const auto words = run({"evaluate", "own_softmax", "naive", "--contender", library("REFUSES")});
   BOOST_TEST(words.exit == 0);
-  BOOST_TEST(contains(words.out, "contender REFUSES: unsupported on R6000_C1500_f32"), words.out);
+  BOOST_TEST(contains(words.out, "contender REFUSES: unsupported on R3000_C1500_f32"), words.out);
   BOOST_TEST(contains(words.out, "1000 columns alone, and this is 1500"), words.out);
 
   const auto useless = run({"evaluate", "own_softmax", "naive", "--contender", library("OLD_ABI")});
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   const auto told = facts(run({"status", "run", "--json"}));
   BOOST_TEST(told["best"]["ratios"]["plain"].get<double>() > 0.0);
   BOOST_TEST(!told["best"]["ratios"].contains("REFUSES"));
-  BOOST_TEST(contains(result.err, "contender REFUSES: unsupported on R6000_C1500_f32"), result.err);
+  BOOST_TEST(contains(result.err, "contender REFUSES: unsupported on R3000_C1500_f32"), result.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

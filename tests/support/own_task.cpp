@@ -43,7 +43,7 @@ workload_sets:
     about: "what the search never sees"
     dtype: f32
     workloads:
-      - {R: 12345, C: 555}
+      - {R: 6173, C: 555}
 )yaml";
 
 constexpr const char* reference = R"(#include "cultivar_reference.hpp"

@@ -1,35 +1,12 @@
-// The real services for the softmax task on this machine's cores, for tests of what they refuse.
+// The services of TaskJudge for the task softmax, of which most test kernels are variants.
 #pragma once
 
-#include <filesystem>
-#include <memory>
-#include <string>
-
-#include "evaluators/worker/services.hpp"
+#include "support/task_judge.hpp"
 
 namespace cultivar::testing {
 
-class SoftmaxJudge {
- public:
-  SoftmaxJudge();
-
-  const Task& task() const { return task_; }
-  const Workload& workload() const { return workload_; }  // large: 8192 x 1024
-  CompileService& compiler() { return *compiler_; }
-  DeviceService& device() { return *device_; }
-
-  // A kernel below tests/kernels, compiled and evaluated on the workload up to this stage, every row
-  // compared; a failure before that is its evaluation.
-  Evaluation judge(const std::string& file, Stage stop_after);
-
- private:
-  ServiceOptions options_;
-  Task task_;
-  Workload workload_;
-  std::unique_ptr<CompileService> compiler_;
-  std::unique_ptr<DeviceService> device_;
+struct SoftmaxJudge : TaskJudge {
+  SoftmaxJudge() : TaskJudge("softmax", {{"R", 8192}, {"C", 1024}}) {}
 };
-
-std::filesystem::path test_kernels();  // the folder tests/kernels
 
 }  // namespace cultivar::testing

@@ -28,27 +28,14 @@ namespace fs = std::filesystem;
 constexpr int screen_version = 2;
 
 const std::vector<std::string>& fixed_flags() {
-  static const std::vector<std::string> flags{"-x",
-                                              "c++",
-                                              "-std=c++20",
-                                              "-O3",
-                                              "-march=native",
-                                              "-ffp-contract=fast",
-                                              "-fno-exceptions",
-                                              "-fno-rtti",
-                                              "-shared",
-                                              "-fPIC",
-                                              "-nostartfiles",
-                                              "-fvisibility=default",
-                                              "-fno-ident",
-                                              "-fstack-usage",
-                                              "-fdiagnostics-color=never",
-                                              "-fmax-errors=20",
-                                              "-Wl,-z,now",
-                                              "-Wl,-z,relro",
-                                              "-Wl,-z,noexecstack",
-                                              "-Wl,--as-needed",
-                                              "-Wl,--build-id=none"};
+  static const std::vector<std::string> flags{
+      "-x", "c++", "-std=c++20", "-O3", "-march=native", "-ffp-contract=fast", "-fno-exceptions", "-fno-rtti",
+      "-shared", "-fPIC", "-nostartfiles", "-fvisibility=default", "-fno-ident", "-fstack-usage",
+      "-fdiagnostics-color=never", "-fmax-errors=20", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,noexecstack",
+      "-Wl,--as-needed", "-Wl,--build-id=none",
+      // A kernel may not depend on when it was compiled.
+      "-D__DATE__=kernels_may_not_know_the_date", "-D__TIME__=kernels_may_not_know_the_time",
+      "-D__TIMESTAMP__=kernels_may_not_know_the_time", "-Wno-builtin-macro-redefined"};
   return flags;
 }
 

@@ -24,9 +24,10 @@ auto failed(std::string detail) {
 
 cell::Argument scalar(Dtype type, double value) {
   using cell::Value;
-  // In the order of Dtype; f16 and bf16 travel as their bits.
-  static constexpr std::array kinds{Value::f64, Value::f32, Value::u16, Value::u16, Value::i64, Value::i32,
-                                    Value::i16, Value::i8,  Value::u64, Value::u32, Value::u16, Value::u8};
+  // In the order of Dtype; f16, bf16 and the 8-bit floating types travel as their bits.
+  static constexpr std::array kinds{Value::f64, Value::f32, Value::u16, Value::u16, Value::i64,
+                                    Value::i32, Value::i16, Value::i8,  Value::u64, Value::u32,
+                                    Value::u16, Value::u8,  Value::u8,  Value::u8};
   std::uint64_t bits = 0;
   encode(type, {&value, 1}, std::as_writable_bytes(std::span(&bits, 1)).first(size_of(type)));
   return {kinds[static_cast<std::size_t>(type)], 0, bits};

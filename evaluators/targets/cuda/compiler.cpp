@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kept_log_bytes = 32 << 10;
 // Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
 // again.
-constexpr int screen_version = 7;
+constexpr int screen_version = 8;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};

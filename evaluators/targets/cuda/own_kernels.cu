@@ -84,7 +84,7 @@ extern "C" __global__ void cultivar_gather(const u8* from, const u64* elements, 
 struct Regions {
   struct {
     u64 start, bytes;
-  } list[64];
+  } list[128];
 };
 __device__ __forceinline__ u8 guard_byte(u64 seed, u64 region, u64 i) {
   return static_cast<u8>(mixed(seed ^ (region << 48) ^ i) >> 56);

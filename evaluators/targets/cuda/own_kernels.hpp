@@ -16,7 +16,7 @@ namespace cultivar::cuda {
 struct Region {
   std::uint64_t start = 0, bytes = 0;
 };
-inline constexpr std::size_t max_regions = 64;
+inline constexpr std::size_t max_regions = 128;  // of a launch: they are a parameter
 
 // The machine code of these kernels, from the cache or compiled by NVRTC. `program`: see CudaCompilerOptions.
 // Throws MissingError.

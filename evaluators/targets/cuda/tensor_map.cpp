@@ -14,7 +14,8 @@ namespace {
 std::optional<std::uint32_t> data_type(Dtype dtype) {
   static constexpr std::array order{Dtype::u8,  Dtype::u16, Dtype::u32, Dtype::i32, Dtype::u64,
                                     Dtype::i64, Dtype::f16, Dtype::f32, Dtype::f64, Dtype::bf16};
-  const auto found = std::ranges::find(order, dtype);
+  const bool byte = dtype == Dtype::e4m3 || dtype == Dtype::e5m2;
+  const auto found = std::ranges::find(order, byte ? Dtype::u8 : dtype);
   if (found == order.end()) return std::nullopt;
   return static_cast<std::uint32_t>(found - order.begin());
 }

@@ -4,11 +4,19 @@
 // Exit codes: 0 compiled, 1 not compiled (the log says why), 2 bad usage, 3 NVRTC or a file is missing.
 #include <fmt/format.h>
 
+#include <ctime>
 #include <fstream>
 
 #include "evaluators/system/files.hpp"
 #include "evaluators/targets/cuda/nvrtc.hpp"
 #include "evaluators/variant/source_files.hpp"
+
+// NVRTC asks for the time to expand __DATE__ and __TIME__, and a kernel may not depend on when it was
+// compiled. This program's function comes before that of libc (evaluators/CMakeLists.txt exports it).
+extern "C" std::time_t time(std::time_t* where) noexcept {
+  if (where != nullptr) *where = 0;
+  return 0;
+}
 
 namespace {
 

@@ -93,6 +93,18 @@ BOOST_AUTO_TEST_CASE(a_record_without_rules_keeps_the_first_ones_and_a_new_searc
   BOOST_TEST((again.population == fresh.population));
 }
 
+BOOST_AUTO_TEST_CASE(a_supervisor_is_part_of_rules_2_and_its_settings_read_back_the_same) {
+  BOOST_TEST(!parse_config(kLeast, "record", path(), {}, kInstallation).supervisor.active);
+  const Config c =
+      parse_config(kLeast + "rules: 2\nsupervisor: {evaluations: 9, device_time: 3h, usd: 2.5, term: 5}\n",
+                   "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.supervisor.active);
+  BOOST_TEST(c.supervisor.device_s == 10800.0);
+  BOOST_TEST((parse_config(to_yaml(c), "record", "/nowhere", {}, kInstallation).supervisor == c.supervisor));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "supervisor: {active: true}\n"), "rules 1 have no supervisor"));
+}
+
 BOOST_AUTO_TEST_CASE(a_strategy_has_its_own_keys) {
   const auto read = [&](const std::string& population) {
     return parse_config(kLeast + "rules: 2\npopulation: " + population + "\n", "my.yaml", path(), {},

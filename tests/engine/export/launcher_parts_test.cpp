@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
+#include "engine/export/cpp_expression.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -32,6 +33,32 @@ BOOST_AUTO_TEST_CASE(words_of_a_task_stay_in_their_comment) {
   }
   BOOST_TEST(comments ==
              static_cast<int>(task.dimensions.size() + task.parameters.size() + task.tensors.size()));
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_stays_under_its_conditions) {
+  KernelLaunch launch;
+  BOOST_TEST(as_often_as_said(launch, "    go();\n").value() == "    go();\n");
+  launch.repeat = Expression::parse("R / 2").value();
+  const std::string repeated = as_often_as_said(launch, "    go();\n").value();
+  BOOST_TEST(contains(repeated, "for (double " + variable("step") + " = 0.0"), repeated);
+  BOOST_TEST(contains(repeated, variable("R")), repeated);
+  launch.when = Expression::parse("R > 1").value();
+  const std::string conditional = as_often_as_said(launch, "    go();\n").value();
+  BOOST_TEST(conditional.starts_with("    if ("), conditional);
+  BOOST_TEST(contains(conditional, "for (double"), conditional);
+}
+
+BOOST_AUTO_TEST_CASE(the_plan_of_an_export_has_each_launch_once) {
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  const Variant variant =
+      load_variant(std::string(CULTIVAR_SOURCE_DIR) + "/tests/kernels/format/repeats_its_kernel.cpp", task);
+  const std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
+  const Facts facts{{"num_cores", 2}};
+  const LauncherInput input{task, variant, facts, workloads};
+  BOOST_TEST(make_plan(variant, task, workloads.front(), facts).value().kernels.size() == 4U);
+  const Plan plan = plan_of_each_launch(input).value();
+  BOOST_TEST(plan.kernels.size() == 2U);
+  BOOST_TEST(plan.kernels.back().kernel == "softmax_of_all");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(rows_of_several_outputs_find_their_places) {
               {"S_kv", 5}, {"D", 4}, {"causal", 0}, {"scale", 1}};
   const RowLayout layout(task, w);
   BOOST_TEST(layout.rows() == 30);
-  BOOST_TEST(layout.row_elements() == 5);
+  BOOST_TEST(layout.groups().front().elements == 5);
   BOOST_REQUIRE(layout.outputs().size() == 2U);
   const OutputLayout& o = layout.outputs()[0];
   const OutputLayout& lse = layout.outputs()[1];
@@ -209,6 +209,39 @@ BOOST_AUTO_TEST_CASE(derived_seeds_differ_by_purpose_and_index_and_repeat) {
   BOOST_TEST(derive_seed(1, "a", 1) != derive_seed(1, "a", 2));
   BOOST_TEST(derive_seed(1, "a") != derive_seed(2, "a"));
   BOOST_TEST(secret_seed() != secret_seed());
+}
+
+BOOST_AUTO_TEST_CASE(an_output_with_rows_of_its_own_has_them_after_those_of_the_task) {
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/rmsnorm_backward");
+  Workload w;
+  w.dtype = Dtype::f32;
+  w.values = {{"R", 3}, {"C", 5}};
+  const RowLayout layout(task, w);
+  BOOST_TEST(layout.rows() == 8);
+  const OutputLayout &dx = layout.outputs()[0], &dw = layout.outputs()[1];
+  BOOST_TEST(layout.base(dx, 2) == 10);
+  BOOST_TEST(layout.base(dw, 3) == 0);
+  BOOST_TEST(layout.base(dw, 7) == 4);
+  const std::vector<std::int64_t> rows{0, 2, 4, 7};
+  BOOST_TEST(layout.values_of(rows) == 12U);
+  const RowSpan of_dx = layout.span_of(dx, rows), of_dw = layout.span_of(dw, rows);
+  BOOST_TEST((of_dx.first == 0 && of_dx.last == 2 && of_dx.value == 0));
+  BOOST_TEST((of_dw.first == 2 && of_dw.last == 4 && of_dw.value == 10));
+
+  // Rows 0 and 2 of dx, and elements 1 and 4 of dw.
+  std::vector<double> exact(12, 1.0), outputs_dx(15, 1.0), outputs_dw(5, 1.0);
+  const auto judged = [&] {
+    std::vector<std::vector<std::byte>> bytes{std::vector<std::byte>(60), std::vector<std::byte>(20)};
+    encode(Dtype::f32, outputs_dx, bytes[0]);
+    encode(Dtype::f32, outputs_dw, bytes[1]);
+    return cultivar::compare(task, layout, bytes, {rows, exact, {}});
+  };
+  outputs_dx[7] = outputs_dw[0] = 9.0;  // not compared
+  BOOST_TEST(judged().right, judged().diagnostics);
+  outputs_dw[4] = 2.0;
+  BOOST_TEST(judged().reason == "dw differs from the oracle");
+  BOOST_TEST(judged().diagnostics.find("dw[C=4] got 2, expected 1") != std::string::npos,
+             judged().diagnostics);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -53,7 +53,7 @@ struct OtherTask {
     const Oracle oracle(library, loaded, workload, 2);
     std::vector<std::int64_t> wanted;
     for (int i = 0; i < count; ++i) wanted.push_back(i);
-    return oracle.rows(library.exact(), inputs.view(), wanted, 4);
+    return oracle.rows(library.exact(), inputs.view(), wanted);
   }
   std::string trouble(const Expected<OracleLibrary>& library) {
     if (!library) return library.error().message;
@@ -96,10 +96,10 @@ BOOST_AUTO_TEST_CASE(a_foreign_reference_computes_the_same_as_one_that_is_called
   for (int i = 0; i < 300; ++i) rows.push_back(i);
   for (int threads : {1, 2, 5}) {
     const Oracle one(*here, own, workload, threads), other(*apart, own, workload, threads);
-    BOOST_TEST((one.rows(here->exact(), inputs.view(), rows, 100) ==
-                other.rows(apart->exact(), inputs.view(), rows, 100)));
-    BOOST_TEST((one.rows(here->rounded(), inputs.view(), rows, 100) ==
-                other.rows(apart->rounded(), inputs.view(), rows, 100)));
+    BOOST_TEST(
+        (one.rows(here->exact(), inputs.view(), rows) == other.rows(apart->exact(), inputs.view(), rows)));
+    BOOST_TEST((one.rows(here->rounded(), inputs.view(), rows) ==
+                other.rows(apart->rounded(), inputs.view(), rows)));
   }
 }
 

@@ -128,4 +128,38 @@ BOOST_AUTO_TEST_CASE(epsilon_is_the_distance_from_one_to_the_next_value) {
   BOOST_TEST(epsilon_of(Dtype::f32) == std::numeric_limits<float>::epsilon());
 }
 
+BOOST_AUTO_TEST_CASE(every_8_bit_float_decodes_by_definition_and_encodes_back) {
+  const auto check = [](Dtype type, int fraction, int lowest, double most) {
+    BOOST_TEST(size_of(type) == 1u);
+    BOOST_TEST(is_floating(type));
+    double largest = 0.0;
+    for (int code = 0; code < 256; ++code) {
+      const auto byte = static_cast<std::byte>(code);
+      double value = 0.0;
+      decode(type, {&byte, 1}, {&value, 1});
+      const int exponent = (code & 0x7f) >> fraction, low = code & ((1 << fraction) - 1);
+      const double size = exponent == 0 ? std::ldexp(low, lowest - fraction)
+                                        : std::ldexp((1 << fraction) + low, lowest - fraction + exponent - 1);
+      const double expected = code & 0x80 ? -size : size;
+      if (size > most) {
+        BOOST_TEST(!std::isfinite(value));
+        continue;
+      }
+      BOOST_TEST(value == expected);
+      largest = std::max(largest, value);
+      std::byte again{};
+      encode(type, {&value, 1}, {&again, 1});
+      BOOST_TEST(static_cast<int>(again) == code);
+    }
+    BOOST_TEST(largest == most);
+    BOOST_TEST(round_to(type, 1e9) == most);  // as CUDA's conversions
+    BOOST_TEST(round_to(type, -std::numeric_limits<double>::infinity()) == -most);
+    BOOST_TEST(std::isnan(round_to(type, std::nan(""))));
+    BOOST_TEST(round_to(type, 1.0 + 0.75 * epsilon_of(type)) == 1.0 + epsilon_of(type));
+    BOOST_TEST(round_to(type, 1.0 + 0.5 * epsilon_of(type)) == 1.0);  // a tie, to even
+  };
+  check(Dtype::e4m3, 3, -6, 448);
+  check(Dtype::e5m2, 2, -14, 57344);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,8 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
@@ -50,6 +52,23 @@ BOOST_AUTO_TEST_CASE(drawn_shapes_are_new_legal_claimed_and_within_the_limits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(parameters_that_no_file_gives_are_drawn_too) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const Variant variant = load_variant(kTasks + "attention_forward/seeds/vectorised.cpp", task);
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  int other_scales = 0, masked = 0;
+  for (const Workload& w : draw_shapes(task, variant, around, limits_of(task, around, 1.0), 100, 3,
+                                       [](const Workload&) { return true; })) {
+    const double scale = w.values.at("scale"), usual = 1 / std::sqrt(w.values.at("D"));
+    const bool other = std::abs(scale - usual) > 0.01 * usual;
+    other_scales += other;
+    masked += w.values.at("causal") != 0;
+    if (other) BOOST_TEST((scale > 0 && scale == static_cast<double>(static_cast<float>(scale))), w.name);
+  }
+  BOOST_TEST((other_scales > 25 && other_scales < 75), other_scales);
+  BOOST_TEST((masked > 25 && masked < 75), masked);
+}
+
 BOOST_AUTO_TEST_CASE(claims_of_multiples_of_tiles_are_met) {
   const Task task = load_task(kTasks + "attention_forward");
   const Variant variant =
@@ -76,13 +95,34 @@ BOOST_AUTO_TEST_CASE(a_claim_that_excludes_a_listed_shape_alone_is_found) {
     for (const char* claim :
          {"dtype == f32 && R != 3001", "dtype == f32 && C != 1333", "dtype == f32 && R * C != 3001 * 1333",
           "dtype == f32 && !(R == 37 && C == 1000)", "dtype == f32 && (R < 3000 || R > 3002)",
-          "dtype == f32 && C != 50000", "dtype == f32 && C != 7"})
+          "dtype == f32 && C != 50000", "dtype == f32 && C != 7", "dtype == f32 && R % 3 != 1",
+          "dtype == f32 && (R < 2600 || R > 3400)"})
       BOOST_TEST(singled_out_by(task, claim, seed).has_value(), claim);
-    for (const char* claim : {"dtype == f32", "dtype == f32 && C % 2 == 0", "dtype == f32 && C <= 32768",
-                              "dtype == f32 && C >= 8", "dtype == f32 && R >= 3",
-                              "dtype == f32 && C % 64 == 0 && R % 8 == 0", "dtype == f32 && C <= 49999"})
+    for (const char* claim :
+         {"dtype == f32", "dtype == f32 && C % 2 == 0", "dtype == f32 && C <= 32768",
+          "dtype == f32 && C >= 8", "dtype == f32 && R >= 3", "dtype == f32 && C % 64 == 0 && R % 8 == 0",
+          "dtype == f32 && C <= 49999", "dtype == f32 && C % 96 == 0", "dtype == f32 && R % 3 == 0"})
       BOOST_TEST(!singled_out_by(task, claim, seed).has_value(), claim);
   }
+}
+
+BOOST_AUTO_TEST_CASE(no_seed_singles_out_a_shape) {
+  namespace fs = std::filesystem;
+  int seeds = 0;
+  for (const auto& folder : fs::directory_iterator(kTasks)) {
+    if (!fs::exists(folder.path() / "task.yaml")) continue;
+    const Task task = load_task(folder.path());
+    for (const auto& file : fs::directory_iterator(folder.path() / "seeds")) {
+      if (file.path().extension() == ".md") continue;
+      const Variant variant = load_variant(file.path(), task);
+      ++seeds;
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const auto shape = singled_out(task, variant, listed_shapes(task, variant.manifest.target), seed);
+        BOOST_TEST(!shape.has_value(), file.path().string() << ": " << (shape ? shape->name : ""));
+      }
+    }
+  }
+  BOOST_TEST(seeds >= 10);
 }
 
 BOOST_AUTO_TEST_CASE(claims_of_attention_kernels_single_out_nothing) {

@@ -45,6 +45,7 @@ class FakeSession : public Session {
     int wrong_from = -1;  // from this run on, one row is wrong
     int fault_every = 0;  // every n-th run of the process fails like noise
     Fault::Kind fault = Fault::Kind::idle_activity;
+    bool idle = false;        // these runs write no results
     bool replays = false;     // returns the first output again
     int disturbed_every = 0;  // every n-th run of the process does not count
     Sample::Disturber disturber = Sample::Disturber::kernel;
@@ -57,8 +58,11 @@ class FakeSession : public Session {
                                   const RunOptions&) override {
     Behaviour& b = behaviour_;
     const int run = b.runs++;
-    if (b.fault_every > 0 && run % b.fault_every == b.fault_every - 1)
-      return tl::make_unexpected(Fault{b.fault, "noise"});
+    const bool fails = b.fault_every > 0 && run % b.fault_every == b.fault_every - 1;
+    if (fails && b.idle)
+      for (std::byte& byte : outputs[0]) byte = std::byte{0x40};
+    if (fails && !b.idle) compute(inputs[0].bytes, outputs[0]);
+    if (fails) return tl::make_unexpected(Fault{b.fault, "noise"});
     if (!b.replays || first_.empty()) compute(inputs[0].bytes, outputs[0]);
     if (b.replays) {
       if (first_.empty()) first_ = outputs[0];
@@ -190,6 +194,19 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_gives_up_more_than_a_third_of_its_runs_is_rej
     bench.add("variant", behaviour);
     BOOST_TEST(bench.sample().has_value() == (every == 2));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_was_too_short_because_it_did_no_work_is_a_wrong_result) {
+  FakeSession::Behaviour behaviour;
+  behaviour.fault_every = 8;
+  behaviour.fault = Fault::Kind::too_short;
+  behaviour.idle = true;
+  Bench bench;
+  bench.add("variant", behaviour);
+  const auto wrong = bench.sample();
+  BOOST_REQUIRE(wrong);
+  BOOST_TEST(wrong->reason.find("wrong result in a timed run") != std::string::npos, wrong->reason);
+  BOOST_TEST(behaviour.runs == 8);
 }
 
 BOOST_AUTO_TEST_CASE(a_busy_host_is_waited_for_if_it_disturbs_the_other_sides_too) {

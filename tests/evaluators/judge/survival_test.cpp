@@ -44,6 +44,9 @@ double by_shapes(double share) {
 double by_patterns(double share, std::size_t runs) {
   return std::pow(1 - share / 2, runs);
 }
+double by_assignments(double share) {
+  return std::pow(1 - share, kDrawnAssignments);
+}
 double by_rows(double share, int rows, int runs) {
   return std::pow(1 - share, rows * runs);
 }
@@ -113,8 +116,9 @@ BOOST_AUTO_TEST_CASE(the_readme_states_these_chances) {
   readme << std::ifstream(kFolder + "evaluators/check/README.md").rdbuf();
   for (const int part : {2, 4, 8, 16, 64, 256}) {
     const double share = 1.0 / part;
-    const auto line = fmt::format("| 1/{} | {:.1e} | {:.1e} | {:.1e} |", part, by_shapes(share),
-                                  by_patterns(share, 34), by_rows(share, 24, 20));
+    const auto line = fmt::format("| 1/{} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {:.1e} |", part,
+                                  by_shapes(share), by_assignments(share), by_patterns(share, 34),
+                                  by_rows(share, 24, 20), by_rows(share, 6, 20));
     BOOST_TEST((readme.str().find(line) != std::string::npos), "the README lacks the line " << line);
   }
 }

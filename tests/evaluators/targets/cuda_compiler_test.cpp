@@ -73,6 +73,13 @@ BOOST_AUTO_TEST_CASE(the_toolkits_device_headers_are_found_and_their_tables_pass
   compiled(variant);
 }
 
+BOOST_AUTO_TEST_CASE(no_kernel_knows_when_it_was_compiled) {
+  compiled(two_arguments(
+      "#define JOINED(a, b) a##b\n"
+      "static_assert(JOINED(__DA, TE__)[7] == '1' && JOINED(__DA, TE__)[9] == '7', \"the date of now\");\n" +
+      scale));
+}
+
 BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
   const FreshCache cache("cuda-cache");
   CudaCompiler fresh(options(cache.folder));

@@ -152,4 +152,48 @@ BOOST_AUTO_TEST_CASE(constant_is_constant) {
   for (const double v : filled({Fill::Kind::constant, 3, 0, -1}, 5, {100}, Dtype::i8)) BOOST_TEST(v == 3);
 }
 
+BOOST_AUTO_TEST_CASE(integers_cover_their_range_with_a_share_of_another_value) {
+  Fill f{Fill::Kind::integers, 3, 13, -1};
+  f.instead = -100, f.share = 0.25;
+  const std::vector<double> x = filled(f, 5, {40000}, Dtype::i64);
+  const std::set<double> values(x.begin(), x.end());
+  BOOST_TEST(values.size() == 11u);
+  BOOST_TEST(*values.begin() == -100);
+  BOOST_TEST(*std::next(values.begin()) == 3);
+  BOOST_TEST(*values.rbegin() == 12);
+  BOOST_TEST(std::abs(static_cast<double>(std::count(x.begin(), x.end(), -100)) - 10000) < 400);
+  BOOST_TEST((x == filled(f, 5, {40000}, Dtype::i64)));
+  BOOST_TEST((x != filled(f, 6, {40000}, Dtype::i64)));
+}
+
+BOOST_AUTO_TEST_CASE(a_permutation_has_each_index_of_its_axis_once) {
+  const std::vector<double> x = filled({Fill::Kind::permutation, 10, 0, 0}, 5, {50, 3}, Dtype::i32);
+  std::set<std::vector<double>> lines;
+  for (std::size_t column = 0; column < 3; ++column) {
+    std::vector<double> line;
+    for (std::size_t i = 0; i < 50; ++i) line.push_back(x[i * 3 + column]);
+    lines.insert(line);
+    std::sort(line.begin(), line.end());
+    for (std::size_t i = 0; i < 50; ++i) BOOST_TEST(line[i] == 10.0 + static_cast<double>(i));
+  }
+  BOOST_TEST(lines.size() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(lengths_have_their_sum_and_offsets_are_running_sums) {
+  const std::vector<double> lengths = filled({Fill::Kind::lengths, 2, 1000, -1}, 5, {4, 30}, Dtype::i32);
+  for (std::size_t line = 0; line < 4; ++line) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 30; ++i) {
+      sum += lengths[line * 30 + i];
+      BOOST_TEST(lengths[line * 30 + i] >= 2);
+    }
+    BOOST_TEST(sum == 1000);
+  }
+  const std::vector<double> offsets = filled({Fill::Kind::offsets, 1, 1000, -1}, 5, {31}, Dtype::i32);
+  BOOST_TEST(offsets.front() == 0);
+  BOOST_TEST(offsets.back() == 1000);
+  for (std::size_t i = 1; i < offsets.size(); ++i) BOOST_TEST(offsets[i] >= offsets[i - 1] + 1);
+  BOOST_TEST((offsets != filled({Fill::Kind::offsets, 1, 1000, -1}, 6, {31}, Dtype::i32)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_task_is_read_with_defaults_names_and_bindings) {
   const Folder folder(small);
   const Task task = cultivar::load_task(folder.path());
   BOOST_TEST(task.name == "scale_rows");
-  BOOST_TEST(task.cost.by_bytes);
+  BOOST_TEST((task.cost.report == Cost::Report::bytes));
   BOOST_TEST(task.parameters.at(1).flag);
   BOOST_TEST((task.parameters.at(1).type == Dtype::i32));
   const WorkloadSet* quick = task.workloads("quick");
@@ -220,6 +220,77 @@ BOOST_AUTO_TEST_CASE(attention_costs_what_flashattention_counts) {
   BOOST_TEST(task.flops(w) == 4.0 * (100 * 400 - 5000));
   w.values["S_q"] = 400, w.values["S_kv"] = 100;
   BOOST_TEST(task.flops(w) == 4.0 * 5000);
+}
+
+namespace {
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string yaml = small;
+  return yaml.replace(yaml.find(from), from.size(), to);
+}
+const std::string outputs = "  y: {role: output, shape: [R, C]}\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_output_may_have_rows_of_its_own_or_be_one_number) {
+  const Folder folder(with(outputs, outputs +
+                                        "  sums: {role: output, shape: [C], rows: [C], run_to_run: 0.5}\n"
+                                        "  total: {role: output, shape: [], rows: [], dtype: f32}\n"));
+  const Task task = cultivar::load_task(folder.path());
+  BOOST_TEST(!task.tensor("y")->rows.has_value());
+  BOOST_TEST((task.tensor("sums")->rows == std::vector<std::string>{"C"}));
+  BOOST_TEST(task.tensor("sums")->run_to_run == 0.5);
+  BOOST_TEST(task.tensor("total")->rows->empty());
+  BOOST_TEST(task.bytes_of(*task.tensor("total"), task.sweep.at(0)) == 4u);
+  check_error("y: {role: output, shape: [R, C]}", "y: {role: output, shape: [C]}",
+              "13: rows[0]: the shape of output y must contain R");
+  check_error(outputs, "  y: {role: output, shape: [R, C], rows: [C]}\n",
+              "13: rows: every output has rows of its own");
+  check_error(outputs, outputs + "  s: {role: output, shape: []}\n",
+              "13: tensors.s: shape must list at least one");
+  check_error(outputs, outputs + "  s: {role: output, shape: [C], rows: [R]}\n",
+              "13: tensors.s.rows[0]: 'R' is not");
+  check_error("x: {role: input,", "x: {role: input, rows: [R],", "11: tensors.x.rows: an input has no rows");
+  check_error("x: {role: input,", "x: {role: input, run_to_run: 1,",
+              "11: tensors.x.run_to_run: an input does not");
+}
+
+BOOST_AUTO_TEST_CASE(the_numbers_of_a_fill_may_be_expressions_of_the_workload) {
+  const Folder folder(with(outputs,
+                           "  index: {role: input, shape: [R], dtype: i32, fill: {kind: integers, a: 0, b: "
+                           "\"2 * C\", instead: \"-R\", share: 0.5}}\n" +
+                               outputs));
+  const Task task = cultivar::load_task(folder.path());
+  const TensorSpec& index = *task.tensor("index");
+  const Fill fill = task.fill(index.fill, task.sweep.at(1));  // R 4, C 6
+  BOOST_TEST(fill.a == 0);
+  BOOST_TEST(fill.b == 12);
+  BOOST_TEST(fill.instead == -4);
+  const auto error = [&](const std::string& text, const std::string& expected) {
+    check_error(outputs, "  index: {role: input, shape: [R], dtype: i8, fill: " + text + "}\n" + outputs,
+                expected);
+  };
+  error("{kind: integers, a: 0, b: Q}", "12: tensors.index.fill.b: unknown name 'Q'");
+  error("{kind: integers, a: 0}", "12: tensors.index.fill: 'b' is missing");
+  error("{kind: integers, a: 0, b: 9, share: 0.5}", "12: tensors.index.fill: 'instead' and 'share'");
+  error("{kind: integers, a: 4, b: R}",
+        "22: checks.smoke[0]: the fill of index: b = 2 must be greater than a = 4");
+  error("{kind: integers, a: 0, b: 1000}",
+        "22: checks.smoke[0]: the fill of index: 999 does not fit the dtype i8");
+  error("{kind: offsets, a: 5, b: 3}",
+        "22: checks.smoke[0]: the fill of index: b = 3 must be at least a * 1 = 5");
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_reports_time_needs_no_cost) {
+  const Folder folder(with("cost: {flops: \"cells\", bytes: \"2 * cells * element_bytes\", report: bytes}",
+                           "cost: {report: time}"));
+  const Task task = cultivar::load_task(folder.path());
+  BOOST_TEST((task.cost.report == Cost::Report::time));
+  BOOST_TEST(!task.cost.flops.has_value());
+  const Workload& w = task.sweep.at(0);  // R 4, C 4
+  BOOST_TEST(task.flops(w) == 32);       // the elements of x and y
+  BOOST_TEST(task.bytes(w) == 64);       // y
+  check_error("flops: \"cells\", ", "", "17: cost: 'flops' is missing");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

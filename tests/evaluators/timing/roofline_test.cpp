@@ -55,4 +55,13 @@ BOOST_AUTO_TEST_CASE(unknown_ceilings_forbid_nothing) {
   BOOST_TEST(!impossibly_fast(floor, 1e-9));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_known_is_no_reason_but_outputs_take_time) {
+  Task task = softmax();
+  task.cost = {std::nullopt, std::nullopt, Cost::Report::time};
+  const Workload w = shape(8192, 4096);  // 128 MiB of output
+  const Roofline floor = cultivar::roofline(task, w, kCeilings, kFacts);
+  BOOST_TEST(floor.flops_seconds == 0.0);
+  BOOST_TEST(floor.bytes_seconds == 8192.0 * 4096 * 4 / 10e9, boost::test_tools::tolerance(1e-12));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

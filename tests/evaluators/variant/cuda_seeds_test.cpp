@@ -1,4 +1,4 @@
-// The CUDA seeds of attention_forward: the workloads they claim, their constraints, and their plans.
+// The CUDA seeds: the workloads they claim, their constraints, and their plans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -170,6 +170,22 @@ BOOST_AUTO_TEST_CASE(constraints_of_wgmma_keep_out_what_the_registers_and_the_sh
   BOOST_TEST(!held({{"BLOCK_N", std::int64_t{192}}, {"STAGES", std::int64_t{3}}}));
   BOOST_TEST(held({{"CONSUMERS", std::int64_t{3}}, {"BLOCK_N", std::int64_t{80}}}));
   BOOST_TEST(!held({{"CONSUMERS", std::int64_t{3}}, {"BLOCK_N", std::int64_t{128}}}));
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_are_summed_by_several_blocks_need_a_second_kernel) {
+  const Task task = load_task(fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/row_reduce");
+  const Variant variant = load_variant(task.folder / "seeds/cuda_split.cu", task);
+  const auto kernels = [&](double rows, double columns) {
+    Workload w = task.workloads("gpu")->workloads.front();
+    w.values["R"] = rows, w.values["C"] = columns;
+    const Plan plan = make_plan(variant, task, w, cuda_facts).value();
+    std::string names;
+    for (const PlannedKernel& kernel : plan.kernels) names += kernel.kernel + " ";
+    return names;
+  };
+  BOOST_TEST(kernels(16384, 8192) == "row_reduce ");
+  BOOST_TEST(kernels(1, 1 << 26) == "row_reduce add_parts ");
+  BOOST_TEST(kernels(70000, 16) == "row_reduce ");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(errors_of_names_name_line_and_nearest_name) {
   const std::string& cuda = example::cuda;
   check_error(cuda, "{tensor: q,", "{tensor: qq,",
               "tensor_maps.map_q.tensor: there is no tensor 'qq' (did you mean 'q'?");
-  check_error(cuda, "{tensor: q,", "{tensor: ticket,", "is a workspace; a tensor map needs a tensor");
+  check_error(cuda, "{tensor: q,", "{tensor: ticket,", "is a workspace; give the map the `dtype`");
   check_error(cuda, "box: [64, 1, BLOCK_M", "box: [64, 1, BLOCK_W",
               "tensor_maps.map_q.box[2]: 'BLOCK_W' uses the unknown");
   check_error(cuda, "grid: [num_sms,", "grid: [num_sm,", "did you mean 'num_sms'?");
@@ -236,6 +236,51 @@ BOOST_AUTO_TEST_CASE(the_population_can_count_the_tunables_of_every_manifest) {
 BOOST_AUTO_TEST_CASE(a_comment_and_an_error_line_count_from_the_top_of_the_file) {
   const std::string source = "// one\n// two\n" + replaced(example::cpu, "launch:", "launhc:");
   BOOST_TEST(error_of(source).find("17: 'launch' is missing (did you misspell it as 'launhc'?)") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_may_be_left_out_and_repeated) {
+  const std::string source =
+      replaced(example::cpu, "    threads: team\n",
+               "    when: \"S_q > 1\"\n    repeat: \"S_q\"\n    threads: \"step + 1\"\n");
+  const auto variant = make_variant(source, attention());
+  BOOST_REQUIRE_MESSAGE(variant, error_of(source));
+  Workload w = attention().workloads("cpu_quick")->workloads.front();
+  w.values["S_q"] = 3;
+  auto plan = make_plan(*variant, attention(), w, example::cpu_facts);
+  BOOST_REQUIRE_MESSAGE(plan, (plan ? "" : plan.error().message));
+  BOOST_TEST(plan->kernels.size() == 3u);
+  BOOST_TEST(plan->kernels.at(2).launch.number("threads", 0) == 3);
+  w.values["S_q"] = 65;
+  plan = make_plan(*variant, attention(), w, example::cpu_facts);
+  BOOST_REQUIRE(!plan);
+  BOOST_TEST(contains(plan.error().message, "launch[0].repeat"), plan.error().message);
+  w.values["S_q"] = 1;
+  plan = make_plan(*variant, attention(), w, example::cpu_facts);
+  BOOST_REQUIRE(!plan);
+  BOOST_TEST(contains(plan.error().message, "no kernel runs"), plan.error().message);
+  check_error(example::cpu, "threads: team\n", "threads: \"step + 1\"\n", "unknown name 'step'");
+  check_error(source, "repeat: \"S_q\"", "repeat: \"step\"", "may not use `step`");
+  check_error(source, "let:\n", "let:\n  step: \"1\"\n", "`step` counts the repeats, but the name is a let");
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_map_may_cover_a_workspace_with_a_dtype) {
+  const std::string mapped =
+      replaced(example::cuda, "      map_k: {tensor: k,",
+               "      map_w: {tensor: room, dtype: bf16, sizes: [64, 128], strides: [64], box: "
+               "[64, 64], swizzle: 128B}\n      map_k: {tensor: k,");
+  const std::string source =
+      replaced(replaced(mapped, "    workspace:\n", "    workspace:\n      room: {bytes: 16384}\n"),
+               "args: [map_q,", "args: [map_w, map_q,");
+  BOOST_TEST(error_of(source) == "no error");
+  check_error(source, "dtype: bf16, sizes", "sizes", "'room' is a workspace; give the map the `dtype`");
+  check_error(source, "{tensor: k,", "{tensor: k, dtype: f16,", "the tensor k has its own dtype");
+  const auto variant = make_variant(replaced(source, "sizes: [64, 128]", "sizes: [64, 129]"), attention());
+  BOOST_REQUIRE(variant);
+  const auto plan = make_plan(*variant, attention(), attention().workloads("quick")->workloads.front(),
+                              example::cuda_facts);
+  BOOST_REQUIRE(!plan);
+  BOOST_TEST(contains(plan.error().message, "the map reaches byte 16512 of 'room', which has only 16384"),
+             plan.error().message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -238,6 +238,41 @@ BOOST_AUTO_TEST_CASE(an_island_without_progress_begins_anew_but_not_the_one_that
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_island_that_was_begun_anew_takes_no_migrants_at_first) {
+  History h({.islands = 2, .migrate_every = 1, .immigrants = 2, .reset_after = 10});
+  const IndividualId seed = h.add({.fitness = 1.0, .founder = true});
+  h.add({.fitness = 9.0, .island = 0, .parents = {seed}});
+  h.islands.reset(h.archive, seed);
+  const auto has_migrants = [&] {
+    const auto elites = h.islands.elites(1);
+    return std::ranges::any_of(elites, &Elite::immigrant);
+  };
+  for (int i = 0; i < 4; ++i) {
+    h.add({.fitness = 0.5, .island = 1, .parents = {seed}});
+    h.islands.judged();
+    BOOST_TEST(!has_migrants());
+  }
+  h.add({.fitness = 0.5, .island = 1, .parents = {seed}});
+  h.islands.judged();
+  BOOST_TEST(has_migrants());
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_gives_an_island_to_an_ancestor_and_spares_the_leader) {
+  History h({.explore = 0.0, .islands = 2});
+  const IndividualId seed = h.add({.fitness = 1.0, .founder = true});
+  const IndividualId ancestor = h.add({.fitness = 2.0, .island = 1, .parents = {seed}});
+  h.add({.fitness = 5.0, .island = 1, .parents = {ancestor}});
+  h.add({.fitness = 9.0, .island = 0, .parents = {ancestor}});
+  BOOST_TEST((h.islands.reset(h.archive, ancestor) == std::vector<Migration>{{ancestor, 1, 1, true}}));
+  BOOST_REQUIRE_EQUAL(h.islands.elites(1).size(), 1);
+  RandomStream stream = stream_of(1, "selection", 1);
+  BOOST_TEST((h.islands.parents(1, {}, h.archive, stream) == std::vector<IndividualId>{ancestor}));
+  BOOST_TEST((h.islands.reset(h.archive) == std::vector<Migration>{{4, 0, 1, true}}));
+  History single({.islands = 1});
+  single.add({.founder = true});
+  BOOST_TEST(single.islands.reset(single.archive).empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_parent_can_be_avoided_unless_there_is_no_other) {
   for (const double explore : {0.0, 1.0}) {
     History h({.explore = explore, .islands = 1});

@@ -1,0 +1,41 @@
+// How an intervention changes what is proposed next.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operators/portfolio.hpp"
+#include "operators/supervisor/intervention.hpp"
+#include "population/strategy.hpp"
+
+namespace cultivar {
+
+// The sources and directions that the latest proposals and questions used. A value; not thread-safe.
+class Lately {
+ public:
+  void used(const std::string& source_id, const std::string& direction);
+  std::set<std::string> sources() const;
+  std::set<std::string> directions() const;
+
+ private:
+  static constexpr std::size_t kMost = 12;
+  std::deque<std::pair<std::string, std::string>> uses_;
+};
+
+// The shares of the arms during an intervention, by arm; not normalized.
+std::vector<double> steered(std::vector<double> shares, const std::vector<Portfolio::Arm>&,
+                            const std::optional<Intervention>&);
+
+// The answers for which these arms, this strategy and this best kernel have the means. `ancestors`: as below.
+std::set<Answer> possible_answers(const std::vector<Portfolio::Arm>&, const Strategy&, StrategyKind,
+                                  const std::vector<IndividualId>& ancestors);
+
+// The measured ancestors of the best in the order in which they are tried as parents: the middle of its line,
+// then half as far from the seed, and so on to the seed. One for each source but its own.
+std::vector<IndividualId> older_ancestors(IndividualId best, const Archive&);
+
+}  // namespace cultivar

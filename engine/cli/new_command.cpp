@@ -1,0 +1,163 @@
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/installation_paths.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/scaffold/seed_source.hpp"
+#include "engine/scaffold/task_folder.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+void write_new(const fs::path& path, const std::string& text) {
+  if (fs::exists(path))
+    throw InputError(fmt::format("{} exists (choose another name, or remove it)", path.string()));
+  std::error_code failed;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out)
+    throw std::runtime_error(
+        fmt::format("cannot write {} (check that the disk is not full or read-only)", path.string()));
+}
+
+std::vector<Dtype> dtypes_of(const std::string& list) {
+  std::vector<Dtype> dtypes;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    std::erase(word, ' ');
+    const auto dtype = dtype_named(word);
+    if (!dtype) throw InputError(fmt::format("unknown dtype '{}' (use f32, f16 and bf16)", word));
+    dtypes.push_back(*dtype);
+  }
+  return dtypes;
+}
+
+// Asks on a terminal; an empty answer keeps the value.
+void ask(const std::string& question, std::string& value) {
+  notify("{} [{}]: ", question, value);
+  std::string answer;
+  if (std::getline(std::cin, answer) && !answer.empty()) value = answer;
+}
+
+int new_task(const Arguments& arguments) {
+  TaskOutline outline;
+  std::string folder, dtypes = "bf16, f16, f32";
+  bool as_json = false;
+  Options options(
+      "new task",
+      "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, two "
+      "seeds for each target, and a search. On a terminal it asks for what no option says.",
+      "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
+  options.argument("NAME", outline.name, "the task's name, an identifier");
+  options.option("--folder", folder, "the folder to write (NAME)");
+  options.option("--summary", outline.summary, "what the task computes, in one line");
+  options.option("--rows", outline.rows, "the name of the dimension that counts rows (R)");
+  options.option("--columns", outline.columns, "the name of the dimension that counts columns (C)");
+  options.option("--input", outline.input, "the name of the input tensor (x)");
+  options.option("--output", outline.output, "the name of the output tensor (y)");
+  options.option("--dtypes", dtypes, "the dtypes, with commas (bf16, f16, f32)");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+  if (outline.summary.empty() && !as_json && ::isatty(STDIN_FILENO) == 1) {
+    outline.summary = "Each row over its root mean square";
+    ask("What does the task compute, in one line?", outline.summary);
+    ask("The name of the dimension that counts rows", outline.rows);
+    ask("The name of the dimension that counts columns", outline.columns);
+    ask("The name of the input tensor", outline.input);
+    ask("The name of the output tensor", outline.output);
+    ask("The dtypes, with commas", dtypes);
+  }
+  if (outline.summary.empty()) outline.summary = "Each row over its root mean square";
+  outline.dtypes = dtypes_of(dtypes);
+  if (const std::string trouble = trouble_of(outline); !trouble.empty()) throw InputError(trouble);
+
+  const fs::path target = folder.empty() ? fs::path(outline.name) : fs::path(folder);
+  if (fs::exists(target))
+    throw InputError(fmt::format("{} exists (choose another name, or --folder)", target.string()));
+  json files = json::array();
+  for (const auto& [path, text] : task_files(outline)) {
+    write_new(target / path, text);
+    files.push_back(path);
+  }
+  load_task(target);  // the files must be good
+  const Output output(as_json);
+  output.facts({{"task", outline.name}, {"folder", fs::absolute(target).string()}, {"files", files}});
+  const std::string cultivar = called_as(), typed = as_typed(target);
+  output.line(fmt::format(
+      "{} is a task that runs. It computes an example: replace that in task.yaml, reference.cpp and "
+      "seeds/.\n\n"
+      "  {} tasks {}                     explains the task\n"
+      "  {} evaluate {} {}/seeds/naive.cpp   checks and times a seed\n"
+      "  {} run {}/search.yaml            searches",
+      typed, cultivar, typed, cultivar, typed, typed, cultivar, typed));
+  return 0;
+}
+
+int new_seed(const Arguments& arguments) {
+  std::string task_name, target_name = name_of(usual_target()), name = "new_seed", file;
+  bool as_json = false;
+  Options options(
+      "new seed",
+      "Writes the source of a new seed: the manifest, and a kernel with the right parameters, to be "
+      "completed.",
+      "cultivar new seed softmax --target cuda --name two_rows");
+  options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
+  options.option("--target", target_name, "cpu or cuda");
+  options.option("--name", name, "the variant's name (new_seed)");
+  options.option("--out", file, "the file to write (in the task's folder seeds/)");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+  const Task task = load_task(find_task(find_house(), task_name));
+  std::vector<std::string> known;
+  const Target* found = nullptr;
+  for (const Target& each : targets()) {
+    known.push_back(name_of(each));
+    if (name_of(each) == target_name) found = &each;
+  }
+  if (found == nullptr)
+    throw InputError(fmt::format("there is no target '{}'{}", target_name, did_you_mean(target_name, known)));
+  const std::string source = seed_source(task, *found, name);
+  if (const auto variant = make_variant(source, task); !variant)
+    throw InputError(fmt::format("the name '{}' does not fit: {}", name, variant.error().message));
+  const fs::path path = file.empty() ? task.folder / "seeds" / (name + (*found)->extension) : fs::path(file);
+  write_new(path, source);
+  const Output output(as_json);
+  output.facts({{"task", task.name}, {"target", target_name}, {"file", fs::absolute(path).string()}});
+  output.line(
+      fmt::format("{} has the manifest and an empty kernel. Complete it, then\n\n  {} evaluate {} {}{}",
+                  as_typed(path), called_as(), task_name, as_typed(path),
+                  target_name == name_of(usual_target()) ? "" : " --target " + target_name));
+  return 0;
+}
+
+}  // namespace
+
+int new_command(const Arguments& arguments) {
+  const std::string what = arguments.empty() ? "" : arguments.front();
+  const Arguments rest(arguments.empty() ? arguments.begin() : arguments.begin() + 1, arguments.end());
+  if (what == "task") return new_task(rest);
+  if (what == "seed") return new_seed(rest);
+  const bool help = what == "--help" || what == "-h";
+  if (!help && !what.empty()) notify("cultivar new: '{}' cannot be made\n", what);
+  fmt::print(help ? stdout : stderr,
+             "Usage: cultivar new task NAME ...\n       cultivar new seed TASK ...\n\n"
+             "Writes the folder of a new task, or a new seed of a task, to be completed.\n\n"
+             "Example:\n  cultivar new task my_norm\n\n"
+             "`cultivar new task --help` and `cultivar new seed --help` list the options.\n");
+  return help ? 0 : 2;
+}
+
+}  // namespace cultivar

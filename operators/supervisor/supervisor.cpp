@@ -1,0 +1,163 @@
+#include "operators/supervisor/supervisor.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace cultivar {
+
+namespace {
+
+// The answers to each trigger, from the mildest to the strongest. They are given in turn until a promotion.
+std::span<const Answer> answers_to(Trigger trigger) {
+  using enum Answer;
+  static constexpr std::array stagnation{direction, parent, ancestor, tuning, plan, reset};
+  static constexpr std::array failing{direction, parent, ancestor, plan};
+  static constexpr std::array repeating{direction, plan, parent, ancestor};
+  static constexpr std::array unprofitable{parent, direction, tuning, plan};
+  static constexpr std::array near_the_roof{tuning};
+  switch (trigger) {
+    case Trigger::failures:
+      return failing;
+    case Trigger::repetition:
+      return repeating;
+    case Trigger::unprofitable:
+      return unprofitable;
+    case Trigger::roofline:
+      return near_the_roof;
+    case Trigger::evaluations:
+    case Trigger::device_time:
+    case Trigger::cost:
+      break;
+  }
+  return stagnation;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const SupervisorOptions& options, std::vector<std::string> arms) : options_(options) {
+  for (std::string& name : arms) arms_.push_back({std::move(name)});
+}
+
+// The more specific triggers come first: they say what is wrong, not only that something is.
+std::optional<Intervention> Supervisor::noticed() const {
+  const auto found = [](Trigger trigger, double seen, std::string subject = {}) {
+    Intervention intervention;
+    intervention.trigger = trigger;
+    intervention.seen = seen;
+    intervention.subject = std::move(subject);
+    return intervention;
+  };
+  const bool told_of_roof = levels_.at(static_cast<std::size_t>(Trigger::roofline)) > 0;
+  if (options_.roofline > 0 && share_of_roofline_ >= options_.roofline && !told_of_roof)
+    return found(Trigger::roofline, share_of_roofline_);
+  for (const Arm& arm : arms_)
+    if (options_.failures > 0 && arm.failures >= options_.failures)
+      return found(Trigger::failures, arm.failures, arm.name + ": " + std::string(name_of(*arm.stage)));
+  const auto repeats = std::ranges::count(repetitions_, true);
+  if (options_.repetitions > 0 && repeats >= options_.repetitions)
+    return found(Trigger::repetition, static_cast<double>(repeats));
+  if (arms_.size() > 1)
+    for (const Arm& arm : arms_)
+      if (options_.trials > 0 && arm.trials >= options_.trials)
+        return found(Trigger::unprofitable, arm.trials, arm.name);
+  if (options_.usd > 0 && usd_ >= options_.usd) return found(Trigger::cost, usd_);
+  if (options_.device_s > 0 && device_s_ >= options_.device_s) return found(Trigger::device_time, device_s_);
+  if (options_.evaluations > 0 && evaluations_ >= options_.evaluations)
+    return found(Trigger::evaluations, static_cast<double>(evaluations_));
+  return std::nullopt;
+}
+
+bool Supervisor::stagnates() const {
+  return options_.active && !current_ && promotions_ > 0 && noticed().has_value();
+}
+
+std::optional<Intervention> Supervisor::due(const std::set<Answer>& possible) const {
+  if (!stagnates()) return std::nullopt;
+  auto intervention = noticed();
+  std::vector<Answer> answers;
+  for (const Answer answer : answers_to(intervention->trigger))
+    if (possible.contains(answer)) answers.push_back(answer);
+  if (answers.empty()) return std::nullopt;
+  const auto level = static_cast<std::size_t>(levels_.at(static_cast<std::size_t>(intervention->trigger)));
+  intervention->answer = answers[level % answers.size()];
+  intervention->number = interventions_ + 1;
+  return intervention;
+}
+
+std::optional<InterventionResult> Supervisor::over() const {
+  if (!current_) return std::nullopt;
+  const bool ended = ended_by_promotion_ || result_.evaluated >= options_.term ||
+                     since_begin_ >= std::int64_t{4} * options_.term;
+  return ended ? std::optional(result_) : std::nullopt;
+}
+
+void Supervisor::repeated(bool again) {
+  repetitions_.push_back(again);
+  if (repetitions_.size() > 2 * static_cast<std::size_t>(std::max(1, options_.repetitions)))
+    repetitions_.pop_front();
+}
+
+void Supervisor::judged(const Findings& findings, const Judged& judged) {
+  ++evaluations_;
+  ++since_begin_;
+  spent(judged.usd, findings.device_s);
+  if (current_ && judged.under == current_->number) {
+    ++result_.evaluated;
+    result_.measured += findings.measured ? 1 : 0;
+    result_.best_gain = std::max(result_.best_gain, judged.gain);
+  }
+  if (judged.arm >= arms_.size()) return;
+  repeated(findings.duplicate_of != 0);
+  Arm& arm = arms_[judged.arm];
+  arm.trials = judged.gain > 0.0 ? 0 : arm.trials + 1;
+  if (findings.duplicate_of != 0) return;
+  if (findings.measured || findings.rejected_at != arm.stage) arm.failures = 0;
+  arm.stage = findings.rejected_at;
+  if (!findings.measured && findings.rejected_at) ++arm.failures;
+}
+
+void Supervisor::asked(bool again) {
+  repeated(again);
+}
+
+void Supervisor::spent(double usd, double device_s) {
+  usd_ += usd;
+  device_s_ += device_s;
+}
+
+void Supervisor::calm() {
+  evaluations_ = 0;
+  device_s_ = usd_ = 0.0;
+  repetitions_.clear();
+  for (Arm& arm : arms_) arm.failures = arm.trials = 0;
+}
+
+void Supervisor::promoted(double share_of_roofline, std::int64_t under) {
+  ++promotions_;
+  share_of_roofline_ = share_of_roofline;
+  levels_ = {};
+  given_ = {};
+  calm();
+  if (!current_) return;
+  ended_by_promotion_ = true;
+  result_.promoted += under == current_->number ? 1 : 0;
+}
+
+void Supervisor::begin(const Intervention& intervention) {
+  current_ = intervention;
+  interventions_ = intervention.number;
+  result_ = {intervention.number};
+  since_begin_ = 0;
+  ended_by_promotion_ = false;
+  ++levels_.at(static_cast<std::size_t>(intervention.trigger));
+  ++given_.at(static_cast<std::size_t>(intervention.answer));
+  calm();
+}
+
+void Supervisor::end() {
+  current_.reset();
+  calm();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,92 @@
+// Notices that a search stagnates, and decides what to change. The table of triggers and answers is in the
+// README of operators/.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "operators/supervisor/intervention.hpp"
+#include "population/findings.hpp"
+
+namespace cultivar {
+
+// A trigger with 0 is off.
+struct SupervisorOptions {
+  bool active = true;
+  std::int64_t evaluations = 40;
+  double device_s = 7200.0;
+  double usd = 10.0;
+  int failures = 6;
+  int repetitions = 6;    // of the last 2 * repetitions proposals and questions
+  int trials = 30;        // of the operator, since it last had a gain
+  double roofline = 0.9;  // share of the best's workloads' peaks, geometric mean
+  int term = 12;          // judged proposals after which an intervention ends
+
+  friend bool operator==(const SupervisorOptions&, const SupervisorOptions&) = default;
+};
+
+// A pure function of its history: the same calls in the same order give the same decisions. A value; not
+// thread-safe.
+class Supervisor {
+ public:
+  // `arms`: the names of the portfolio's arms.
+  Supervisor(const SupervisorOptions&, std::vector<std::string> arms);
+
+  // --- Decisions. The caller records each and then calls begin() or end(). ---
+
+  // Whether a trigger asks for an intervention.
+  bool stagnates() const;
+  // The intervention that is due, among answers that are possible now; its `ancestor` is the caller's.
+  std::optional<Intervention> due(const std::set<Answer>& possible) const;
+  // The result of the current intervention, if it has ended: after `term` proposals that it led to, after a
+  // promotion, or after four times as many individuals in all.
+  std::optional<InterventionResult> over() const;
+  const std::optional<Intervention>& current() const { return current_; }
+  // How often an answer was given since the last promotion.
+  int given(Answer answer) const { return given_.at(static_cast<std::size_t>(answer)); }
+
+  // --- History. `under`: the intervention during which the proposal was made, 0: none. ---
+
+  struct Judged {
+    std::size_t arm = 0;  // out of range: not proposed by an arm
+    double gain = 0.0;    // ratio to its parent minus 1, if that is more than noise; else 0
+    double usd = 0.0;
+    std::int64_t under = 0;
+  };
+  void judged(const Findings&, const Judged&);
+  void asked(bool again);                   // a question; again: an equal one was asked before
+  void spent(double usd, double device_s);  // on a question that made no individual
+  void promoted(double share_of_roofline, std::int64_t under);
+  void begin(const Intervention&);
+  void end();
+
+ private:
+  struct Arm {
+    std::string name;
+    std::optional<Stage> stage = {};  // of the rejections in a row
+    int failures = 0, trials = 0;     // trials: since the last gain
+  };
+  std::optional<Intervention> noticed() const;  // without number and answer
+  void repeated(bool);
+  void calm();  // counts from the beginning
+
+  SupervisorOptions options_;
+  std::vector<Arm> arms_;
+  std::int64_t evaluations_ = 0, promotions_ = 0, interventions_ = 0;  // evaluations_: since calm()
+  double device_s_ = 0.0, usd_ = 0.0;                                  // since calm()
+  std::deque<bool> repetitions_;
+  double share_of_roofline_ = 0.0;       // of the best
+  std::array<int, kTriggers> levels_{};  // interventions since the last promotion, by trigger
+  std::array<int, kAnswers> given_{};
+  std::optional<Intervention> current_;
+  InterventionResult result_;     // of the current one
+  std::int64_t since_begin_ = 0;  // judged individuals
+  bool ended_by_promotion_ = false;
+};
+
+}  // namespace cultivar

@@ -1,0 +1,76 @@
+// runs alone
+// `cultivar new`: the folder of a new task runs at once, and a new seed has the right parameters.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "support/contains.hpp"
+#include "support/own_task.hpp"
+
+namespace fs = std::filesystem;
+using namespace cultivar::testing;
+
+namespace {
+
+struct Folder {
+  TemporaryFolder folder;
+  CommandResult run(std::vector<std::string> arguments) {
+    return cultivar_in(folder.path(), std::move(arguments));
+  }
+  // The last stage that a seed reached: "passed" or the reason.
+  std::string judged(const std::string& task, const std::string& seed, const std::string& stage,
+                     const std::string& target = "cpu") {
+    const auto result = run({"evaluate", task, seed, "--target", target, "--workloads",
+                             target == "cpu" ? "cpu_quick" : "gpu", "--stop-after", stage, "--json"});
+    BOOST_TEST_INFO(result.err);
+    BOOST_TEST_REQUIRE((result.exit == 0 || result.exit == 1));
+    const auto evaluation = facts(result).at(0);
+    return evaluation["verdict"] == "rejected" ? evaluation["reason"].get<std::string>() : "passed";
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(new_command, Folder)
+
+BOOST_AUTO_TEST_CASE(a_new_task_explains_itself_and_its_seeds_pass_all_checks) {
+  const auto made =
+      run({"new", "task", "my_norm", "--summary", "y = x / rms(x)", "--rows", "tokens", "--columns", "hidden",
+           "--input", "a", "--output", "b", "--dtypes", "bf16,f32", "--json"});
+  BOOST_TEST_REQUIRE(made.exit == 0, made.err);
+  BOOST_TEST(facts(made)["files"].size() == 8U);
+  const auto described = run({"tasks", "my_norm", "--json"});
+  BOOST_TEST_REQUIRE(described.exit == 0, described.err);
+  BOOST_TEST(facts(described)["summary"] == "y = x / rms(x)");
+  BOOST_TEST(facts(described)["dimensions"][1]["name"] == "hidden");
+  BOOST_TEST(facts(described)["seeds"].size() == 4U);
+  BOOST_TEST(judged("my_norm", "my_norm/seeds/naive.cpp", "edge") == "passed");
+  BOOST_TEST(judged("my_norm", "my_norm/seeds/lanes.cpp", "edge") == "passed");
+  const auto again = run({"new", "task", "my_norm"});
+  BOOST_TEST(again.exit == 2);
+  BOOST_TEST(contains(again.err, "my_norm exists"), again.err);
+}
+
+BOOST_AUTO_TEST_CASE(names_that_cannot_be_are_refused_with_the_remedy) {
+  BOOST_TEST(contains(run({"new", "task", "9lives"}).err, "'9lives' is not a name"));
+  BOOST_TEST(
+      contains(run({"new", "task", "mine", "--input", "eps"}).err, "used by the new folder's own files"));
+  BOOST_TEST(contains(run({"new", "task", "mine", "--input", "y"}).err, "'y' is given twice"));
+  BOOST_TEST(contains(run({"new", "task", "mine", "--dtypes", "bf16"}).err, "must include f32"));
+  BOOST_TEST(contains(run({"new", "task", "mine", "--dtypes", "fp16"}).err, "unknown dtype 'fp16'"));
+  BOOST_TEST(contains(run({"new", "kernel"}).err, "'kernel' cannot be made"));
+  BOOST_TEST(!fs::exists(folder / "mine"));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_seed_compiles_and_is_told_that_it_writes_nothing) {
+  for (const char* task : {"cross_entropy", "attention_forward"}) {
+    const std::string file = std::string(task) + ".cpp";
+    const auto made = run({"new", "seed", task, "--name", "mine", "--out", file, "--json"});
+    BOOST_TEST_REQUIRE(made.exit == 0, made.err);
+    BOOST_TEST(facts(made)["target"] == "cpu");
+    BOOST_TEST(contains(judged(task, file, "smoke"), "output elements not written"));
+  }
+  const auto wrong = run({"new", "seed", "softmax", "--target", "cdua"});
+  BOOST_TEST(contains(wrong.err, "there is no target 'cdua' (did you mean 'cuda'?"), wrong.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,46 @@
+// The sources that `cultivar new` writes: manifests that fit their tasks, on both targets and for every task.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "engine/scaffold/seed_source.hpp"
+#include "engine/scaffold/task_folder.hpp"
+#include "evaluators/variant/variant.hpp"
+#include "support/command.hpp"
+
+using namespace cultivar;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(scaffold)
+
+BOOST_AUTO_TEST_CASE(a_new_task_loads_and_its_seeds_claim_its_workloads) {
+  const testing::TemporaryFolder folder;
+  TaskOutline outline;
+  outline.name = "my_norm", outline.summary = "y = x / rms(x)", outline.rows = "T", outline.columns = "H";
+  BOOST_TEST(trouble_of(outline) == "");
+  for (const auto& [path, text] : task_files(outline)) testing::write_text(folder / path, text);
+  const Task task = load_task(folder.path());
+  BOOST_TEST(task.dtypes.size() == 3U);
+  int seeds = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "seeds")) {
+    const Variant variant = load_variant(entry.path(), task);
+    const bool cpu = name_of(variant.manifest.target) == "cpu";
+    for (const Workload& w : task.workloads(cpu ? "cpu_quick" : "gpu")->workloads)
+      BOOST_TEST(claims(variant, task, w), entry.path().filename() << " " << w.name);
+    ++seeds;
+  }
+  BOOST_TEST(seeds == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_seed_fits_every_task_on_every_target) {
+  for (const auto& entry : fs::directory_iterator(CULTIVAR_SOURCE_DIR "/configs/tasks")) {
+    if (!fs::exists(entry.path() / "task.yaml")) continue;
+    const Task task = load_task(entry.path());
+    for (const Target target : targets()) {
+      const auto variant = make_variant(seed_source(task, target, "mine"), task);
+      BOOST_TEST(variant.has_value(),
+                 task.name << " " << name_of(target) << ": " << (variant ? "" : variant.error().message));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

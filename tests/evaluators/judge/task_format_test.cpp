@@ -1,0 +1,49 @@
+// runs alone
+// What the task format and the manifest offer beyond one output of floats: honest kernels pass, cheats do
+// not.
+#include <boost/test/unit_test.hpp>
+
+#include "support/softmax_judge.hpp"
+
+using cultivar::testing::SoftmaxJudge;
+using cultivar::testing::TaskJudge;
+using namespace cultivar;
+
+namespace {
+
+void check_measured(const Evaluation& e) {
+  BOOST_TEST(e.measured(), name_of(e.stage) << ": " << e.reason << "\n" << e.diagnostics);
+}
+void check_stopped(const Evaluation& e, std::set<Stage> stages, const std::string& words) {
+  BOOST_TEST(!e.measured());
+  BOOST_TEST(stages.contains(e.stage), name_of(e.stage) << ": " << e.reason);
+  BOOST_TEST((e.reason + e.diagnostics).find(words) != std::string::npos, e.reason << "\n" << e.diagnostics);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(task_format)
+
+BOOST_AUTO_TEST_CASE(an_output_with_rows_of_its_own_is_checked_and_may_differ_only_by_its_share) {
+  TaskJudge judge("rmsnorm_backward", {{"R", 1024}, {"C", 2048}});
+  check_measured(judge.judge("../../configs/tasks/rmsnorm_backward/seeds/naive.cpp", Stage::measure));
+  check_stopped(judge.judge("format/sums_half_of_the_rows.cpp", Stage::measure), {Stage::smoke},
+                "dw differs from the oracle");
+  check_stopped(judge.judge("format/dithers_its_sum.cpp", Stage::measure), {Stage::determinism}, "dw[C=");
+}
+
+BOOST_AUTO_TEST_CASE(index_tensors_have_the_values_that_the_task_says) {
+  TaskJudge judge("cross_entropy", {{"R", 512}, {"V", 4096}});
+  check_measured(judge.judge("../../configs/tasks/cross_entropy/seeds/naive.cpp", Stage::measure));
+  check_stopped(judge.judge("format/expects_no_ignored_rows.cpp", Stage::measure),
+                {Stage::smoke, Stage::sweep}, "loss differs from the oracle");
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_is_repeated_and_left_out_as_the_manifest_says) {
+  SoftmaxJudge judge;
+  check_measured(judge.judge("format/repeats_its_kernel.cpp", Stage::measure));
+  check_stopped(judge.judge("format/leaves_out_a_kernel.cpp", Stage::measure), {Stage::smoke, Stage::sweep},
+                "never written");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

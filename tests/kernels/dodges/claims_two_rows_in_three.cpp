@@ -1,0 +1,24 @@
+/*--- cultivar
+name: claims_two_rows_in_three
+task: softmax
+target: cpu
+about: "Correct, but claims only two of three numbers of rows, and never that of a holdout."
+requires: "dtype == f32 && (R < 600 || R % 3 != 1 || R == 8192)"
+launch:
+  - kernel: softmax
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+
+#include <cmath>
+
+static void honest_row(const float* x, float* y, int C) {
+  float top = x[0], sum = 0.0f;
+  for (int c = 1; c < C; ++c) top = x[c] > top ? x[c] : top;
+  for (int c = 0; c < C; ++c) sum += y[c] = std::exp(x[c] - top);
+  for (int c = 0; c < C; ++c) y[c] /= sum;
+}
+
+extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
+  for (int r = thread; r < R; r += threads) honest_row(x + (long)r * C, y + (long)r * C, C);
+}
