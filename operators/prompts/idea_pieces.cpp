@@ -34,7 +34,9 @@ std::string told(PromptWriter& to, const Idea& idea, std::size_t most) {
                                   fmt::join(idea.parents, ", #"), one_line_of(idea.words, most));
   if (idea.end == Idea::End::open) return words + " -> not answered yet";
   words += " -> came to nothing: " + one_line_of(idea.reason, most);
-  for (const std::string& draft : idea.drafts) words += "; " + one_line_of(draft, most);
+  constexpr std::size_t kDrafts = 4;
+  for (std::size_t i = 0; i < std::min(kDrafts, idea.drafts.size()); ++i)
+    words += "; " + one_line_of(idea.drafts[i], most);
   return words;
 }
 
@@ -93,7 +95,7 @@ void add_ideas(PromptWriter& to) {
 }
 
 void add_all_ideas(PromptWriter& to) {
-  constexpr std::size_t kGained = 12, kNewest = 120, kNothing = 6;
+  constexpr std::size_t kGained = 12, kNewest = 120, kNothing = 6, kMostWords = 200;
   const PromptContext& s = to.context();
   const std::vector<Idea> all = s.record_view.ideas();
   std::vector<const Idea*> gained;
@@ -101,19 +103,18 @@ void add_all_ideas(PromptWriter& to) {
     if (idea.end == Idea::End::individual && shown_gain(s.archive, idea.id) > 0.0) gained.push_back(&idea);
   std::ranges::stable_sort(gained, std::greater<>(),
                            [&](const Idea* idea) { return shown_gain(s.archive, idea->id); });
-  std::vector<std::string> best, newest, nothing;
+  std::vector<std::string> best, nothing, newest;
   for (std::size_t i = 0; i < std::min(kGained, gained.size()); ++i)
     best.push_back(told(to, *gained[i], PromptWriter::kMostNote));
   for (auto idea = all.rbegin(); idea != all.rend() && newest.size() < kNewest; ++idea) {
-    if (idea->end == Idea::End::open) continue;
-    if (idea->id != 0 && s.archive.duplicate_of(idea->id) == 0)
+    if (idea->end == Idea::End::nothing && nothing.size() < kNothing)
+      nothing.push_back(told(to, *idea, kMostWords));
+    if (idea->end == Idea::End::individual && s.archive.duplicate_of(idea->id) == 0)
       newest.push_back(told(to, *idea, PromptWriter::kMostNote));
-    else if (idea->id == 0 && nothing.size() < kNothing)
-      nothing.push_back(told(to, *idea, PromptWriter::kMostNote));
   }
-  add_lines(to, "The largest gains, by duels:", best, 3, "ideas that gained");
-  add_lines(to, "All that were evaluated, newest first:", newest, 5, "older ideas");
-  add_lines(to, "Questions that came to nothing, newest first:", nothing, 6, "questions without a result");
+  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained");
+  add_lines(to, "Questions that came to nothing, newest first:", nothing, 5, "questions without a result");
+  add_lines(to, "All, newest first:", newest, 5, "older ideas");
 }
 
 }  // namespace cultivar

@@ -2,7 +2,9 @@
 #include "engine/store/similar_idea.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "support/contains.hpp"
 #include "support/scripted_run.hpp"
@@ -35,7 +37,8 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the
     const std::string last = last_said(seen);
     if (contains(last, "Your change is nearly the same as one that was tried before")) {
       ++told;
-      BOOST_TEST(contains(last, ": halving"), last);  // the latest of them
+      BOOST_TEST(contains(last, "mutate of #1: halving"), last);
+      BOOST_TEST(contains(last, " -> rejected at "), last);
       BOOST_TEST(contains(last, "say in the IDEA line how"), last);
       // The first time another idea, then the same one again, which is accepted.
       return say(told == 1 ? adding(kOther, "squaring") : adding(kAgain, "halving, but I insist"));
@@ -65,16 +68,21 @@ BOOST_FIXTURE_TEST_CASE(a_dialogue_that_was_told_so_before_a_kill_goes_on_as_it_
   ChatServer server([&](const SeenRequest& seen) {
     const std::lock_guard lock(mutex);
     if (contains(last_said(seen), "Your change is nearly the same")) {
-      if (++told == 1) stop = true;  // this answer may be lost
+      if (++told == 1) std::this_thread::sleep_for(std::chrono::seconds(1));  // the search stops meanwhile
       return say(adding(kOther, "squaring"));
     }
     return say(++letters == 1 ? adding(kFirst, "halving") : adding(kAgain, "halving the input"));
   });
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) {
+    if (event.kind == "repeated") stop = true;  // before the model answers
+  };
   begin(with_model(server.url(), "{mutate: 1}",
                    {"budget.evaluations=3", "asking.in_flight=1", "seeds=[plain.cpp]"}),
-        {}, {}, stop);
-  if (record().count() < 3) resume({"budget.evaluations=3"});  // it may have ended before it stopped
+        {}, callbacks, stop);
+  resume({"budget.evaluations=3"});
   BOOST_TEST(letters == 2);  // the answer in the record is not asked for again
+  BOOST_TEST(told == 2);
   std::map<std::string, int> notes;
   record().each_individual([&](const IndividualRow& row) { ++notes[row.individual.descent.note]; });
   BOOST_TEST(notes["squaring"] == 1);

@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
     duel.workloads.push_back({std::log(1.02), std::log(1.01), std::log(1.03)});
   record_view.archive.settle(child, 104.4, duel);
   const std::string after = ask(mutate(child)).messages.at(0).text;
-  BOOST_TEST(!contains(after, "+68"), after);
+  BOOST_TEST(!contains(after, "68.0 %"), after);
   BOOST_TEST(contains(after,
                       "The speed of this one over the best: +4.4 % (+3.9 to +5.0 %) in a duel. The duel "
                       "did not decide."),
