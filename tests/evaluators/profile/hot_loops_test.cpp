@@ -40,10 +40,10 @@ constexpr const char* kListing =
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(hot_loops_of_code)
+BOOST_AUTO_TEST_SUITE(hot_loops)
 
 BOOST_AUTO_TEST_CASE(innermost_loops_have_their_lines_their_mix_and_their_calls) {
-  const auto loops = hot_loops(kListing, {"variant.cpp", "tile.hpp"});
+  const auto loops = cultivar::hot_loops(kListing, {"variant.cpp", "tile.hpp"});
   BOOST_TEST_REQUIRE(loops.size() == 2U);
   const HotLoop &call = loops[0], &vector = loops[1];  // the one that calls comes first
   BOOST_TEST((call.calls == std::vector<std::string>{"expf"}));
@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(innermost_loops_have_their_lines_their_mix_and_their_calls)
   BOOST_TEST(words_of(call) ==
              "lines 14 to 15 (softmax): 4 instructions, none on vectors, 2 on single floats, 1 "
              "loads, 1 stores; calls expf");
-  BOOST_TEST(hot_loops(kListing, {"variant.cpp"}, 1).size() == 1U);
-  BOOST_TEST(hot_loops("no code", {"variant.cpp"}).empty());
+  BOOST_TEST(cultivar::hot_loops(kListing, {"variant.cpp"}, 1).size() == 1U);
+  BOOST_TEST(cultivar::hot_loops("no code", {"variant.cpp"}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_compiled_kernel_shows_the_loop_that_calls_exp) {
