@@ -106,7 +106,11 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
                       {"resources", binary.resources.values},
                       {"log", binary.log}};
   // Write the description last: an entry exists only once its description does.
-  if (auto done = write_atomically(binary.path, *bytes); !done) return tl::make_unexpected(done.error());
+  // An equal object stays: another process may have opened a sandbox for this very file.
+  if (const auto stored = read_file(binary.path); stored && *stored == *bytes)
+    mark_used(binary.path);
+  else if (auto done = write_atomically(binary.path, *bytes); !done)
+    return tl::make_unexpected(done.error());
   const auto text = json_text(facts, 1);
   if (auto done = write_atomically(entry(folder_, key, ".json"), text); !done)
     return tl::make_unexpected(done.error());

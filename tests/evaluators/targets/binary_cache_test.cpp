@@ -44,6 +44,17 @@ BOOST_AUTO_TEST_CASE(what_was_not_used_for_longest_goes_first) {
   BOOST_TEST(bytes_below(path / "cpu") < 75'000U);
 }
 
+BOOST_AUTO_TEST_CASE(an_equal_kernel_stays_the_same_file) {
+  const BinaryCache cache(path / "cpu", ".so", 200'000);
+  store(cache, "key", 1'000, 2);
+  const fs::path object = cache.find("key")->path;
+  fs::create_hard_link(object, path / "opened");  // as a sandbox that is opened for this very file
+  store(cache, "key", 1'000, 0);
+  BOOST_TEST(fs::equivalent(object, path / "opened"));
+  store(cache, "key", 2'000, 0);
+  BOOST_TEST(!fs::equivalent(object, path / "opened"));
+}
+
 BOOST_AUTO_TEST_CASE(below_its_limit_nothing_goes) {
   const BinaryCache cache(path / "cpu", ".so", 200'000);
   for (int i = 0; i < 6; ++i) store(cache, std::to_string(i) + "key", 30'000, 100 - i);
