@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(the_official_client_lists_calls_watches_cancels_and_leaves)
   const auto seen = facts(result);
   BOOST_TEST(seen["server"]["name"] == "cultivar");
   BOOST_TEST(contains(seen["instructions"], "rms_norm"));
-  BOOST_TEST(seen["tools"].size() == 8u);
+  BOOST_TEST(seen["tools"].size() == 11u);
   BOOST_TEST(contains(seen["lineage"], "plain"));
   BOOST_TEST(seen["mistake"][0] == true);
   BOOST_TEST(contains(seen["mistake"][1], "did you mean 'variant'"));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(the_inspector_lists_the_tools_and_calls_one) {
   const auto listed = inspected({"--method", "tools/list"});
   BOOST_TEST_INFO(listed.err);
   BOOST_TEST_REQUIRE(listed.exit == 0);
-  BOOST_TEST(facts(listed)["tools"].size() == 8u);
+  BOOST_TEST(facts(listed)["tools"].size() == 11u);
   const auto called =
       inspected({"--method", "tools/call", "--tool-name", "compile", "--tool-arg", "variant=plain"});
   BOOST_TEST_INFO(called.err);
