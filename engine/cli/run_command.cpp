@@ -25,6 +25,11 @@ namespace cultivar {
 namespace fs = std::filesystem;
 namespace {
 
+std::string task_name_of(const fs::path& folder) {  // of ".", too
+  const fs::path whole = fs::absolute(folder / "").lexically_normal();
+  return whole.parent_path().filename().string();
+}
+
 // Checks a configuration without running anything: every seed must claim the workloads, and its plans must be
 // legal on them and on their check shapes. For target cuda, the facts of an H100 are used, whatever GPU is
 // installed.
@@ -191,8 +196,8 @@ int run_command(const Arguments& arguments) {
   session.open_log();
   const auto announce = [&] {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
-           config.task_folder.filename().string(), name_of(config.target), config.workloads,
-           config.seeds.size(), config.seeds.size() == 1 ? "" : "s", as_typed(folder));
+           task_name_of(config.task_folder), name_of(config.target), config.workloads, config.seeds.size(),
+           config.seeds.size() == 1 ? "" : "s", as_typed(folder));
   };
   // Whether the GPU works is only known after the first event, so nothing about it is printed before.
   bool announced = config.target->on_host;

@@ -258,9 +258,15 @@ std::string where(const HotLoop& loop) {
   return "the innermost loop at " + lines + (loop.file.empty() ? "" : " of " + loop.file);
 }
 
+// Functions of the source that take or return vectors ("Dv" in their mangled names) do not work on one
+// element.
+bool scalar(const std::string& function) {
+  return !function.starts_with("_Z") || function.find("Dv") == std::string::npos;
+}
+
 Found calls_in_loops(const Profile& p) {
   for (const HotLoop& loop : p.loops)
-    if (!loop.calls.empty())
+    if (std::ranges::any_of(loop.calls, scalar))
       return Finding{
           "scalar_calls", 0.7,
           fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
