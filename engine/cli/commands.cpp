@@ -20,6 +20,7 @@ namespace {
 constexpr Command table[] = {
     {"run", "start a search from a configuration", run_command},
     {"resume", "resume a stopped search", resume_command},
+    {"suite", "search several tasks in turn, and make one table", suite_command},
     {"status", "show the state of a search", status_command},
     {"show", "show one individual: source, evaluation, lineage", show_command},
     {"lineage", "show which kernels were derived from which", lineage_command},

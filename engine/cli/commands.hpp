@@ -20,6 +20,7 @@ std::span<const Command> commands();
 
 int run_command(const Arguments&);
 int resume_command(const Arguments&);
+int suite_command(const Arguments&);
 int export_command(const Arguments&);
 int status_command(const Arguments&);
 int show_command(const Arguments&);
