@@ -98,11 +98,15 @@ int new_task(const Arguments& arguments) {
   const std::string cultivar = called_as();
   std::string typed = as_typed(target);
   if (typed.find('/') == std::string::npos) typed = "./" + typed;  // not the installed task of that name
-  output.line(fmt::format(
-      "{0} is a task that runs. It computes an example: replace that in task.yaml, reference.cpp and "
-      "seeds/.\n\nExplain the task:\n  {1} tasks {0}\nCheck and time a seed:\n  {1} evaluate {0} "
-      "{0}/seeds/naive.cpp\nSearch:\n  {1} run {0}/search.yaml",
-      typed, cultivar));
+  Table next({"", ""});
+  next.row({fmt::format("{} tasks {}", cultivar, typed), "explains the task"});
+  next.row(
+      {fmt::format("{} evaluate {} {}/seeds/naive.cpp", cultivar, typed, typed), "checks and times a seed"});
+  next.row({fmt::format("{} run {}/search.yaml", cultivar, typed), "searches"});
+  output.line(
+      fmt::format("{} is a task that runs. It computes an example: replace that in task.yaml, reference.cpp "
+                  "and seeds/.\n{}",
+                  typed, next.text("  ")));
   return 0;
 }
 
