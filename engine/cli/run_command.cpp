@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,8 +14,10 @@
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
 #include "operators/registry.hpp"
@@ -67,6 +70,41 @@ void check_sources(const Config& config, const Output& output) {
                           called_as()));
 }
 
+// Starts one worker of each kind that has a launcher, and waits for its first message. What the launcher says
+// of a failure is part of the InputError.
+void check_launchers(const Config& config, const InstallationPaths& installation, const std::string& place,
+                     const Output& output) {
+  constexpr double kPatience = 60.0;
+  ServiceOptions options;
+  options.target = config.target;
+  options.programs = installation.programs;
+  options.task_folder = config.task_folder;
+  options.cache = installation.cache;
+  options.launcher = config.evaluation.launcher;
+  options.compile_launcher = config.evaluation.compile_launcher;
+  options.queue_deadline_s = kPatience;
+  options.cores = config.evaluation.cores;
+  options.device = config.evaluation.devices.front();
+  for (const char* role : {"measure", "compile"}) {
+    const bool measures = role == std::string_view("measure");
+    const std::vector<std::string>& launcher = measures ? options.launcher : options.compile_launcher;
+    if (launcher.empty()) continue;
+    const std::string command = fmt::format("{}", fmt::join(launcher, " "));
+    output.line(fmt::format("  launcher of {} workers: starting one with `{}`, for at most {:g} s", role,
+                            command, kPatience));
+    const Clock::time_point start = Clock::now();
+    const auto greeted = WorkerLink(options, role).greet();
+    if (!greeted)
+      throw InputError(fmt::format(
+          "{}: `{}` started no {} worker within {:g} s.\n{}\nRun `{} true` by hand: if it waits, the "
+          "scheduler has no free resources for it; if it works, check that {} exists at this path there",
+          place, command, role, kPatience, greeted.error().error.message, command,
+          (installation.programs / worker_program(config.target)).string()));
+    output.line(fmt::format("  launcher of {} workers: the worker answered after {:.1f} s", role,
+                            seconds_since(start)));
+  }
+}
+
 // "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
 // set with --set.
 std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
@@ -112,8 +150,8 @@ void check_programs(const Config& config, const InstallationPaths& installation,
           fmt::format("{}: there is no program '{}' on this machine; install it, or give its full path",
                       place_of(from, keys), program));
   };
-  if (!config.evaluation.launcher.empty())
-    need({"evaluation", "launcher"}, config.evaluation.launcher.front());
+  for (const auto* launcher : {&config.evaluation.launcher, &config.evaluation.compile_launcher})
+    if (!launcher->empty()) need({"evaluation", "launcher"}, launcher->front());
   for (const ModelConfig& model : config.models)
     if (!model.file.empty()) {
       if (const auto recorded = read_exchanges(model.file); !recorded)
@@ -139,7 +177,8 @@ int run_command(const Arguments& arguments) {
   options.option("--run-dir", run_dir, "the folder for the record (default: runs/ and the search's name)");
   options.each("--set", overrides, "a.b=c: replace one value of the configuration");
   options.flag("--check", check,
-               "only check the configuration, its task and its seeds; run and write nothing");
+               "only check the configuration, its task, its seeds and its launcher, with which one worker is "
+               "started; search and write nothing");
   options.flag("--verbose", verbose, "print a line for every individual");
   options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
   if (const auto code = options.parse(arguments)) return *code;
@@ -155,6 +194,7 @@ int run_command(const Arguments& arguments) {
   const Config config = load_config(found, overrides, installation_of(installation));
   check_programs(config, installation, found);
   if (check) {
+    check_launchers(config, installation, place_of(found, {"evaluation", "launcher"}), output);
     check_sources(config, output);
     return 0;
   }

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <future>
@@ -7,6 +8,7 @@
 #include "engine/search/evaluator.hpp"
 #include "engine/search/search.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 
@@ -24,10 +26,16 @@ class WorkerEvaluator : public Evaluator {
     for (const int device : devices) workers_.push_back(worker_of(device));
   }
 
+  void while_starting(WhileStarting told) override { while_starting_ = std::move(told); }
+
   Expected<std::vector<DeviceInfo>> devices() override {
     std::vector<std::future<Expected<DeviceInfo>>> asked;
     for (const auto& worker : workers_)
       asked.push_back(std::async(std::launch::async, [&worker] { return worker->info(); }));
+    if (!await(asked)) {
+      interrupt();
+      return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+    }
     std::vector<DeviceInfo> infos;
     std::vector<std::unique_ptr<DeviceService>> well;
     std::vector<int> numbers;
@@ -52,6 +60,7 @@ class WorkerEvaluator : public Evaluator {
     }
     if (infos.empty()) return tl::make_unexpected(*first_trouble);
     workers_ = std::move(well);
+    facts_ = infos.front().facts;
     for (int more = 1; more < workers_per_device_; ++more)
       for (const int device : numbers) workers_.push_back(worker_of(device));
     options_.architecture = architecture_of(options_.target, infos.front().facts);
@@ -61,13 +70,17 @@ class WorkerEvaluator : public Evaluator {
   std::vector<std::string> left_out() const override { return left_out_; }
   std::string compiler_identity() override { return compiler_->compiler_identity(); }
   std::string compiler_weakness() override { return compiler_->compiler_info().weakness; }
-  bool timing_needs_quiet() const override { return options_.target->on_host; }
+  // A launcher gives each worker cores of its own.
+  bool timing_needs_quiet() const override { return options_.target->on_host && options_.launcher.empty(); }
   int compile_workers() const override { return options_.compile_workers; }
   int device_workers() const override { return static_cast<int>(workers_.size()); }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
                                              Breadth breadth) override {
     return compiler_->compile(variant, workloads, breadth);
+  }
+  Expected<void> prepare(int worker) override {
+    return workers_.at(static_cast<std::size_t>(worker))->open(facts_);
   }
   Compiled contender(const std::string& library) override {
     const bool path = names_a_library_file(library) || names_a_program(library);
@@ -89,6 +102,22 @@ class WorkerEvaluator : public Evaluator {
   }
 
  private:
+  // Waits until all have answered. False: the caller gave up.
+  bool await(const std::vector<std::future<Expected<DeviceInfo>>>& asked) const {
+    if (!while_starting_) return true;
+    const Clock::time_point start = Clock::now();
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      while (asked[i].wait_for(std::chrono::milliseconds(500)) != std::future_status::ready) {
+        const std::string by =
+            options_.launcher.empty() ? "" : fmt::format(" by `{}`", fmt::join(options_.launcher, " "));
+        if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{} ({:.0f} s)", i + 1,
+                                         asked.size() * static_cast<std::size_t>(workers_per_device_), by,
+                                         seconds_since(start))))
+          return false;
+      }
+    return true;
+  }
+
   std::unique_ptr<DeviceService> worker_of(int device) const {
     ServiceOptions own = options_;
     own.device = device;
@@ -100,6 +129,8 @@ class WorkerEvaluator : public Evaluator {
   std::vector<int> numbers_;  // device numbers in the configuration
   int workers_per_device_;
   std::vector<std::string> left_out_;
+  WhileStarting while_starting_;
+  Facts facts_;                               // of the devices that this search measures on
   std::unique_ptr<CompileService> compiler_;  // made when the devices' architecture is known
   // The first worker of each device, then the second worker of each, and so on.
   std::vector<std::unique_ptr<DeviceService>> workers_;
@@ -115,6 +146,8 @@ std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
   options.target = config.target;
   options.programs = runtime.programs;
   options.launcher = e.launcher;
+  options.compile_launcher = e.compile_launcher;
+  options.queue_deadline_s = e.patience_s;
   options.cores = e.cores;
   options.cache = runtime.cache;
   options.task_folder = task_folder;

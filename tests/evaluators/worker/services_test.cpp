@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
 
 // The same for a wedged GPU: the driver waits for it forever.
 BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_no_candidates) {
-  const ScriptedWorker wedged(frame(R"({"cultivar":4,"worker":"cultivar-worker-cpu"})") + "sleep 30");
+  const ScriptedWorker wedged(frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})") + "sleep 30");
   ServiceOptions options = wedged.options();
   options.start_deadline_s = 1.0;
   DeviceService device(options);
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_n
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
-  const std::string hello = frame(R"({"cultivar":4,"worker":"cultivar-worker-cpu"})");
+  const std::string hello = frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})");
   const std::string configured = frame(R"({"answer":{}})");
   for (const char* answer :
        {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
