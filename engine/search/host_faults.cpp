@@ -17,7 +17,8 @@ namespace {
 constexpr int kCleared = 2;
 // A variant that met this many faults waits until the search is resumed.
 constexpr int kMostFaults = 8;
-constexpr double kFirstRest = 0.25, kLongestRest = 300.0;  // seconds
+constexpr double kFirstRest = 0.1, kLongestRest = 300.0;  // seconds
+constexpr double kMostOfPatience = 0.01;                  // for one rest
 constexpr std::size_t kShownBytes = 300;
 
 }  // namespace
@@ -27,7 +28,10 @@ HostFaults::HostFaults(Recorder& recorder, double patience_s)
 
 void HostFaults::rest(const std::string& why) {
   if (in_a_row_++ == 0) first_at_ = recorder_.elapsed();
-  const double gap = std::min(kLongestRest, kFirstRest * std::exp2(std::min(in_a_row_ - 1, 20)));
+  // One fault alone may be an accident of one worker.
+  const double longest = std::min(kLongestRest, kMostOfPatience * patience_s_);
+  const double gap =
+      in_a_row_ == 1 ? 0.0 : std::min(longest, kFirstRest * std::exp2(std::min(in_a_row_ - 2, 20)));
   // Many searches that lost the same machine must not all come back to it at once.
   rest_until_ = recorder_.elapsed() + gap * std::uniform_real_distribution<>(0.5, 1.5)(jitter_);
   last_words_ = plain_line(why, kShownBytes);

@@ -30,8 +30,10 @@ class WorkerEvaluator : public Evaluator {
 
   Expected<std::vector<DeviceInfo>> devices() override {
     std::vector<std::future<Expected<DeviceInfo>>> asked;
-    for (const auto& worker : workers_)
-      asked.push_back(std::async(std::launch::async, [&worker] { return worker->info(); }));
+    // A scheduler may start the others much later; they join then (see prepare).
+    const std::size_t awaited = options_.launcher.empty() ? workers_.size() : 1;
+    for (std::size_t i = 0; i < awaited; ++i)
+      asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
     if (!await(asked)) {
       interrupt();
       return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
@@ -40,7 +42,7 @@ class WorkerEvaluator : public Evaluator {
     std::vector<std::unique_ptr<DeviceService>> well;
     std::vector<int> numbers;
     std::optional<Error> first_trouble;
-    for (std::size_t i = 0; i < asked.size(); ++i) {
+    for (std::size_t i = 0; i < awaited; ++i) {
       auto info = asked[i].get();
       if (!info) {
         left_out_.push_back(
@@ -59,6 +61,10 @@ class WorkerEvaluator : public Evaluator {
       numbers.push_back(numbers_[i]);
     }
     if (infos.empty()) return tl::make_unexpected(*first_trouble);
+    for (std::size_t i = awaited; i < workers_.size(); ++i) {
+      well.push_back(std::move(workers_[i]));
+      numbers.push_back(numbers_[i]);
+    }
     workers_ = std::move(well);
     facts_ = infos.front().facts;
     for (int more = 1; more < workers_per_device_; ++more)
@@ -111,7 +117,7 @@ class WorkerEvaluator : public Evaluator {
         const std::string by =
             options_.launcher.empty() ? "" : fmt::format(" by `{}`", fmt::join(options_.launcher, " "));
         if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{} ({:.0f} s)", i + 1,
-                                         asked.size() * static_cast<std::size_t>(workers_per_device_), by,
+                                         workers_.size() * static_cast<std::size_t>(workers_per_device_), by,
                                          seconds_since(start))))
           return false;
       }
