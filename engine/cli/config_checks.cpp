@@ -1,5 +1,8 @@
 #include "engine/cli/config_checks.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
