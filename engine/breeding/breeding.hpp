@@ -166,6 +166,7 @@ class Breeding {
   std::map<std::int64_t, std::int64_t> asked_under_;  // interventions, by open question
   std::set<std::uint64_t> known_briefs_;  // hashes of what was asked: operator, source, direction, round
   std::int64_t planned_under_ = 0;        // the last intervention during which a planner asked
+  std::int64_t inherited_under_ = 0;      // and during which settings of the best were tried
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;
