@@ -421,6 +421,8 @@ void Questions::show(Progress& progress) const {
   out.usd = state.spent.usd;
   out.tokens = state.spent.usage.total();
   out.paused = state.paused;
+  out.tools = static_cast<int>(
+      std::ranges::count_if(dialogues_, [](const auto& each) { return !each.second->doing.empty(); }));
   for (const std::string& where : waits_for()) out.waits_for += (out.waits_for.empty() ? "" : ", ") + where;
   progress.questions = std::move(out);
 }
