@@ -20,6 +20,9 @@ namespace {
 constexpr Command table[] = {
     {"run", "start a search from a configuration", run_command},
     {"resume", "resume a stopped search", resume_command},
+    {"attach", "follow a search that runs without a terminal", attach_command},
+    {"stop", "stop a running search with a checkpoint", stop_command},
+    {"runs", "list the runs and their state", runs_command},
     {"status", "show the state of a search", status_command},
     {"show", "show one individual: source, evaluation, lineage", show_command},
     {"lineage", "show which kernels were derived from which", lineage_command},

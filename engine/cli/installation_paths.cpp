@@ -113,12 +113,12 @@ std::optional<std::pair<std::string, std::string>> split_run_and_id(const std::s
   return std::pair(text.substr(0, colon), text.substr(colon + 1));
 }
 
-fs::path find_run(const InstallationPaths& installation, const std::string& name) {
+fs::path find_run(const InstallationPaths& installation, const std::string& name, const char* marker) {
   std::error_code ignored;
   const fs::path bases[] = {fs::path("runs"), installation.root / "runs"};
   const auto folder_of = [&](const fs::path& run) -> std::optional<fs::path> {
     for (const fs::path& folder : {run, bases[0] / run, bases[1] / run, installation.root / run})
-      if (fs::exists(folder / "run.db", ignored)) return fs::canonical(folder);
+      if (fs::exists(folder / marker, ignored)) return fs::canonical(folder);
     return std::nullopt;
   };
   if (const auto folder = folder_of(name)) return *folder;
@@ -129,7 +129,7 @@ fs::path find_run(const InstallationPaths& installation, const std::string& name
                     name, kernel->first, kernel->second, kernel->first, kernel->second));
   std::vector<std::string> known, begun;
   for (const fs::path& base : bases) {
-    for (const std::string& run : folders_with(base, "run.db")) {
+    for (const std::string& run : folders_with(base, marker)) {
       if (std::find(known.begin(), known.end(), run) == known.end()) known.push_back(run);
       if (run.starts_with(name)) begun.push_back((base / run).string());
     }

@@ -30,8 +30,9 @@ std::vector<std::string> task_names(const InstallationPaths&);
 std::filesystem::path find_configuration(const InstallationPaths&, const std::string& path);
 
 // A folder with a run.db, or a name under runs/ of the current folder or of the root, or a unique prefix of
-// one.
-std::filesystem::path find_run(const InstallationPaths&, const std::string& name_or_folder);
+// one. `marker`: the file by which a run is known; "run.lock" is there before the record is.
+std::filesystem::path find_run(const InstallationPaths&, const std::string& name_or_folder,
+                               const char* marker = "run.db");
 
 // RUN and ID of "RUN:ID"; nullopt if the text has another form. ID may be empty; whether the run or the
 // individual exists is not checked.

@@ -9,7 +9,8 @@
 namespace cultivar {
 
 // After the first call, SIGINT, SIGTERM and SIGHUP set this flag instead of ending the program. A second
-// signal ends it at once with exit code 130: the record is safe, work in flight is lost.
+// signal ends it at once with exit code 130: the record is safe, work in flight is lost. A SIGHUP that was
+// ignored at the start (nohup) stays ignored.
 const std::atomic<bool>& interrupted();
 
 // Calls `act` once, from its own thread, when the flag is set; for work that blocks elsewhere.

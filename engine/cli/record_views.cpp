@@ -148,7 +148,7 @@ void print_models(const Summary& s, const Output& output) {
   if (!s.questions.is_object()) return;
   const std::string paused = s.questions.value("paused", "");
   std::string waits;
-  if (s.state == "running")
+  if (s.alive())
     for (const auto& where : s.questions.value("waits_for", json::array()))
       waits += (waits.empty() ? "; waits for " : ", ") + where.get<std::string>();
   const auto nothing = s.questions.value("nothing", std::int64_t{0});
@@ -163,7 +163,7 @@ void print_models(const Summary& s, const Output& output) {
                     calls, calls == 1 ? "" : "s", unended.value("tokens", std::int64_t{0}),
                     usd > 0 ? fmt::format(" and {:.4f} USD", usd) : std::string()));
   }
-  if (s.state == "running")
+  if (s.alive())
     for (const auto& agent : s.questions.value("agents", json::array()))
       output.line(fmt::format("  agent       question {}, step {}{}, {:.1f} s of device time",
                               agent.value("question", 0), agent.value("step", 0),
@@ -206,14 +206,17 @@ std::string judged_text(const Summary& s) {
   return fmt::format("{}: {} measured, {} rejected{}{}", s.evaluations, s.measured, refused,
                      rejected.empty() ? "" : " (" + rejected + ")",
                      s.in_flight == 0 ? ""
-                     : s.state == "running"
-                         ? fmt::format("; {} more in flight", s.in_flight)
-                         : fmt::format("; {} pending until the search is resumed", s.in_flight));
+                     : s.alive()      ? fmt::format("; {} more in flight", s.in_flight)
+                                      : fmt::format("; {} pending until the search is resumed", s.in_flight));
 }
 
 void print_summary(const Summary& s, const Output& output) {
+  std::string detail = s.stop_reason;
+  if (detail.empty() && s.process)
+    detail = fmt::format("process {}{}", *s.process,
+                         s.heartbeat_age_s ? ", heartbeat " + duration(*s.heartbeat_age_s) + " ago" : "");
   output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
-                          s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")"));
+                          detail.empty() ? "" : " (" + detail + ")"));
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
   output.line("  evaluated   " + judged_text(s));
@@ -221,7 +224,7 @@ void print_summary(const Summary& s, const Output& output) {
       fmt::format("  gate        {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
-                            s.state == "running" ? "waiting" : "waiting until the search is resumed"));
+                            s.alive() ? "waiting" : "waiting until the search is resumed"));
   print_supervisor(s, output);
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {

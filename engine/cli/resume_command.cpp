@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <iterator>
+
 #include "engine/cli/commands.hpp"
+#include "engine/cli/detached_search.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/search_session.hpp"
 
@@ -7,7 +11,8 @@ namespace cultivar {
 int resume_command(const Arguments& arguments) {
   std::string run;
   std::vector<std::string> overrides;
-  bool as_json = false, verbose = false, trust = false;
+  bool trust = false;
+  SessionOptions session;
   Options options("resume", "Resumes a stopped search exactly where its record ends.",
                   "cultivar resume runs/quickstart --set budget.wall=1h");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
@@ -18,14 +23,21 @@ int resume_command(const Arguments& arguments) {
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands and libraries not used "
                "here before");
-  options.flag("--verbose", verbose, "print a line for every individual");
-  options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
+  session.add_to(options);
   if (const auto code = options.parse(arguments)) return *code;
 
-  const Output output(as_json);
+  const Output output(session.as_json);
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
-  return search_session(installation, folder, output, verbose,
+  if (session.detach) {
+    std::vector<std::string> again{"resume", folder.string()};
+    for (const std::string& each : overrides) again.insert(again.end(), {"--set", each});
+    if (trust) again.emplace_back("--trust");
+    std::ranges::copy(session.again(), std::back_inserter(again));
+    return start_detached(std::move(again), RunFolder(folder), output);
+  }
+  session.open_log();
+  return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {
                           runtime.trusts_record = trust;
                           return resume_search(folder, overrides, runtime, callbacks, interrupted());

@@ -6,9 +6,11 @@
 #include <thread>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/detached_search.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
+#include "engine/cli/systemd_unit.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
@@ -128,7 +130,8 @@ void check_programs(const Config& config, const InstallationPaths& installation,
 int run_command(const Arguments& arguments) {
   std::string file, run_dir;
   std::vector<std::string> overrides;
-  bool as_json = false, verbose = false, check = false;
+  bool check = false, print_systemd = false;
+  SessionOptions session;
   Options options(
       "run",
       "Starts a search. Ctrl-C writes a checkpoint and stops; `cultivar resume` resumes. When the budget is "
@@ -140,15 +143,16 @@ int run_command(const Arguments& arguments) {
   options.each("--set", overrides, "a.b=c: replace one value of the configuration");
   options.flag("--check", check,
                "only check the configuration, its task and its seeds; run and write nothing");
-  options.flag("--verbose", verbose, "print a line for every individual");
-  options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
+  options.flag("--print-systemd", print_systemd,
+               "only print a systemd user unit that runs this search and resumes it after a restart");
+  session.add_to(options);
   if (const auto code = options.parse(arguments)) return *code;
   if (run_dir.empty() && std::ranges::any_of(arguments, [](const std::string& word) {
         return word == "--run-dir" || word == "--run-dir=";
       }))
     throw InputError("--run-dir is empty; name a folder, or omit the option");
 
-  const Output output(as_json);
+  const Output output(session.as_json);
   const InstallationPaths installation = find_installation();
   const fs::path found = find_configuration(installation, file);
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
@@ -159,15 +163,32 @@ int run_command(const Arguments& arguments) {
     return 0;
   }
   const fs::path folder = fs::absolute(run_dir.empty() ? fs::path("runs") / config.name : fs::path(run_dir));
+  if (print_systemd) {
+    SystemdUnit unit{config.name,         fs::read_symlink("/proc/self/exe"),
+                     fs::current_path(),  folder,
+                     fs::absolute(found), overrides};
+    if (const char* path = std::getenv("PATH")) unit.path = path;
+    for (const ModelConfig& model : config.models)
+      if (!model.api_key_env.empty()) unit.keys.push_back(model.api_key_env);
+    std::fputs(text_of(unit).c_str(), stdout);
+    return 0;
+  }
   if (fs::exists(folder / "run.db"))
     throw InputError(
         fmt::format("{0} already holds a search. To resume it:  {2} resume {0}\n"
                     "To start another one:  {2} run {1} --run-dir {0}-2",
                     as_typed(folder), shell_word(file), called_as()));
   std::error_code none;
-  if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && fs::is_empty(folder, none)))
+  if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && RunFolder(folder).is_unused()))
     throw InputError(
         fmt::format("{} is not empty and not a run: name a new folder with --run-dir", as_typed(folder)));
+  if (session.detach) {
+    std::vector<std::string> again{"run", fs::absolute(found).string(), "--run-dir", folder.string()};
+    for (const std::string& each : overrides) again.insert(again.end(), {"--set", each});
+    std::ranges::copy(session.again(), std::back_inserter(again));
+    return start_detached(std::move(again), RunFolder(folder), output);
+  }
+  session.open_log();
   const auto announce = [&] {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
            config.task_folder.filename().string(), name_of(config.target), config.workloads,
@@ -176,7 +197,7 @@ int run_command(const Arguments& arguments) {
   // Whether the GPU works is only known after the first event, so nothing about it is printed before.
   bool announced = config.target->on_host;
   if (announced) announce();
-  return search_session(installation, folder, output, verbose,
+  return search_session(installation, folder, output, session,
                         [&](const Runtime& runtime, const SearchCallbacks& callbacks) {
                           SearchCallbacks told = callbacks;
                           told.event = [&](const Event& event) {

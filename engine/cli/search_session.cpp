@@ -38,13 +38,37 @@ std::string twice_what_is_spent(const Summary& summary, bool models_too) {
   return more;
 }
 
+void SessionOptions::add_to(Options& options) {
+  options.flag(
+      "--detach", detach,
+      "run without a terminal, in the background, with the log RUN/search.log; see `attach`, `stop`");
+  options.option("--log", log,
+                 "print to this file instead; it is rotated at 8 MiB, and three old ones are kept");
+  options.flag("--verbose", verbose, "print a line for every individual");
+  options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
+}
+
+void SessionOptions::open_log() {
+  if (!log.empty()) opened = std::make_shared<SearchLog>(fs::absolute(log));
+}
+
+std::vector<std::string> SessionOptions::again() const {
+  return verbose ? std::vector<std::string>{"--verbose"} : std::vector<std::string>{};
+}
+
 int search_session(const InstallationPaths& installation, const fs::path& folder, const Output& output,
-                   bool verbose,
+                   const SessionOptions& options,
                    const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search) {
   const Runtime runtime = runtime_of(installation);
   const Outcome outcome = [&] {
-    ProgressLine line(verbose);
-    return must(search(runtime, line.callbacks()));
+    ProgressLine line(options.verbose);
+    SearchCallbacks callbacks = line.callbacks();
+    if (options.opened)
+      callbacks.progress = [log = options.opened, show = callbacks.progress](const Progress& progress) {
+        show(progress);
+        log->rotate_if_large();
+      };
+    return must(search(runtime, callbacks));
   }();
 
   const std::string place = as_typed(folder);

@@ -3,10 +3,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
+#include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/search_log.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 
@@ -19,9 +22,21 @@ Runtime runtime_of(const InstallationPaths&);
 // `models_too`: also the budgets of language models, because the rest is too small for another call.
 std::string twice_what_is_spent(const Summary&, bool models_too = false);
 
+// The options that `run` and `resume` have in common.
+struct SessionOptions {
+  bool as_json = false, verbose = false, detach = false;
+  std::string log;
+
+  void add_to(Options&);  // outlives its parse()
+  void open_log();        // from here on everything is printed to `log`, if it is named
+  // The options of the process that takes over with --detach.
+  std::vector<std::string> again() const;
+  std::shared_ptr<SearchLog> opened = {};
+};
+
 // Returns the command's exit code.
 int search_session(const InstallationPaths&, const std::filesystem::path& run_folder, const Output&,
-                   bool verbose,
+                   const SessionOptions&,
                    const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search);
 
 }  // namespace cultivar

@@ -31,7 +31,7 @@ int status_command(const Arguments& arguments) {
     output.facts(summary);
     if (!as_json) print_summary(summary, output);
     std::fflush(stdout);
-    if (!watch || summary.state != "running") return 0;
+    if (!watch || !summary.alive()) return 0;
     for (int i = 0; i < 20; ++i) {
       if (interrupted()) return 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

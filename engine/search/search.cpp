@@ -122,7 +122,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
   }
 }
 
-// Removes a new run folder again if no record was created in it.
+// Removes a new run folder again, except its log, if no record was created in it.
 class Beginning {
  public:
   Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
@@ -130,7 +130,16 @@ class Beginning {
   Beginning& operator=(const Beginning&) = delete;
   ~Beginning() {
     std::error_code none;
-    if (fresh_ && !fs::exists(folder_.database(), none)) fs::remove_all(folder_.path(), none);
+    if (!fresh_ || fs::exists(folder_.database(), none)) return;
+    if (!fs::exists(folder_.log(), none)) {
+      fs::remove_all(folder_.path(), none);
+      return;
+    }
+    std::vector<fs::path> others;  // the log tells why no search began
+    for (const auto& entry : fs::directory_iterator(folder_.path(), none))
+      if (!entry.path().filename().string().starts_with(folder_.log().filename().string()))
+        others.push_back(entry.path());
+    for (const fs::path& other : others) fs::remove_all(other, none);
   }
 
  private:
@@ -156,7 +165,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                     folder.path().string()));
   };
   if (fs::exists(folder.database(), ec)) return holds_a_run();
-  const bool fresh = !fs::exists(folder.path(), ec) || fs::is_empty(folder.path(), ec);
+  const bool fresh = !fs::exists(folder.path(), ec) || folder.is_unused();
   fs::create_directories(folder.path(), ec);
   if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
   // Lock before anything is written: if two searches begin in one folder, only one continues.

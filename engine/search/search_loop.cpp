@@ -284,7 +284,7 @@ void SearchLoop::cancel_all() {
 
 void SearchLoop::show_progress() {
   // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
-  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && !outcome_) {
+  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && phase_ != Phase::leaving) {
     last_heartbeat_ = recorder_.elapsed();
     recorder_.step([this](Step& step) { questions_.write_state(step); });
   }

@@ -18,6 +18,7 @@
 #include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 #include "population/lineage.hpp"
@@ -170,9 +171,20 @@ Summary Record::summary() const {
   s.state = meta(db, "state");
   s.stop_reason = meta(db, "stop_reason");
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
-  if (s.state == "running" && !RunLock::holder(RunFolder(folder_))) {
-    s.state = "stopped";
-    s.stop_reason = "its process was killed; resume it with `cultivar resume`";
+  if (s.state == "running") {
+    s.process = RunLock::holder(RunFolder(folder_));
+    if (!s.process) {
+      s.state = "stopped";
+      s.stop_reason = "its process was killed; resume it with `cultivar resume`";
+    } else if (const std::string beat = meta(db, "heartbeat"); !beat.empty()) {
+      s.heartbeat_age_s = std::max(0.0, unix_now() - number_in(beat, "heartbeat"));
+      if (*s.heartbeat_age_s > Summary::kFrozenAfter) {
+        s.state = "frozen";
+        s.stop_reason = fmt::format(
+            "process {} has recorded nothing for {:.0f} s: it is suspended, or the disk does not respond",
+            *s.process, *s.heartbeat_age_s);
+      }
+    }
   }
   std::int64_t proposed = 0;
   each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
@@ -201,7 +213,7 @@ Summary Record::summary() const {
   s.tools = tool_use(*this);
   s.supervisor = json_in(meta(db, "supervisor").empty() ? "null" : meta(db, "supervisor"));
   s.questions = json_in(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
-  if (s.state != "running") {  // no call is pending; unanswered questions are asked again on resume
+  if (!s.alive()) {  // no call is pending; unanswered questions are asked again on resume
     const auto [all, unended] = spending_of(*this);
     // Killed before a step recorded its first questions.
     if (s.questions.is_null() && unended.calls > 0) s.questions = {{"open", unended.calls}};
@@ -261,7 +273,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, tools, devices)
+                   supervisor, tools, devices, process, heartbeat_age_s)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

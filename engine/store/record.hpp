@@ -110,7 +110,7 @@ struct BudgetUse {
 
 struct Summary {
   std::string run, task, target;
-  std::string state;        // running, stopped, finished, failed
+  std::string state;        // running, frozen, stopped, finished, failed
   std::string stop_reason;  // empty while running
   double elapsed_s = 0.0;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
@@ -125,6 +125,12 @@ struct Summary {
   nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
   nlohmann::json tools;       // agents' tools by name: calls, failed, device_s
   std::vector<std::string> devices;
+  // Of a search that runs: its process, and the seconds since it last recorded anything; it does so every few
+  // seconds. Older than kFrozenAfter: its state is frozen.
+  std::optional<int> process;
+  std::optional<double> heartbeat_age_s;
+  static constexpr double kFrozenAfter = 60.0;
+  bool alive() const { return state == "running" || state == "frozen"; }  // a process holds the run
 };
 void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`
 

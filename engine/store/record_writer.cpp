@@ -169,6 +169,7 @@ Expected<void> RecordWriter::step(double elapsed_s, const std::function<void(Ste
     Step step(*this, elapsed_s);
     write(step);
     step.set("elapsed_s", fmt::format("{:.3f}", elapsed_s));
+    step.set("heartbeat", fmt::format("{:.3f}", unix_now()));
     transaction.commit();
     for (auto& [sql, prepared] : statements_) prepared->tryReset();
     return {};

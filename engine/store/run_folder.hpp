@@ -26,11 +26,22 @@ class RunFolder {
   std::filesystem::path notes() const { return folder_ / "notes.txt"; }          // of agents, for each other
   // The waiting files, oldest first: their names start with the time. At most `most`.
   std::vector<std::filesystem::path> submitted(std::size_t most = std::size_t(-1)) const;
+  std::filesystem::path log() const { return folder_ / "search.log"; }  // what a detached search prints
+  // Whether the folder can become a run: it is empty, or holds only logs.
+  bool is_unused() const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery
 
  private:
   std::filesystem::path folder_;
 };
+
+inline bool RunFolder::is_unused() const {
+  std::error_code failed;
+  std::filesystem::directory_iterator at(folder_, failed);
+  for (const std::filesystem::directory_iterator end; !failed && at != end; at.increment(failed))
+    if (!at->path().filename().string().starts_with(log().filename().string())) return false;
+  return !failed;
+}
 
 inline std::vector<std::filesystem::path> RunFolder::submitted(std::size_t most) const {
   std::vector<std::string> names;

@@ -43,7 +43,7 @@ Expected<RunLock> RunLock::take(const RunFolder& folder) {
     if (errno != EAGAIN && errno != EACCES)
       return failure("lock run", fmt::format("{}: {}", folder.lock().string(), strerror(errno)));
     return failure("lock run",
-                   fmt::format("{} is in use by process {}; wait for it, or stop it with Ctrl-C (SIGINT)",
+                   fmt::format("{} is in use by process {}; wait for it, or stop it with `cultivar stop`",
                                folder.path().string(), written_pid(folder.lock())));
   }
   // A search that fails to start removes its folder: then this lock is on a deleted file.

@@ -101,6 +101,28 @@ void overwrite(const fs::path& file, std::uintmax_t at, const std::string& bytes
 
 BOOST_FIXTURE_TEST_SUITE(record, ScratchFolder)
 
+BOOST_AUTO_TEST_CASE(a_search_that_records_nothing_for_a_minute_is_frozen) {
+  const RunFolder folder(path() / "run");
+  auto writer = RecordWriter::create(folder, some_facts());
+  BOOST_REQUIRE(writer);
+  BOOST_REQUIRE(writer->step(1.0, [](Step& step) { step.set("state", "running"); }));
+  const auto record = Record::open(folder.path());
+  BOOST_REQUIRE(record);
+  BOOST_TEST(record->summary().state == "running");
+  BOOST_TEST((record->summary().process == getpid()));
+  BOOST_TEST(*record->summary().heartbeat_age_s < 60.0);
+  {
+    SQLite::Database db((folder.database()).string(), SQLite::OPEN_READWRITE);
+    db.exec("UPDATE meta SET value = value - 100 WHERE key = 'heartbeat'");
+  }
+  const Summary frozen = record->summary();
+  BOOST_TEST(frozen.state == "frozen");
+  BOOST_TEST(*frozen.heartbeat_age_s > 99.0);
+  BOOST_TEST(contains(frozen.stop_reason, "recorded nothing for 100 s"), frozen.stop_reason);
+  BOOST_REQUIRE(writer->step(2.0, [](Step&) {}));
+  BOOST_TEST(record->summary().state == "running");  // it was only suspended
+}
+
 BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   const RunFolder folder(path() / "run");
   write_run(folder, 7);

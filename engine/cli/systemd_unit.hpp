@@ -1,0 +1,22 @@
+// A systemd user unit that runs a search, and resumes it when the machine has restarted.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cultivar {
+
+struct SystemdUnit {
+  std::string name;  // of the search
+  std::filesystem::path program, folder, run_folder, config;
+  std::vector<std::string> overrides;
+  std::string path = {};               // PATH of the search
+  std::vector<std::string> keys = {};  // names of the environment variables that its models need
+};
+
+// A double-quoted word of a unit file that systemd reads back as the same text.
+std::string systemd_word(const std::string&);
+std::string text_of(const SystemdUnit&);
+
+}  // namespace cultivar

@@ -1,0 +1,91 @@
+// The log of a search without a terminal: rotated, and followed across rotations.
+#include "engine/cli/search_log.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "support/command.hpp"
+
+namespace fs = std::filesystem;
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+// Prints numbered lines from a process of its own, whose output is the log.
+pid_t print(const fs::path& file, int lines, unsigned pause_us) {
+  std::fflush(nullptr);  // the child would print it again
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  SearchLog log(file, 2000);
+  for (int i = 0; i < lines; ++i) {
+    std::fprintf(i % 2 ? stdout : stderr, "line %d of the search\n", i);
+    std::fflush(stdout);
+    log.rotate_if_large();
+    usleep(pause_us);
+  }
+  _exit(0);
+}
+
+bool runs(pid_t pid) {
+  return waitpid(pid, nullptr, WNOHANG) == 0;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(search_log, TemporaryFolder)
+
+BOOST_AUTO_TEST_CASE(its_size_is_bounded_and_the_newest_lines_are_in_the_file) {
+  const fs::path file = path() / "run" / "search.log";
+  waitpid(print(file, 2000, 0), nullptr, 0);
+  std::uintmax_t bytes = 0;
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(file.parent_path())) {
+    bytes += entry.file_size();
+    ++files;
+  }
+  BOOST_TEST(files == SearchLog::kKept + 1);
+  BOOST_TEST(bytes < 4U * 2100U);
+  BOOST_TEST(read_text(file).ends_with("line 1999 of the search\n"));
+  BOOST_TEST(read_text(file.string() + ".1").ends_with("search\n"));  // no line is torn
+}
+
+BOOST_AUTO_TEST_CASE(who_follows_it_sees_every_line_once_across_rotations) {
+  const fs::path file = path() / "search.log";
+  write_text(file, "first\nsecond\nthird\n");
+  const pid_t pid = print(file, 300, 2000);  // 6 KB in more than half a second: rotated twice or more
+  std::vector<std::string> seen;
+  follow_log(
+      file, 2, [&](const std::string& line) { seen.push_back(line); }, [&] { return runs(pid); });
+  BOOST_REQUIRE(seen.size() >= 300);
+  std::vector<std::string> numbered;
+  for (const std::string& line : seen)
+    if (line.starts_with("line ")) numbered.push_back(line);
+  BOOST_REQUIRE(numbered.size() == 300);
+  for (int i = 0; i < 300; ++i) BOOST_TEST(numbered[i] == "line " + std::to_string(i) + " of the search");
+  BOOST_TEST(fs::exists(file.string() + ".1"));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_end_of_a_long_log_is_shown) {
+  const fs::path file = path() / "search.log";
+  std::string text;
+  for (int i = 0; i < 9000; ++i) text += "earlier line " + std::to_string(i) + "\n";
+  write_text(file, text + "no line end");
+  std::vector<std::string> seen;
+  const auto show = [&](const std::string& line) { seen.push_back(line); };
+  follow_log(file, 2, show, [] { return false; });
+  BOOST_TEST(seen == (std::vector<std::string>{"earlier line 8998", "earlier line 8999", "no line end"}),
+             boost::test_tools::per_element());
+  seen.clear();
+  write_text(file, "one\ntwo\n");
+  follow_log(file, 20, show, [] { return false; });
+  BOOST_TEST(seen == (std::vector<std::string>{"one", "two"}), boost::test_tools::per_element());
+  follow_log(path() / "missing", 20, show, [] { return false; });
+  BOOST_TEST(seen.size() == 2U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
