@@ -35,7 +35,8 @@ BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
 
 BOOST_AUTO_TEST_CASE(a_running_tool_is_not_a_model_that_is_waited_for) {
   Progress p;
-  p.questions = QuestionsOut{.open = 2, .tools = 1, .waits_for = "me (mailbox: /letters/requests)"};
+  p.questions.emplace();
+  p.questions->open = 2, p.questions->tools = 1, p.questions->waits_for = "me (mailbox: /letters/requests)";
   BOOST_TEST(words_of(p).find("2 questions pending | 1 tool running | 0.0 s") != std::string::npos);
   p.questions->tools = 0;
   BOOST_TEST(words_of(p).find("| waiting for me (mailbox: /letters/requests)") != std::string::npos);
