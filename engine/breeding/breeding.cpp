@@ -59,6 +59,8 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
   // A proposal whose variant is known is not made again. The number of tries is a bound: an operator that
   // draws at random may have new proposals left even if all tries drew known ones.
   constexpr int kTries = 12;
+  // Sources from which nothing new came: a later try begins with another parent. Selection prefers a few.
+  std::set<std::string> fruitless, avoid;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % strategy_->islands();
     bool any = false;
@@ -70,14 +72,21 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
           order, [](const Portfolio::Arm* arm) { return arm->op->partner() == Partner::tuning; });
     for (const Portfolio::Arm* arm : order) {
       Operator* op = arm->op;
-      OperatorContext context{
-          sources_.task(), workloads_, facts_, archive_, source_of_, island, parents_for(*op, island, stream),
-          config_.target};
+      OperatorContext context{sources_.task(),
+                              workloads_,
+                              facts_,
+                              archive_,
+                              source_of_,
+                              island,
+                              parents_for(*op, island, avoid, stream),
+                              config_.target};
       context.must_plan = must_plan;
       context.all_settings = must_inherit;
       context.kin_apart = config_.rules >= 2;
       if (intervention && intervention->answer == Answer::direction)
         context.avoid_directions = lately_.directions();
+      if (config_.rules >= 2 && !context.parents.empty())
+        fruitless.insert(archive_.source_id(context.parents.front()));
       if (AskingOperator* const asking = op->asking()) {
         auto brief = asking->plan(context, stream);
         if (!brief) continue;
@@ -92,17 +101,21 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       if (variant && novelty_.with_variant((*variant)->id)) continue;
       return NewProposal{std::move(*proposal), std::move(variant), stream_name};
     }
-    if (!any && attempt / 4 + 1 >= strategy_->islands()) break;
+    const int tried = config_.rules >= 2 ? (attempt + 1) / 4 : attempt / 4 + 1;  // islands
+    if (!any && tried >= strategy_->islands()) break;
+    avoid = fruitless;  // not before: an operator with nothing to do now says nothing about the others
   }
   return std::nullopt;
 }
 
-std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island, RandomStream& stream) const {
+std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island,
+                                                const std::set<std::string>& avoid,
+                                                RandomStream& stream) const {
   const std::optional<Intervention>& intervention = supervisor_.current();
-  ParentsWanted wanted{op.parents_wanted(), op.partner()};
+  ParentsWanted wanted{op.parents_wanted(), op.partner(), avoid};
   if (!intervention || wanted.count == 0) return strategy_->parents(island, wanted, archive_, stream);
   if (intervention->answer == Answer::parent || intervention->answer == Answer::tuning)
-    wanted.avoid = lately_.sources();
+    wanted.avoid.merge(lately_.sources());
   std::vector<IndividualId> parents = strategy_->parents(island, wanted, archive_, stream);
   if (!branch_.empty()) {
     // Mostly the fittest of the new line, which is a line only as long as it continues its best.

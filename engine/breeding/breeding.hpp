@@ -144,7 +144,8 @@ class Breeding {
   bool submitted(IndividualId) const;
   // The ratio to the nearest measured ancestor by first parents, minus 1; 0 if it is not more than noise.
   double gain_over_parent(IndividualId) const;
-  std::vector<IndividualId> parents_for(const Operator&, int island, RandomStream&) const;
+  std::vector<IndividualId> parents_for(const Operator&, int island, const std::set<std::string>& avoid,
+                                        RandomStream&) const;
   Portfolio make_portfolio() const;
 
   Config config_;
