@@ -57,7 +57,8 @@ Settings settings_of(PopulationOptions& p) {
                                    {"migrate_every", &p.migrate_every, 0, 1e6},
                                    {"immigrants", &p.immigrants, 0, 1024},
                                    {"family_elites", &p.family_elites, 1, 1024},
-                                   {"reset_after", &p.reset_after, 0, 1e6}});
+                                   {"reset_after", &p.reset_after, 0, 1e6},
+                                   {"lead", &p.lead, 0, 1}});
   return settings;
 }
 
@@ -110,6 +111,10 @@ Settings settings_of(CheckpointConfig& c) {
 PopulationOptions population_defaults(Target target, int rules) {
   PopulationOptions options;
   options.rules = rules;
+  if (rules < 2) {
+    options.tournament = 2;
+    options.explore = 0.2;
+  }
   options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
                                  : std::vector<std::string>{"family", "registers", "shared_bytes"};
   return options;
@@ -123,7 +128,8 @@ PopulationOptions read_population(const YamlNode& node, PopulationOptions option
       strategy->fail("rules 1 have only the strategy `islands`: remove this key, or `rules`");
   }
   if (options.strategy == StrategyKind::map_elites) {
-    options.explore = 0.5;
+    options.explore = 0.2;
+    options.tournament = 16;
     if (auto axes = map.optional("axes")) options.axes = axes->strings();
     if (options.axes.empty()) map.require("axes").fail("name at least one axis, for example [family]");
   }

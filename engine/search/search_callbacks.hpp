@@ -45,6 +45,7 @@ struct QuestionsOut {
   std::int64_t sent = 0;  // in all sessions
   double usd = 0.0;       // spent
   std::int64_t tokens = 0;
+  int tools = 0;          // running
   std::string waits_for;  // models whose answers are pending, for example "me (mailbox: /path/requests)"
   std::string paused;     // why no calls are sent; empty: not paused
 };
