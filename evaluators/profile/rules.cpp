@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/profile/hot_loops.hpp"
 
 namespace cultivar {
 namespace {
@@ -265,14 +266,17 @@ bool scalar(const std::string& function) {
 }
 
 Found calls_in_loops(const Profile& p) {
-  for (const HotLoop& loop : p.loops)
-    if (std::ranges::any_of(loop.calls, scalar))
+  for (const HotLoop& loop : p.loops) {
+    std::vector<std::string> calls = loop.calls;
+    std::erase_if(calls, [](const std::string& name) { return moves_blocks(name) || !scalar(name); });
+    if (!calls.empty())
       return Finding{
           "scalar_calls", 0.7,
           fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
                       "from being vectorized. Write it out on whole vectors (exp: a polynomial, see "
                       "the notes), or move it out of the loop",
-                      where(loop), fmt::join(loop.calls, ", "))};
+                      where(loop), fmt::join(calls, ", "))};
+  }
   return std::nullopt;
 }
 
