@@ -20,6 +20,7 @@ namespace {
 constexpr Command table[] = {
     {"run", "start a search from a configuration", run_command},
     {"resume", "resume a stopped search", resume_command},
+    {"suite", "search several tasks in turn, and make one table", suite_command},
     {"attach", "follow a search that runs without a terminal", attach_command},
     {"stop", "stop a running search with a checkpoint", stop_command},
     {"runs", "list the runs and their state", runs_command},

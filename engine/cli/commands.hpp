@@ -20,6 +20,7 @@ std::span<const Command> commands();
 
 int run_command(const Arguments&);
 int resume_command(const Arguments&);
+int suite_command(const Arguments&);
 int export_command(const Arguments&);
 int attach_command(const Arguments&);
 int stop_command(const Arguments&);

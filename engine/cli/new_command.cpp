@@ -62,13 +62,13 @@ int new_task(const Arguments& arguments) {
       "seeds for each target, and a search. On a terminal it asks for what no option says.",
       "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
   options.argument("NAME", outline.name, "the task's name, an identifier");
-  options.option("--folder", folder, "the folder to write (NAME)");
+  options.option("--folder", folder, "the folder to write (default: NAME)");
   options.option("--summary", outline.summary, "what the task computes, in one line");
-  options.option("--rows", outline.rows, "the name of the dimension that counts rows (R)");
-  options.option("--columns", outline.columns, "the name of the dimension that counts columns (C)");
-  options.option("--input", outline.input, "the name of the input tensor (x)");
-  options.option("--output", outline.output, "the name of the output tensor (y)");
-  options.option("--dtypes", dtypes, "the dtypes, with commas (bf16, f16, f32)");
+  options.option("--rows", outline.rows, "the name of the dimension that counts rows");
+  options.option("--columns", outline.columns, "the name of the dimension that counts columns");
+  options.option("--input", outline.input, "the name of the input tensor");
+  options.option("--output", outline.output, "the name of the output tensor");
+  options.option("--dtypes", dtypes, "the dtypes, with commas");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
   if (outline.summary.empty() && !as_json && ::isatty(STDIN_FILENO) == 1) {
@@ -96,13 +96,15 @@ int new_task(const Arguments& arguments) {
   const Output output(as_json);
   output.facts({{"task", outline.name}, {"folder", fs::absolute(target).string()}, {"files", files}});
   const std::string cultivar = called_as(), typed = as_typed(target);
-  output.line(fmt::format(
-      "{} is a task that runs. It computes an example: replace that in task.yaml, reference.cpp and "
-      "seeds/.\n\n"
-      "  {} tasks {}                     explains the task\n"
-      "  {} evaluate {} {}/seeds/naive.cpp   checks and times a seed\n"
-      "  {} run {}/search.yaml            searches",
-      typed, cultivar, typed, cultivar, typed, typed, cultivar, typed));
+  Table next({"", ""});
+  next.row({fmt::format("{} tasks {}", cultivar, typed), "explains the task"});
+  next.row(
+      {fmt::format("{} evaluate {} {}/seeds/naive.cpp", cultivar, typed, typed), "checks and times a seed"});
+  next.row({fmt::format("{} run {}/search.yaml", cultivar, typed), "searches"});
+  output.line(
+      fmt::format("{} is a task that runs. It computes an example: replace that in task.yaml, reference.cpp "
+                  "and seeds/.\n{}",
+                  typed, next.text("  ")));
   return 0;
 }
 
@@ -116,7 +118,7 @@ int new_seed(const Arguments& arguments) {
       "cultivar new seed softmax --target cuda --name two_rows");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.option("--target", target_name, "cpu or cuda");
-  options.option("--name", name, "the variant's name (new_seed)");
+  options.option("--name", name, "the variant's name");
   options.option("--out", file, "the file to write (in the task's folder seeds/)");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include "engine/cli/output.hpp"
 #include "evaluators/system/clock.hpp"
@@ -69,7 +70,8 @@ std::string words_of(const Progress& p) {
   return text;
 }
 
-ProgressLine::ProgressLine(bool verbose) : verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(bool verbose, Words words)
+    : words_(std::move(words)), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ProgressLine::~ProgressLine() {
   clear();
@@ -87,7 +89,7 @@ void ProgressLine::clear() {
 void ProgressLine::show(const Progress& progress) {
   if (!terminal_ && now() < next_s_) return;
   next_s_ = now() + 10.0;
-  std::string text = utf8_text(words_of(progress));
+  std::string text = utf8_text(words_(progress));
   if (!terminal_) {
     notify("{}\n", text);
     return;

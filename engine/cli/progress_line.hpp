@@ -2,6 +2,7 @@
 // elsewhere, and a line for each event that matters.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/search/search.hpp"
@@ -15,7 +16,9 @@ std::string words_of(const Progress&);
 // Implements the callbacks of begin_search, which calls them from one thread at a time. Prints to stderr.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool verbose);
+  using Words = std::function<std::string(const Progress&)>;  // what the line says
+  explicit ProgressLine(
+      bool verbose, Words = [](const Progress& p) { return words_of(p); });
   ~ProgressLine();              // clears the line
   SearchCallbacks callbacks();  // valid while this object exists
 
@@ -24,6 +27,7 @@ class ProgressLine {
   void show(const Event&);
   void clear();
 
+  Words words_;
   bool verbose_, terminal_, drawn_ = false;
   double next_s_ = 0.0;
 };

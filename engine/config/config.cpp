@@ -321,14 +321,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   Config c;
   c.rules = rules;
   if (auto node = map.optional("rules")) c.rules = static_cast<int>(node->integer(1, kNewestRules));
-  const YamlNode name = map.require("name");
-  c.name = name.string();
-  if (c.name.find('/') != std::string::npos || c.name.starts_with('.'))
-    name.fail("the name becomes a folder's name: it must not contain a slash or start with a dot");
-  if (c.name.size() > kLongestName)
-    name.fail(fmt::format("the name becomes a folder's name: {} characters at most", kLongestName));
-  if (std::ranges::any_of(c.name, [](unsigned char l) { return std::iscntrl(l) != 0; }))
-    name.fail("the name becomes a folder's name: it must not contain line ends or other control characters");
+  c.name = read_folder_name(map.require("name"));
   const YamlNode task_node = map.require("task");
   c.task_folder = find_task(task_node, base, installation.tasks);
   c.task = std::make_shared<const Task>(load_task(c.task_folder));
@@ -405,6 +398,22 @@ YamlNode overridden(YamlNode root, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
+std::string read_folder_name(const YamlNode& node) {
+  const std::string name = node.string();
+  if (name.find('/') != std::string::npos || name.starts_with('.'))
+    node.fail("the name becomes a folder's name: it must not contain a slash or start with a dot");
+  if (name.size() > kLongestName)
+    node.fail(fmt::format("the name becomes a folder's name: {} characters at most", kLongestName));
+  if (std::ranges::any_of(name, [](unsigned char l) { return std::iscntrl(l) != 0; }))
+    node.fail("the name becomes a folder's name: it must not contain line ends or other control characters");
+  return name;
+}
+
+Config config_of(const YamlNode& root, const fs::path& base, const std::vector<std::string>& overrides,
+                 const Installation& installation) {
+  return read_config(overridden(root, overrides), base, installation, kNewestRules);
+}
+
 Config parse_config(const std::string& text, const std::string& origin, const fs::path& base,
                     const std::vector<std::string>& overrides, const Installation& installation) {
   return read_config(overridden(parse_yaml(text, origin), overrides), base, installation, 1);
@@ -412,8 +421,7 @@ Config parse_config(const std::string& text, const std::string& origin, const fs
 
 Config load_config(const fs::path& file, const std::vector<std::string>& overrides,
                    const Installation& installation) {
-  return read_config(overridden(read_yaml(file), overrides), fs::absolute(file).parent_path(), installation,
-                     kNewestRules);
+  return config_of(read_yaml(file), fs::absolute(file).parent_path(), overrides, installation);
 }
 
 std::string to_yaml(const Config& c) {

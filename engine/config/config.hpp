@@ -21,6 +21,8 @@
 
 namespace cultivar {
 
+class YamlNode;
+
 struct Budget {
   double wall_s = 0.0;           // summed over all sessions of the run; 0: no limit
   std::int64_t evaluations = 0;  // evaluated individuals; 0: no limit
@@ -117,6 +119,11 @@ Config load_config(const std::filesystem::path& file, const std::vector<std::str
 // at `base`.
 Config parse_config(const std::string& text, const std::string& origin, const std::filesystem::path& base,
                     const std::vector<std::string>& overrides, const Installation&);
+// The same for a tree that has been read: a search that is part of another file.
+Config config_of(const YamlNode&, const std::filesystem::path& base,
+                 const std::vector<std::string>& overrides, const Installation&);
+// A name that becomes a folder's name.
+std::string read_folder_name(const YamlNode&);
 // Writes every value: parse_config of the result gives an equal Config.
 std::string to_yaml(const Config&);
 

@@ -20,12 +20,17 @@ BOOST_AUTO_TEST_CASE(evaluate_times_pytorch_and_a_program_of_the_task_and_says_h
              "def prepare(workload, tensors):\n"
              "    if workload.R == 5:\n"
              "        raise NotImplementedError('not five rows')\n"
+             "    def softmax(t, way):\n"
+             "        return torch.softmax(t['x'], 1, out=t['y']) if way else t.no_such_thing\n"
+             "    best = workload.fastest(lambda *way: softmax(tensors, *way), [(0,), (1,)])\n"
+             "    assert best == (1,)\n"
              "    def launch(t):\n"
-             "        torch.softmax(t['x'], 1, out=t['y'])\n"
+             "        softmax(t, *best)\n"
              "    return launch\n");
-  const auto result =
-      cultivar_in(folder.path(), {"evaluate", "own_softmax", "naive", "--contender", "torch", "--contender",
-                                  "in_place", "--python", python_with_torch(), "--json"});
+  write_text(folder / "own_softmax/contenders/absent_package.py", "import absent_package\n");
+  const auto result = cultivar_in(
+      folder.path(), {"evaluate", "own_softmax", "naive", "--contender", "torch", "--contender", "in_place",
+                      "--contender", "absent_package", "--python", python_with_torch(), "--json"});
   BOOST_TEST_INFO(result.err);
   BOOST_TEST(result.exit == 0);
   const auto one = facts(result)[0];
@@ -36,6 +41,9 @@ BOOST_AUTO_TEST_CASE(evaluate_times_pytorch_and_a_program_of_the_task_and_says_h
     BOOST_TEST(one["workloads"][0]["ratios"].contains(name));
     BOOST_TEST(one["exactness"][0]["contenders"].contains(name));
   }
+  BOOST_TEST(contains(one["diagnostics"].get<std::string>(),
+                      "absent_package.py needs the package absent_package, which"),
+             one["diagnostics"]);
   BOOST_TEST(one["exactness"][0]["distribution"] == "ordinary");
   BOOST_TEST(one["exactness"][0]["error"]["rms"].get<double>() > 0.0);
 

@@ -1,4 +1,4 @@
-// The oracle of gelu, one row at a time, in fp64; and the legal-rounding model: f32 throughout, rounded once.
+// The oracle of gelu, one row at a time, in fp64; and the legal-rounding model: f32 throughout, erf and tanh to a place, rounded once.
 #include "cultivar_reference.hpp"
 
 #include <algorithm>
@@ -37,14 +37,18 @@ extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, doubl
   r.each(out, r.tanh_form ? by_tanh : by_erf);
 }
 
-// 1 + erf and 1 + tanh cancel where x is far below zero: that error is permitted, as everybody makes it.
+// 1 + erf and 1 + tanh cancel where x is far below zero: that error is permitted, as everybody makes it. The libraries' erff and
+// tanhf may be off by a place, which then matters as much, so the worse neighbor counts.
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
   const Row r(args, row);
   r.each(out, [&](double value) {
     const auto x = static_cast<float>(value);
     const float inner =
         r.tanh_form ? std::tanh(0.797884561f * (x + 0.044715f * x * x * x)) : std::erf(x * 0.707106781f);
-    return args.round(0.5f * x * (1.0f + inner));
+    const double exact = r.tanh_form ? by_tanh(value) : by_erf(value);
+    const auto with = [&](float other) { return 0.5f * x * (1.0f + other); };
+    const float low = with(std::nextafter(inner, -1.0f)), high = with(std::nextafter(inner, 1.0f));
+    return args.round(std::abs(low - exact) > std::abs(high - exact) ? low : high);
   });
 }
 

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import time
 import traceback
 
 OK, UNSUPPORTED, FAILED, UNUSABLE = 0, 1, 2, 3
@@ -97,6 +98,34 @@ class Workload:
     def __getitem__(self, name):
         return self.values[name]
 
+    def fastest(self, launch, settings):
+        """For prepare(): the setting with which launch(*setting) takes least, of three runs; those that fail are left out."""
+        best, least, trouble = None, float("inf"), None
+        for setting in settings:
+            try:
+                launch(*setting)  # compiles
+                seconds = min(self.seconds(launch, setting) for _ in range(3))
+            except Exception as error:  # more registers or shared memory than there are
+                trouble = error
+                continue
+            if seconds < least:
+                best, least = setting, seconds
+        if best is None:
+            raise trouble or Failed("no setting to choose from")
+        return best
+
+    def seconds(self, launch, setting):
+        if self.target != "cuda":
+            begin = time.perf_counter()
+            launch(*setting)
+            return time.perf_counter() - begin
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        launch(*setting)
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+
 
 def module_of(file):
     """The module of a file, loaded once."""
@@ -106,15 +135,28 @@ def module_of(file):
     if name not in sys.modules:
         folder = os.path.dirname(file)
         if folder not in sys.path:
-            sys.path.insert(0, folder)
+            sys.path.append(folder)  # not first: contenders/triton.py must not hide the package that it imports
         spec = importlib.util.spec_from_file_location(name, file)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        stem = os.path.splitext(os.path.basename(file))[0]
+        package = None if stem in sys.modules else importlib.util.find_spec(stem)
+        itself = package is not None and package.origin == file
+        if itself:
+            sys.modules[stem] = None  # an import of this name means a package that is not installed
         try:
             spec.loader.exec_module(module)
+        except ModuleNotFoundError as error:
+            del sys.modules[name]
+            missing = (error.name or "?").split(".")[0]
+            raise Unusable(f"{file} needs the package {missing}, which {sys.executable} does not have; install it there "
+                           f"(pip install {missing}), or name another interpreter (evaluation.python, --python)") from None
         except BaseException:
             del sys.modules[name]
             raise
+        finally:
+            if itself:
+                del sys.modules[stem]
     return sys.modules[name]
 
 

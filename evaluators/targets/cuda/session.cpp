@@ -22,8 +22,7 @@ constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
 // A sample whose clock is below this fraction of the default clock does not count (evaluation.md).
 constexpr double kLeastClock = 0.75;
-// The fraction if only the power limit slows the card. That happens under load, and the more so the better a
-// kernel is.
+// The fraction if only the power limit slows the card: the better a kernel loads it, the more it does.
 constexpr double kLeastClockAtPowerLimit = 0.6;
 constexpr double kShortestClockedNs = 50e3;
 // How far host time may exceed event time: scheduling and the round trip to the device.

@@ -1,12 +1,10 @@
 // Searches in which a language model makes proposals: the real loop, record, chat service and protocol; the
 // model is a local server, the device is simulated.
 #include <boost/test/unit_test.hpp>
-#include <chrono>
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <set>
-#include <thread>
 
 #include <SQLiteCpp/Database.h>
 

@@ -1,0 +1,23 @@
+// What `run` and `suite` check of a configuration before they begin, and with --check.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/cli/installation_paths.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/config/config.hpp"
+
+namespace cultivar {
+
+// Every seed must claim the workloads, and its plans must be legal on them and on their check shapes. For
+// target cuda, the facts of an H100 are used, whatever GPU is installed. Runs nothing; prints a line for each
+// seed, and returns the facts. Throws InputError.
+nlohmann::json check_sources(const Config&, const Output&);
+
+// Programs and libraries that the configuration names must exist on this machine. Not checked when the
+// configuration is read, because a record can be read on any machine. `from`: the file, for messages. Throws
+// InputError.
+void check_programs(const Config&, const InstallationPaths&, const std::filesystem::path& from);
+
+}  // namespace cultivar

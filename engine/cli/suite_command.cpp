@@ -1,0 +1,220 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/config_checks.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/progress_line.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/store/run_lock.hpp"
+#include "engine/suite/suite_page.hpp"
+#include "engine/suite/suite_run.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* page_name = "table.md";
+constexpr const char* facts_name = "table.json";
+constexpr std::size_t most_table_bytes = 64 << 20;
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+using Troubles = std::map<std::string, std::string>;  // by task; of its last step
+
+// Those of earlier calls, for tasks that this call does not reach.
+Troubles earlier_troubles(const fs::path& folder) {
+  Troubles troubles;
+  const auto facts = foreign_json(read_file(folder / facts_name, most_table_bytes).value_or(""));
+  if (!facts.is_object() || !facts.contains("tasks") || !facts["tasks"].is_array()) return troubles;
+  for (const auto& task : facts["tasks"])
+    if (task.is_object() && task.contains("name") && task["name"].is_string() && task.contains("trouble") &&
+        task["trouble"].is_string())
+      troubles[task["name"].get<std::string>()] = task["trouble"].get<std::string>();
+  return troubles;
+}
+
+// Reads the records and writes the table; both files are replaced as a whole.
+std::vector<SuiteRow> write_table(const Suite& suite, const fs::path& folder, const Troubles& troubles) {
+  std::vector<SuiteRow> rows;
+  for (const SuiteTask& task : suite.tasks) {
+    const auto trouble = troubles.find(task.name);
+    rows.push_back(row_of(task, folder / task.name, trouble == troubles.end() ? "" : trouble->second));
+  }
+  must(write_atomically(folder / page_name, suite_page(suite.name, rows, today())));
+  must(write_atomically(folder / facts_name, json_text(suite_facts(suite.name, rows, today()), 2) + "\n"));
+  return rows;
+}
+
+void check(const Suite& suite, const Output& output) {
+  nlohmann::json tasks = nlohmann::json::array();
+  double seconds = 0.0;
+  for (const SuiteTask& task : suite.tasks) {
+    output.line(fmt::format("{}: {} on {}, workloads {}{}", task.name, task.config.task->name,
+                            name_of(task.config.target), task.config.workloads,
+                            task.config.budget.wall_s > 0 ? ", " + duration(task.config.budget.wall_s) : ""));
+    tasks.push_back(check_sources(task.config, output));
+    tasks.back()["budget_s"] = task.config.budget.wall_s;
+    seconds += task.config.budget.wall_s;
+  }
+  output.facts({{"suite", suite.name}, {"tasks", tasks}, {"seconds", seconds}});
+  output.line(
+      fmt::format("The suite is valid: {} tasks, {} of search.", suite.tasks.size(), duration(seconds)));
+}
+
+// The tasks that --only names; all if it is not given.
+std::vector<const SuiteTask*> chosen(const Suite& suite, const std::vector<std::string>& only) {
+  std::vector<std::string> names;
+  for (const SuiteTask& task : suite.tasks) names.push_back(task.name);
+  for (const std::string& name : only)
+    if (std::ranges::find(names, name) == names.end())
+      throw InputError(
+          fmt::format("--only {}: the suite has no such task{}", name, did_you_mean(name, names)));
+  std::vector<const SuiteTask*> tasks;
+  for (const SuiteTask& task : suite.tasks)
+    if (only.empty() || std::ranges::find(only, task.name) != only.end()) tasks.push_back(&task);
+  return tasks;
+}
+
+struct Ended {
+  bool interrupted = false;
+  Troubles troubles;
+};
+
+Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder, const Runtime& runtime,
+              bool verbose, Troubles troubles, const std::function<void(const Troubles&)>& after_each) {
+  std::vector<std::pair<SuiteStep, std::string>> steps;
+  double left = 0.0;
+  for (const SuiteTask* task : tasks) {
+    const auto step = next_step(*task, folder / task->name);
+    steps.emplace_back(step.value_or(SuiteStep{.kind = SuiteStep::Kind::done}),
+                       step ? "" : step.error().text());
+    left += steps.back().first.seconds_left;
+  }
+  notify("{} task{}, about {} of search, and the confirmations\n", tasks.size(), tasks.size() == 1 ? "" : "s",
+         duration(left));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const SuiteTask& task = *tasks[i];
+    const auto& [step, why] = steps[i];
+    const std::string place = fmt::format("{} of {}, {}", i + 1, tasks.size(), task.name);
+    if (step.kind == SuiteStep::Kind::done) {
+      if (!why.empty()) troubles[task.name] = why;
+      notify("\n{}: {}\n", place, why.empty() ? "finished before" : why);
+      continue;
+    }
+    notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
+           task.config.workloads, step.kind == SuiteStep::Kind::begin ? "begins" : "resumes");
+    left -= step.seconds_left;
+    const SuiteTaskEnd end = [&] {
+      ProgressLine line(verbose, [&](const Progress& progress) {
+        const double mine = std::max(0.0, progress.wall_limit_s - progress.elapsed_s);
+        return fmt::format("{} | {} | the suite: about {} left", place, words_of(progress),
+                           duration(left + mine));
+      });
+      return take_step(task, step, folder / task.name, runtime, line.callbacks(), interrupted());
+    }();
+    if (end.interrupted) return {true, std::move(troubles)};
+    troubles[task.name] = end.trouble;
+    if (!end.trouble.empty()) notify("{} failed: {}\n", task.name, end.trouble);
+    after_each(troubles);
+  }
+  return {false, std::move(troubles)};
+}
+
+void print(const std::vector<SuiteRow>& rows, const Output& output) {
+  const auto cells = suite_cells(rows);
+  Table table(cells.front());
+  for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
+  output.line("\n" + table.text());
+  for (const std::string& line : suite_troubles(rows)) output.line("  " + line);
+}
+
+}  // namespace
+
+int suite_command(const Arguments& arguments) {
+  std::string file, run_dir;
+  std::vector<std::string> overrides, only;
+  bool as_json = false, verbose = false, only_check = false, only_table = false, trust = false;
+  Options options(
+      "suite",
+      "Searches several tasks in turn, each with its own budget, and makes one table of the best kernels, "
+      "beside their rivals. Ctrl-C stops with a checkpoint; the same command resumes. A task that fails does "
+      "not end the suite.",
+      "cultivar suite configs/cpu_suite.yaml");
+  options.argument("FILE", file, "the suite (configs/README.md), or an installed one's name");
+  options.option("--run-dir", run_dir,
+                 "the folder for the table and the runs (default: runs/ and the suite's name)");
+  options.each("--only", only, "search only the task of this name; the table shows all");
+  options.each("--set", overrides, "a.b=c: replace one value of every task's configuration");
+  options.flag("--table", only_table, "only make the table of what is recorded so far");
+  options.flag("--check", only_check, "only check the suite, its tasks and seeds; run and write nothing");
+  options.flag("--trust", trust, "run the programs that resumed records name: see `cultivar resume --help`");
+  options.flag("--verbose", verbose, "print a line for every individual");
+  options.flag("--json", as_json, "print the table as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const Output output(as_json);
+  const InstallationPaths installation = find_installation();
+  const fs::path found = find_configuration(installation, file);
+  if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
+  const Suite suite = load_suite(found, overrides, installation_of(installation));
+  const std::vector<const SuiteTask*> tasks = chosen(suite, only);
+  if (!only_table)
+    for (const SuiteTask* task : tasks) check_programs(task->config, installation, found);
+  if (only_check) {
+    check(suite, output);
+    return 0;
+  }
+
+  const fs::path folder = fs::absolute(run_dir.empty() ? fs::path("runs") / suite.name : fs::path(run_dir));
+  if (fs::exists(folder / "run.db"))
+    throw InputError(
+        fmt::format("{} holds a single search: name another folder with --run-dir", as_typed(folder)));
+  std::error_code failed;
+  if (only_table && !fs::is_directory(folder, failed))
+    throw InputError(fmt::format("{} does not exist: the suite has not begun", as_typed(folder)));
+  fs::create_directories(folder, failed);
+  if (failed)
+    throw std::runtime_error(fmt::format("cannot create {}: {}; name another folder with --run-dir",
+                                         as_typed(folder), failed.message()));
+  Ended ended{.troubles = earlier_troubles(folder)};
+  if (!only_table) {
+    const RunLock lock =
+        must(RunLock::take(RunFolder(folder)));  // two suites would disturb each other's measurements
+    Runtime runtime = runtime_of(installation);
+    runtime.trusts_record = trust;
+    ended = run_all(tasks, folder, runtime, verbose, std::move(ended.troubles),
+                    [&](const Troubles& troubles) { (void)write_table(suite, folder, troubles); });
+  }
+  const std::vector<SuiteRow> rows = write_table(suite, folder, ended.troubles);
+  output.facts(suite_facts(suite.name, rows, today()));
+  print(rows, output);
+  output.line(fmt::format("Wrote {} and {}. Each search is a run: {} show {} best",
+                          as_typed(folder / page_name), as_typed(folder / facts_name), called_as(),
+                          as_typed(folder / suite.tasks.front().name)));
+  if (ended.interrupted) {
+    notify("Stopped with a checkpoint. To resume:\n  {} suite {}{}\n", called_as(), shell_word(file),
+           run_dir.empty() ? "" : " --run-dir " + shell_word(run_dir));
+    return 130;
+  }
+  return std::ranges::all_of(rows, [](const SuiteRow& row) { return row.trouble.empty(); }) ? 0 : 1;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,64 @@
+#include "engine/suite/suite.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/yaml/strict_yaml.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+namespace {
+
+YamlNode completed(YamlNode item, const std::optional<YamlNode>& common) {
+  YamlMap own = item.map();
+  if (common)
+    for (const auto& [key, value] : common->map().entries())
+      if (!own.has(key)) item = item.with(key, value);
+  YamlMap map = item.map();
+  if (!map.has("name")) {
+    const std::string task = fs::path(map.require("task").string()).lexically_normal().filename();
+    item = item.with("name", parse_yaml(json_text(task), item.origin(), item.line()));
+  }
+  return item;
+}
+
+bool limited(const Budget& budget) {
+  return budget.wall_s > 0 || budget.evaluations > 0 || budget.models.usd || budget.models.tokens;
+}
+
+}  // namespace
+
+Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides,
+                 const Installation& installation) {
+  YamlMap map = read_yaml(file).map();
+  Suite suite;
+  suite.name = read_folder_name(map.require("name"));
+  const auto common = map.optional("common");
+  if (common && common->map().has("name"))
+    common->map().require("name").fail("each task has its own name: write it below `tasks`");
+  const YamlNode list = map.require("tasks");
+  map.finish();
+  std::vector<std::string> wrong;
+  for (const YamlNode& item : list.items()) try {
+      SuiteTask task{
+          "", config_of(completed(item, common), fs::absolute(file).parent_path(), overrides, installation)};
+      task.name = task.config.name;
+      if (!limited(task.config.budget))
+        item.fail(
+            "the search has no budget, so that the suite would never reach the next task: add for example "
+            "budget: {wall: 5m}");
+      if (std::ranges::any_of(suite.tasks, [&](const SuiteTask& t) { return t.name == task.name; }))
+        item.fail(fmt::format("two searches are named '{}': give one of them another `name`", task.name));
+      suite.tasks.push_back(std::move(task));
+    } catch (const InputError& error) {
+      wrong.emplace_back(error.what());
+    }
+  if (!wrong.empty()) throw InputError(fmt::format("{}", fmt::join(wrong, "\n")));
+  if (suite.tasks.empty()) list.fail("the list is empty: name at least one task, as - {task: softmax}");
+  return suite;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,117 @@
+#include "engine/suite/suite_page.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/export/markdown.hpp"
+#include "engine/export/tables.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+namespace {
+
+std::string ratio(double value) {
+  return fmt::format("{:.3g}", value);
+}
+
+std::string rivals_text(const SuiteBest& best) {
+  std::string text;
+  for (const SuiteRival& rival : best.rivals)
+    text += fmt::format("{}{} {} ({} to {})", text.empty() ? "" : ", ", ratio(rival.speed.mean), rival.name,
+                        ratio(rival.speed.lowest), ratio(rival.speed.highest));
+  return text;
+}
+
+std::string best_rival_text(const SuiteBest& best) {
+  if (best.rivals.empty()) return {};
+  return fmt::format("{} ({} to {})", ratio(best.best_rival.mean), ratio(best.best_rival.lowest),
+                     ratio(best.best_rival.highest));
+}
+
+std::string errors_text(const SuiteBest& best) {
+  if (!best.error) return {};
+  std::string text = fmt::format("{} permitted", ratio(*best.error));
+  for (const SuiteRival& rival : best.rivals)
+    if (rival.error) text += fmt::format(", {} {}", ratio(*rival.error), rival.name);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>& rows) {
+  std::vector<std::vector<std::string>> cells{{"task", "workloads", "best", "x best seed", "share of peak",
+                                               "x rivals", "x best rival", "rms error, x", "made by",
+                                               "evaluated", "state"}};
+  for (const SuiteRow& row : rows) {
+    const std::string task = row.name == row.task ? row.name : fmt::format("{} ({})", row.name, row.task);
+    if (!row.best) {
+      cells.push_back({task, row.workloads, "none", "", "", "", "", "", "",
+                       fmt::format("{}", row.evaluations), row.state});
+      continue;
+    }
+    const SuiteBest& best = *row.best;
+    cells.push_back(
+        {task, row.workloads,
+         fmt::format("{:.4g} {}{}", best.fitness, best.unit, best.confirmed ? "" : ", not confirmed"),
+         best.over_best_seed > 0.0 ? ratio(best.over_best_seed) : "",
+         best.peak.empty()
+             ? ""
+             : fmt::format("{} of {} (to {})", ratio(best.share.mean), best.peak, ratio(best.share.highest)),
+         rivals_text(best), best.rivals.size() > 1 ? best_rival_text(best) : "", errors_text(best),
+         made_text(best), fmt::format("{}", row.evaluations), row.state});
+  }
+  return cells;
+}
+
+std::vector<std::string> suite_troubles(const std::vector<SuiteRow>& rows) {
+  std::vector<std::string> lines;
+  for (const SuiteRow& row : rows)
+    if (!row.trouble.empty()) lines.push_back(row.name + ": " + plain_line(row.trouble, 1000));
+  return lines;
+}
+
+std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& rows, const std::string& date) {
+  const auto cells = suite_cells(rows);
+  MarkdownTable table(cells.front());
+  for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
+  std::set<std::string> devices;
+  for (const SuiteRow& row : rows) devices.insert(row.devices.begin(), row.devices.end());
+  std::string text = fmt::format(
+      "# Suite {}\n\n{}{}\n\n{}", in_a_cell(suite), date,
+      devices.empty() ? "" : ", " + in_a_cell(fmt::format("{}", fmt::join(devices, "; "))), table.text());
+  text +=
+      "\nFitness, ratios and errors are those of the best kernel's confirmation in a fresh process, "
+      "interleaved with its "
+      "rivals. Ratios are geometric means over the workloads, with the lowest and the highest in "
+      "parentheses; `x best rival` "
+      "takes the fastest rival of each workload. `x best seed` compares with the fastest hand-written seed "
+      "of the search. "
+      "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
+      "roundings and of "
+      "each rival.\n";
+  if (const auto troubles = suite_troubles(rows); !troubles.empty()) {
+    text += "\n## Failures\n\n";
+    for (const std::string& line : troubles) text += "- " + in_a_cell(line) + "\n";
+  }
+  for (const SuiteRow& row : rows) {
+    if (!row.best) continue;
+    text += fmt::format("\n## {}\n\n#{}: {}. {:.0f} s of search, {} evaluated, {} promoted.\n\n",
+                        in_a_cell(row.name), row.best->id, in_a_cell(made_text(*row.best)), row.elapsed_s,
+                        row.evaluations, row.promotions);
+    text += workload_table(row.best->evaluation) + exactness_section(row.best->evaluation);
+    text += "\nLineage:\n\n" + lineage_text(row.best->lineage, row.best->unit);
+  }
+  return text;
+}
+
+nlohmann::json suite_facts(const std::string& suite, const std::vector<SuiteRow>& rows,
+                           const std::string& date) {
+  nlohmann::json tasks = nlohmann::json::array();
+  for (const SuiteRow& row : rows) tasks.push_back(to_json(row));
+  return {{"suite", suite}, {"date", date}, {"tasks", tasks}};
+}
+
+}  // namespace cultivar

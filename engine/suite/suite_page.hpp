@@ -1,0 +1,20 @@
+// A suite's table: for a terminal, as Markdown and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/suite/suite_row.hpp"
+
+namespace cultivar {
+
+// The heads come first.
+std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>&);
+// What a task's trouble is: "softmax: no kernel passed every check ...".
+std::vector<std::string> suite_troubles(const std::vector<SuiteRow>&);
+// The table, and for each task its workloads, exactness and lineage. `date`: for people.
+std::string suite_page(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date);
+nlohmann::json suite_facts(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date);
+
+}  // namespace cultivar

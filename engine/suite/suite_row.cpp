@@ -1,0 +1,258 @@
+#include "engine/suite/suite_row.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/export/tables.hpp"
+#include "engine/store/recorded_run.hpp"
+#include "engine/store/standings.hpp"
+#include "engine/store/trouble.hpp"
+#include "evaluators/timing/roofline.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+using nlohmann::json;
+namespace {
+
+class Ratios {
+ public:
+  void add(double ratio, const std::string& workload) {
+    if (!(ratio > 0.0)) return;
+    logs_ += std::log(ratio);
+    if (count_ == 0 || ratio < ratios_.lowest) ratios_.lowest = ratio, ratios_.lowest_on = workload;
+    ratios_.highest = std::max(ratios_.highest, ratio);
+    ratios_.mean = std::exp(logs_ / ++count_);
+  }
+  const SuiteRatios& all() const { return ratios_; }
+
+ private:
+  double logs_ = 0.0;
+  int count_ = 0;
+  SuiteRatios ratios_;
+};
+
+void add_rivals(SuiteBest& best) {
+  std::map<std::string, Ratios> rivals;
+  Ratios fastest;
+  for (const WorkloadResult& w : best.evaluation.workloads) {
+    double least = 0.0;
+    for (const auto& [name, ratio] : w.ratios) {
+      rivals[name].add(ratio, w.workload);
+      if (ratio > 0.0) least = least > 0.0 ? std::min(least, ratio) : ratio;
+    }
+    fastest.add(least, w.workload);
+  }
+  for (const auto& [name, ratios] : rivals) {
+    SuiteRival rival{name, ratios.all()};
+    for (const Exactness& e : best.evaluation.exactness)
+      if (const auto theirs = e.contenders.find(name);
+          theirs != e.contenders.end() && theirs->second.rms > 0.0)
+        rival.error = std::max(rival.error.value_or(0.0), e.error.rms / theirs->second.rms);
+    best.rivals.push_back(std::move(rival));
+  }
+  best.best_rival = fastest.all();
+  for (const Exactness& e : best.evaluation.exactness)
+    best.error = std::max(best.error.value_or(0.0), e.error.rms);
+}
+
+// Of the time that the traffic or the arithmetic alone would take at the measured peaks. On a GPU the caches
+// are cold.
+void add_share(SuiteBest& best, const SuiteTask& task, const json& environment) {
+  const json& devices = environment.at("devices");
+  if (devices.empty()) return;
+  const Ceilings ceilings = ceilings_in(devices.front());
+  const bool on_host = task.config.target->on_host;
+  const Facts facts = on_host ? facts_in(environment) : Facts();
+  Ratios shares;
+  double traffic = 0.0, arithmetic = 0.0;
+  for (const WorkloadResult& result : best.evaluation.workloads)
+    for (const Workload& w : task.config.task->workloads(task.config.workloads)->workloads) {
+      if (w.name != result.workload) continue;
+      const Roofline floor = roofline(*task.config.task, w, ceilings, facts);
+      traffic += floor.bytes_seconds;
+      arithmetic += floor.flops_seconds;
+      shares.add(floor.floor_seconds() * 1e6 / result.median_us, w.name);
+    }
+  best.share = shares.all();
+  if (best.share.mean > 0.0)
+    best.peak = traffic >= arithmetic ? "copy" : on_host ? "arithmetic peak" : "matrix peak";
+}
+
+double best_seed(const Record& record, Standings& standings) {
+  double best = 0.0;
+  record.each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.origin == Origin::seed && row.state == IndividualState::measured)
+      best = std::max(best, standings.fitness(row.individual.id));
+  });
+  return best;
+}
+
+SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task) {
+  SuiteBest best;
+  best.id = said.id;
+  best.fitness = said.fitness;
+  best.unit = said.unit;
+  const auto confirmed = record.confirmation(said.id), searched = record.evaluation(said.id);
+  best.confirmed = confirmed && confirmed->measured();
+  if (best.confirmed)
+    best.evaluation = *confirmed;
+  else if (searched)
+    best.evaluation = *searched;
+  if (best.confirmed && best.evaluation.fitness > 0.0) best.fitness = best.evaluation.fitness;
+  Standings standings(record);
+  if (const double seed = best_seed(record, standings); seed > 0.0) best.over_best_seed = said.fitness / seed;
+  best.lineage = record.paced_lineage(said.id);
+  if (!best.lineage.empty()) {
+    const Individual& last = best.lineage.back().individual;
+    best.made_by = origin_name(last.descent);
+    const auto introduced = std::ranges::find_if(
+        best.lineage, [&](const IndividualRow& row) { return row.individual.source_id == last.source_id; });
+    best.source_by = origin_name(introduced->individual.descent);
+    best.model = introduced->individual.descent.model;
+    best.seed = best.lineage.front().individual.descent.note;
+  }
+  add_rivals(best);
+  add_share(best, task, record.facts().environment);
+  return best;
+}
+
+// Why no kernel became the best.
+std::string lack_of(const Record& record, const Summary& summary) {
+  if (summary.evaluations == 0) return "the budget ended before the first kernel was evaluated: give it more";
+  std::string reason;
+  record.each_individual([&](const IndividualRow& row) {
+    if (!reason.empty()) return;
+    if (const auto confirmation = row.expelled ? record.confirmation(row.individual.id) : std::nullopt)
+      reason = fmt::format("#{} failed its confirmation at {}: {}", row.individual.id,
+                           name_of(confirmation->stage), confirmation->reason);
+    else if (summary.measured == 0 && row.state == IndividualState::rejected)
+      reason = fmt::format("no kernel passed every check; #{} was rejected at {}: {}", row.individual.id,
+                           row.stage, row.reason);
+  });
+  return reason.empty()
+             ? "the budget ended before the first kernel was confirmed in a fresh process: give it more"
+             : reason;
+}
+
+void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder) {
+  const auto record = Record::open(folder);
+  if (!record) {
+    if (row.trouble.empty()) row.trouble = record.error().text();
+    return;
+  }
+  const Summary summary = record->summary();
+  row.state = summary.state;
+  row.elapsed_s = summary.elapsed_s;
+  row.evaluations = summary.evaluations;
+  row.promotions = summary.promotions;
+  row.devices = summary.devices;
+  if (summary.best)
+    row.best = best_of(*record, *summary.best, task);
+  else if (row.trouble.empty() && summary.state == "finished")
+    row.trouble = lack_of(*record, summary);
+}
+
+}  // namespace
+
+SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string& trouble) {
+  const Config& config = task.config;
+  SuiteRow row;
+  row.name = task.name;
+  row.task = config.task->name;
+  row.target = name_of(config.target);
+  row.workloads = config.workloads;
+  row.state = "not begun";
+  row.trouble = trouble;
+  row.budget_s = config.budget.wall_s;
+  std::error_code none;
+  if (fs::exists(RunFolder(folder).database(), none)) try {
+      read(row, task, folder);
+    } catch (const std::exception& error) {  // a damaged record
+      row.trouble = error.what();
+      row.best.reset();
+    }
+  return row;
+}
+
+std::string made_text(const SuiteBest& best) {
+  if (!best.hand_written())
+    return fmt::format("written by {}{}, from seed {}{}", best.source_by,
+                       best.model.empty() ? "" : " with " + best.model, best.seed,
+                       best.made_by == best.source_by ? "" : ", values by " + best.made_by);
+  const std::string source =
+      best.source_by == "seed" ? "hand-written seed " + best.seed : std::string("hand-written submission");
+  const bool as_it_is = best.made_by == "seed" || best.made_by == "submit";
+  return source + (as_it_is ? ", as it is" : ", values by " + best.made_by);
+}
+
+namespace {
+
+json to_json(const SuiteRatios& ratios) {
+  return {{"geometric_mean", ratios.mean},
+          {"lowest", ratios.lowest},
+          {"highest", ratios.highest},
+          {"lowest_on", ratios.lowest_on}};
+}
+
+json to_json(const std::optional<double>& value) {
+  return value ? json(*value) : json();
+}
+
+json to_json(const SuiteBest& best) {
+  json rivals = json::object();
+  for (const SuiteRival& rival : best.rivals) {
+    rivals[rival.name] = to_json(rival.speed);
+    rivals[rival.name]["error"] = to_json(rival.error);
+  }
+  json workloads = json::array();
+  for (const WorkloadResult& w : best.evaluation.workloads)
+    workloads.push_back({{"name", w.workload},
+                         {"median_us", w.median_us},
+                         {"q1_us", w.q1_us},
+                         {"q3_us", w.q3_us},
+                         {"samples", w.samples.size()},
+                         {"value", w.value},
+                         {"ratios", w.ratios}});
+  json share = to_json(best.share);
+  share["of"] = best.peak;
+  return {{"id", best.id},
+          {"fitness", best.fitness},
+          {"unit", best.unit},
+          {"confirmed", best.confirmed},
+          {"over_best_seed", best.over_best_seed},
+          {"hand_written", best.hand_written()},
+          {"made_by", best.made_by},
+          {"source_by", best.source_by},
+          {"model", best.model},
+          {"seed", best.seed},
+          {"lineage", lineage_json(best.lineage)},
+          {"share", best.peak.empty() ? json() : share},
+          {"rivals", rivals},
+          {"best_rival", best.rivals.empty() ? json() : to_json(best.best_rival)},
+          {"error", to_json(best.error)},
+          {"exactness", best.evaluation.exactness},
+          {"workloads", workloads}};
+}
+
+}  // namespace
+
+json to_json(const SuiteRow& row) {
+  return {{"name", row.name},
+          {"task", row.task},
+          {"target", row.target},
+          {"workloads", row.workloads},
+          {"state", row.state},
+          {"trouble", row.trouble},
+          {"elapsed_s", row.elapsed_s},
+          {"budget_s", row.budget_s},
+          {"evaluations", row.evaluations},
+          {"promotions", row.promotions},
+          {"devices", row.devices},
+          {"best", row.best ? to_json(*row.best) : json()}};
+}
+
+}  // namespace cultivar

@@ -1,0 +1,104 @@
+#include "engine/suite/suite_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/export/bundle.hpp"
+#include "engine/export/target_parts.hpp"
+#include "engine/store/run_folder.hpp"
+#include "engine/store/trouble.hpp"
+
+namespace cultivar {
+namespace fs = std::filesystem;
+namespace {
+
+struct Limit {
+  const char* kind;
+  double most;  // 0: no limit
+};
+
+std::vector<Limit> limits_of(const Budget& budget) {
+  return {{"wall", budget.wall_s},
+          {"evaluations", static_cast<double>(budget.evaluations)},
+          {"usd", budget.models.usd.value_or(0.0)},
+          {"tokens", static_cast<double>(budget.models.tokens.value_or(0))}};
+}
+
+bool same_search(const SuiteTask& task, const RunFacts& facts) {
+  std::vector<std::string> workloads;
+  for (const Workload& w : task.config.task->workloads(task.config.workloads)->workloads)
+    workloads.push_back(w.name);
+  return facts.task_name == task.config.task->name && facts.target == name_of(task.config.target) &&
+         facts.workloads == workloads;
+}
+
+std::string export_trouble(const fs::path& folder, const Runtime& runtime) {
+  const auto record = Record::open(folder);
+  if (!record) return record.error().text();
+  if (!record->best() || exporter_of(target_named(record->facts().target)) == nullptr) return {};
+  const auto exported = export_bundle({*record, 0, folder / "best", runtime});
+  return exported ? std::string() : "the export failed: " + exported.error().text();
+}
+
+// Every exception of it as text.
+template <class Work>
+std::string trouble_of(const fs::path& folder, const Work& work) try {
+  return work();
+} catch (const SQLite::Exception& error) {
+  return trouble(error, "suite", RunFolder(folder).database()).message;
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+}  // namespace
+
+Expected<SuiteStep> next_step(const SuiteTask& task, const fs::path& folder) {
+  const Budget& budget = task.config.budget;
+  std::error_code none;
+  SuiteStep step{.seconds_left = budget.wall_s};
+  if (!fs::exists(RunFolder(folder).database(), none)) return step;
+  const std::string why = trouble_of(folder, [&]() -> std::string {
+    const auto record = Record::open(folder);
+    if (!record) return record.error().text();
+    if (!same_search(task, record->facts()))
+      return fmt::format(
+          "{} holds a search of another task, target or workloads: name another folder with --run-dir",
+          folder.string());
+    const Summary summary = record->summary();
+    bool done = summary.state == "finished";
+    for (const auto& [kind, most] : limits_of(budget)) {
+      const auto use = summary.budget.find(kind);
+      if (use == summary.budget.end() || most <= use->second.limit.value_or(most) || most <= use->second.used)
+        continue;
+      step.overrides.push_back(fmt::format("budget.{}={}", kind, most));
+      done = false;
+    }
+    step.kind = done ? SuiteStep::Kind::done : SuiteStep::Kind::resume;
+    step.seconds_left = done ? 0.0 : std::max(0.0, budget.wall_s - summary.elapsed_s);
+    return {};
+  });
+  if (!why.empty()) return failure("", why);
+  return step;
+}
+
+SuiteTaskEnd take_step(const SuiteTask& task, const SuiteStep& step, const fs::path& folder,
+                       const Runtime& runtime, const SearchCallbacks& callbacks,
+                       const std::atomic<bool>& stop) {
+  if (step.kind == SuiteStep::Kind::done) return {};
+  SuiteTaskEnd end;
+  end.trouble = trouble_of(folder, [&]() -> std::string {
+    const Expected<Outcome> outcome = step.kind == SuiteStep::Kind::begin
+                                          ? begin_search(task.config, folder, runtime, callbacks, stop)
+                                          : resume_search(folder, step.overrides, runtime, callbacks, stop);
+    end.interrupted = outcome ? outcome->stop == Outcome::Stop::interrupted
+                              : outcome.error().kind == ErrorKind::interrupted;
+    if (end.interrupted) return {};
+    if (!outcome) return outcome.error().text();
+    if (outcome->stop == Outcome::Stop::failed) return outcome->reason;
+    return export_trouble(folder, runtime);
+  });
+  return end;
+}
+
+}  // namespace cultivar

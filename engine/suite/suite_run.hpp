@@ -1,0 +1,33 @@
+// One task of a suite: what is left to do, and doing it.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/search/search.hpp"
+#include "engine/suite/suite.hpp"
+
+namespace cultivar {
+
+struct SuiteStep {
+  enum class Kind { begin, resume, done } kind = Kind::begin;
+  std::vector<std::string> overrides = {};  // larger budgets than the record's, for resume_search
+  double seconds_left = 0.0;                // of the wall budget; 0 also if there is none
+};
+
+// A search is done when it has finished; a larger budget in the suite's file continues it. Fails when the
+// folder holds a search of another task, target or workloads, or an unreadable record.
+Expected<SuiteStep> next_step(const SuiteTask&, const std::filesystem::path& run_folder);
+
+struct SuiteTaskEnd {
+  bool interrupted = false;
+  std::string trouble = {};  // why the search or its export failed, with the remedy; empty: it did not
+};
+
+// Begins or resumes the search and exports its best kernel to run_folder/best. Every failure is a trouble.
+SuiteTaskEnd take_step(const SuiteTask&, const SuiteStep&, const std::filesystem::path& run_folder,
+                       const Runtime&, const SearchCallbacks&, const std::atomic<bool>& stop);
+
+}  // namespace cultivar
