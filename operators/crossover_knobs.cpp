@@ -41,7 +41,7 @@ std::optional<Proposal> CrossoverKnobs::propose(const OperatorContext& s, Random
   const std::size_t sure =
       below(stream, gifts.size());  // at least one, otherwise the child equals its parent
   for (std::size_t i = 0; i < gifts.size(); ++i) {
-    if (uniform(stream) >= 0.5 && i != sure) continue;
+    if (!s.all_settings && uniform(stream) >= 0.5 && i != sure) continue;
     child.insert_or_assign(gifts[i]->name, second.configuration.find(gifts[i]->name)->second);
     taken.push_back(gifts[i]->name);
   }

@@ -15,18 +15,34 @@ namespace {
 
 constexpr std::string_view kBottleneck =
     "attack what the measurements show to limit it most, and nothing else";
+// In records, which are compared with it: what is told on a host has words of its own below.
+constexpr std::string_view kTraffic =
+    "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that are "
+    "read back";
+constexpr std::string_view kParallelism =
+    "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks";
+
+std::string told(const std::string& direction, Target target) {
+  if (target->on_host && direction == kTraffic)
+    return "move fewer bytes: reuse what is in registers or cache, fuse passes, drop stores that are read "
+           "back";
+  if (target->on_host && direction == kParallelism)
+    return "spread the work better: tile shape, how work is dealt out to threads, tails, idle threads";
+  return direction;
+}
 
 // A direction that does not name the limit which the measurements show gets a second sentence that does.
 std::string direction_of(const Brief& brief, const PromptWriter& to) {
+  const std::string direction = told(brief.direction, to.context().target);
   const std::optional<Finding> limit = to.limit();
-  if (!limit) return brief.direction;
+  if (!limit) return direction;
   constexpr double kPlain = 0.5;  // least weight of a limit that overrules a direction
-  if (limit->weight < kPlain || brief.direction == kBottleneck) return brief.direction;
+  if (limit->weight < kPlain || brief.direction == kBottleneck) return direction;
   return fmt::format(
       "{}. Measured limit: {} [{}]. If this direction does not act on that limit, act on the limit instead, "
       "and "
       "say so in `IDEA: `",
-      brief.direction, limit->words, limit->kind);
+      direction, limit->words, limit->kind);
 }
 
 // The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
@@ -65,13 +81,10 @@ std::string reach(const PromptWriter& from) {
 std::vector<Direction> directions(Target target) {
   std::vector<Direction> all{
       {"bottleneck", kBottleneck},
-      {"traffic",
-       "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that "
-       "are read back"},
+      {"traffic", kTraffic},
       {"overlap",
        "hide latency: overlap loads with arithmetic (prefetch, double buffering, software pipelining)"},
-      {"parallelism",
-       "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks"},
+      {"parallelism", kParallelism},
       {"arithmetic",
        "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions"},
       {"registers", "change how values live in registers: unrolling, accumulators, spills, live ranges"}};

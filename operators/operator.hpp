@@ -50,7 +50,8 @@ struct OperatorContext {
   // case.
   std::set<std::string> avoid_directions = {};
   bool must_plan = false;
-  bool kin_apart = false;  // the parents of a crossover must not descend from each other
+  bool all_settings = false;  // the child of two settings takes all of the second parent's that it can have
+  bool kin_apart = false;     // the parents of a crossover must not descend from each other
 };
 
 class AskingOperator;

@@ -2,6 +2,7 @@
 // is one file pair in strategies/ and one row in strategy.cpp.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -34,8 +35,8 @@ struct PopulationOptions {
   StrategyKind strategy = StrategyKind::islands;
   // The version of the decision rules. 1: the decisions of records from before strategies; only for islands.
   int rules = 2;
-  int tournament = 2;    // number of elites drawn for one parent; the fittest is chosen
-  double explore = 0.2;  // islands: probability that a parent is any measured individual of its island;
+  int tournament = 8;    // number of elites drawn for one parent; the fittest is chosen
+  double explore = 0.1;  // islands: probability that a parent is any measured individual of its island;
                          // map_elites: that its cell is drawn without a tournament
   // Of islands:
   int islands = 3;
@@ -45,6 +46,8 @@ struct PopulationOptions {
   int family_elites = 4;   // rules 2: elites of one family on a full island; more make way for other families
   int reset_after = 120;   // rules 2: measured individuals of an island without a better one until it is
                            // begun anew; 0: never
+  double lead = 0.6;  // rules 2: share of the proposals that the island of the fittest gets; islands take
+                      // turns in the others
   // Of map_elites:
   std::vector<std::string> axes = {};  // descriptors, tunables, "family"; see strategies/map_elites.hpp
   int cells = 64;                      // the weakest one is emptied when there are more
@@ -59,6 +62,8 @@ class Strategy {
 
   // The number of parts of the population that take turns in proposing.
   virtual int islands() const { return 1; }
+  // The part whose turn it is after so many proposals.
+  virtual int turn(std::int64_t proposals) const { return static_cast<int>(proposals % islands()); }
   // Adds a measured individual. The archive holds it and all of its ancestors.
   virtual void settle(const Member&, const Findings&, const Archive&) = 0;
   // Another fitness is known for an individual, for example from a comparison.

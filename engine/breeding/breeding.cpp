@@ -42,7 +42,7 @@ Portfolio Breeding::make_portfolio() const {
 }
 
 std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
-  const int first_island = stage_ >= 0 ? stage_ : static_cast<int>(bred_ % strategy_->islands());
+  const int first_island = stage_ >= 0 ? stage_ : strategy_->turn(bred_);
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
@@ -53,24 +53,40 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
   const std::vector<double> shares = steered(bandit_.shares(), portfolio_.arms(), intervention);
   const bool must_plan =
       intervention && intervention->answer == Answer::plan && planned_under_ != intervention->number;
+  // A new line begins with the settings of the best: those of an ancestor are from before they were tuned.
+  const bool must_inherit =
+      intervention && intervention->answer == Answer::ancestor && inherited_under_ != intervention->number;
   // A proposal whose variant is known is not made again. The number of tries is a bound: an operator that
   // draws at random may have new proposals left even if all tries drew known ones.
   constexpr int kTries = 12;
+  // Sources from which nothing new came: a later try begins with another parent. Selection prefers a few.
+  std::set<std::string> fruitless, avoid;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const int island = (first_island + attempt / 4) % strategy_->islands();
     bool any = false;
     auto order = portfolio_.order(stream, open, shares);
     if (must_plan)
       std::ranges::stable_partition(order, [](const Portfolio::Arm* arm) { return arm->op->plans(); });
+    if (must_inherit)
+      std::ranges::stable_partition(
+          order, [](const Portfolio::Arm* arm) { return arm->op->partner() == Partner::tuning; });
     for (const Portfolio::Arm* arm : order) {
       Operator* op = arm->op;
-      OperatorContext context{
-          sources_.task(), workloads_, facts_, archive_, source_of_, island, parents_for(*op, island, stream),
-          config_.target};
+      OperatorContext context{sources_.task(),
+                              workloads_,
+                              facts_,
+                              archive_,
+                              source_of_,
+                              island,
+                              parents_for(*op, island, avoid, stream),
+                              config_.target};
       context.must_plan = must_plan;
+      context.all_settings = must_inherit;
       context.kin_apart = config_.rules >= 2;
       if (intervention && intervention->answer == Answer::direction)
         context.avoid_directions = lately_.directions();
+      if (config_.rules >= 2 && !context.parents.empty())
+        fruitless.insert(archive_.source_id(context.parents.front()));
       if (AskingOperator* const asking = op->asking()) {
         auto brief = asking->plan(context, stream);
         if (!brief) continue;
@@ -85,25 +101,35 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       if (variant && novelty_.with_variant((*variant)->id)) continue;
       return NewProposal{std::move(*proposal), std::move(variant), stream_name};
     }
-    if (!any && attempt / 4 + 1 >= strategy_->islands()) break;
+    const int tried = config_.rules >= 2 ? (attempt + 1) / 4 : attempt / 4 + 1;  // islands
+    if (!any && tried >= strategy_->islands()) break;
+    avoid = fruitless;  // not before: an operator with nothing to do now says nothing about the others
   }
   return std::nullopt;
 }
 
-std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island, RandomStream& stream) const {
+std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island,
+                                                const std::set<std::string>& avoid,
+                                                RandomStream& stream) const {
   const std::optional<Intervention>& intervention = supervisor_.current();
-  ParentsWanted wanted{op.parents_wanted(), op.partner()};
+  ParentsWanted wanted{op.parents_wanted(), op.partner(), avoid};
   if (!intervention || wanted.count == 0) return strategy_->parents(island, wanted, archive_, stream);
   if (intervention->answer == Answer::parent || intervention->answer == Answer::tuning)
-    wanted.avoid = lately_.sources();
+    wanted.avoid.merge(lately_.sources());
   std::vector<IndividualId> parents = strategy_->parents(island, wanted, archive_, stream);
-  if (branch_.empty()) return parents;
-  IndividualId first = branch_[below(stream, branch_.size())];
-  if (const IndividualId other = branch_[below(stream, branch_.size())];
-      archive_.fitness(other) > archive_.fitness(first))
-    first = other;
-  std::erase(parents, first);
-  parents.insert(parents.begin(), first);
+  if (!branch_.empty()) {
+    // Mostly the fittest of the new line, which is a line only as long as it continues its best.
+    constexpr double kAny = 0.25;
+    IndividualId first = branch_[below(stream, branch_.size())];
+    if (uniform(stream) >= kAny)
+      first = *std::ranges::max_element(
+          branch_, {}, [&](IndividualId id) { return std::pair(archive_.fitness(id), -id); });
+    std::erase(parents, first);
+    parents.insert(parents.begin(), first);
+  }
+  if (intervention->answer == Answer::ancestor && wanted.partner == Partner::tuning && !parents.empty() &&
+      parents.front() != incumbent_)
+    parents = {parents.front(), incumbent_};
   if (parents.size() > static_cast<std::size_t>(wanted.count))
     parents.resize(static_cast<std::size_t>(wanted.count));
   return parents;
@@ -239,6 +265,9 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
   else if (individual.descent.origin == Origin::operator_) {
     ++bred_;
     if (intervention) trials_.back().under = intervention->number;
+    if (const std::size_t arm = trials_.back().arm;
+        intervention && arm < arms().size() && arms()[arm].op->partner() == Partner::tuning)
+      inherited_under_ = intervention->number;
     if (!individual.descent.parents.empty())
       lately_.used(archive_.source_id(individual.descent.parents.front()), "");
   }

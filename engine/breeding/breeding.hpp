@@ -144,7 +144,8 @@ class Breeding {
   bool submitted(IndividualId) const;
   // The ratio to the nearest measured ancestor by first parents, minus 1; 0 if it is not more than noise.
   double gain_over_parent(IndividualId) const;
-  std::vector<IndividualId> parents_for(const Operator&, int island, RandomStream&) const;
+  std::vector<IndividualId> parents_for(const Operator&, int island, const std::set<std::string>& avoid,
+                                        RandomStream&) const;
   Portfolio make_portfolio() const;
 
   Config config_;
@@ -166,6 +167,7 @@ class Breeding {
   std::map<std::int64_t, std::int64_t> asked_under_;  // interventions, by open question
   std::set<std::uint64_t> known_briefs_;  // hashes of what was asked: operator, source, direction, round
   std::int64_t planned_under_ = 0;        // the last intervention during which a planner asked
+  std::int64_t inherited_under_ = 0;      // and during which settings of the best were tried
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;

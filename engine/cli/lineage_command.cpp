@@ -38,7 +38,7 @@ struct Tree {
 };
 
 // All sources of a run. Settings of a source that led to nothing else are only counted.
-Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted) {
+Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted, Standings& standings) {
   std::map<IndividualId, IndividualRow> all;
   record.each_individual([&](const IndividualRow& row) { all.emplace(row.individual.id, row); });
   const auto parent_of = [&](IndividualId id) {
@@ -67,8 +67,10 @@ Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted) {
     while (!shown.contains(nearest)) nearest = parent_of(nearest);
     Tree::Settings& settings = tree.settings[nearest];
     ++settings.count;
-    if (row.state != IndividualState::measured || row.individual.fitness <= settings.fitness) continue;
-    settings.fitness = row.individual.fitness;
+    if (row.state != IndividualState::measured) continue;
+    const double fitness = standings.fitness(row);
+    if (fitness <= settings.fitness) continue;
+    settings.fitness = fitness;
     settings.best = id;
   }
   return tree;
@@ -152,7 +154,7 @@ int lineage_command(const Arguments& arguments) {
   std::set<IndividualId> promoted;
   for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
   if (text.empty()) {
-    tree = whole_tree(record, promoted);
+    tree = whole_tree(record, promoted, standings);
   } else {
     const IndividualId id = find_individual(record, text);
     tree.add(record.lineage(id));

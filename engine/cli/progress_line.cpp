@@ -57,9 +57,12 @@ std::string words_of(const Progress& p) {
     if (q.usd > 0) text += fmt::format(", {:.2f} USD", q.usd);
     if (!q.paused.empty())
       text += " | paused: " + q.paused;
+    else if (q.tools > 0)
+      text += fmt::format(" | {} tool{} running", q.tools, q.tools == 1 ? "" : "s");
     else if (p.in_flight.empty() && q.open > 0)
-      text += " | waiting for " + (q.waits_for.empty() ? "an agent's tools" : q.waits_for);
+      text += " | waiting for " + (q.waits_for.empty() ? "the next step of a question" : q.waits_for);
   }
+  if (!p.waiting.empty()) text += " | " + p.waiting;
   if (p.wall_limit_s > 0)
     text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
   else

@@ -62,7 +62,8 @@ Settings settings_of(PopulationOptions& p) {
                                    {"migrate_every", &p.migrate_every, 0, 1e6},
                                    {"immigrants", &p.immigrants, 0, 1024},
                                    {"family_elites", &p.family_elites, 1, 1024},
-                                   {"reset_after", &p.reset_after, 0, 1e6}});
+                                   {"reset_after", &p.reset_after, 0, 1e6},
+                                   {"lead", &p.lead, 0, 1}});
   return settings;
 }
 
@@ -78,6 +79,7 @@ Settings settings_of(EvaluationConfig& e) {
           {"max_samples", &e.max_samples, 3, 1e5},
           {"screening_seconds", Seconds{&e.screening_seconds, true}},
           {"max_seconds", Seconds{&e.max_seconds}},
+          {"patience", Seconds{&e.patience_s}},
           {"oracle_rows", &e.oracle_rows, 1, 1e6},
           {"pace_every", Seconds{&e.pace_every_s}}};
 }
@@ -114,6 +116,10 @@ Settings settings_of(CheckpointConfig& c) {
 PopulationOptions population_defaults(Target target, int rules) {
   PopulationOptions options;
   options.rules = rules;
+  if (rules < 2) {
+    options.tournament = 2;
+    options.explore = 0.2;
+  }
   options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
                                  : std::vector<std::string>{"family", "registers", "shared_bytes"};
   return options;
@@ -127,7 +133,8 @@ PopulationOptions read_population(const YamlNode& node, PopulationOptions option
       strategy->fail("rules 1 have only the strategy `islands`: remove this key, or `rules`");
   }
   if (options.strategy == StrategyKind::map_elites) {
-    options.explore = 0.5;
+    options.explore = 0.2;
+    options.tournament = 16;
     if (auto axes = map.optional("axes")) options.axes = axes->strings();
     if (options.axes.empty()) map.require("axes").fail("name at least one axis, for example [family]");
   }
@@ -160,14 +167,25 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
       list->fail(fmt::format("the {} target has only device 0: remove this key", name_of(target)));
   }
   if (auto python = map.optional("python")) e.python = python->string();
-  if (auto list = map.optional("launcher")) e.launcher = list->strings();
+  if (auto launcher = map.optional("launcher")) {
+    if (launcher->is_map()) {
+      YamlMap roles = launcher->map();
+      if (auto list = roles.optional("measure")) e.launcher = list->strings();
+      if (auto list = roles.optional("compile")) e.compile_launcher = list->strings();
+      roles.finish();
+    } else {
+      e.launcher = launcher->strings();  // a compile worker needs no device, so it starts without a scheduler
+    }
+  }
   if (!e.launcher.empty()) e.workers_per_device = 1;  // a scheduler gives each worker its own device
   if (auto n = map.optional("workers_per_device")) {
-    e.workers_per_device = static_cast<int>(n->integer(1, 8));
-    if (target->on_host && e.workers_per_device > 1)
-      n->fail(fmt::format(
-          "on the {} target several workers would disturb each other's measurements: remove this key",
-          name_of(target)));
+    e.workers_per_device = static_cast<int>(n->integer(1, e.launcher.empty() ? 8 : 1024));
+    if (target->on_host && e.workers_per_device > 1 && e.launcher.empty())
+      n->fail(
+          fmt::format("on the {} target several workers would disturb each other's measurements: remove this "
+                      "key, or give "
+                      "each of them cores of its own with a `launcher`",
+                      name_of(target)));
   }
   if (auto which = map.optional("profile"))
     e.profile = which->one_of({"off", "elites"}) == "elites" ? EvaluationConfig::Profiles::elites
@@ -453,9 +471,10 @@ std::string to_yaml(const Config& c) {
                   axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
       asking_yaml(c) + fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
   yaml += fmt::format(
-      "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
+      "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {{measure: {}, compile: {}}}\n  "
+      "workers_per_device: {}\n  profile: {}\n",
       block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.python),
-      json_text(e.launcher), e.workers_per_device,
+      json_text(e.launcher), json_text(e.compile_launcher), e.workers_per_device,
       e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format("gate:\n{}checkpoint: {}\nseed: {}\n", block_text(gate_settings(written)),
                       flow_text(settings_of(written.checkpoint)), c.seed);

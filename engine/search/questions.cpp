@@ -14,6 +14,7 @@
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "operators/agent/agent_dialogue.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/prompts/opening.hpp"
 #include "operators/registry.hpp"
@@ -295,7 +296,7 @@ bool Questions::tell_similar_idea(std::int64_t question, const Proposal& proposa
   Dialogue& dialogue = dialogue_of(question);
   const Brief& brief = dialogue.question.brief;
   const auto told = [](const Turn& turn) { return turn.similar_idea() != nullptr; };
-  if (operator_named(brief.op).uses_tools() || std::ranges::any_of(dialogue.turns, told)) return false;
+  if (std::ranges::any_of(dialogue.turns, told)) return false;
   const std::size_t turn = dialogue.turns.size() - 1;
   const auto& earlier = dialogue.recorded[turn];  // of an earlier session
   const auto found = std::ranges::find(earlier, kSimilarIdea, &ToolOutcome::tool);
@@ -304,6 +305,7 @@ bool Questions::tell_similar_idea(std::int64_t question, const Proposal& proposa
   if (!outcome) return false;
   if (found == earlier.end()) {
     outcome = outcome_of_body(to_body(*outcome));
+    outcome->index = kCallsAnAnswer;  // after those of the answer's calls
     recorder_.step([&](Step& step) {
       step.tool_result(question, turn, *outcome);
       recorder_.tell(
@@ -421,6 +423,8 @@ void Questions::show(Progress& progress) const {
   out.usd = state.spent.usd;
   out.tokens = state.spent.usage.total();
   out.paused = state.paused;
+  out.tools = static_cast<int>(
+      std::ranges::count_if(dialogues_, [](const auto& each) { return !each.second->doing.empty(); }));
   for (const std::string& where : waits_for()) out.waits_for += (out.waits_for.empty() ? "" : ", ") + where;
   progress.questions = std::move(out);
 }

@@ -45,6 +45,7 @@ struct QuestionsOut {
   std::int64_t sent = 0;  // in all sessions
   double usd = 0.0;       // spent
   std::int64_t tokens = 0;
+  int tools = 0;          // running
   std::string waits_for;  // models whose answers are pending, for example "me (mailbox: /path/requests)"
   std::string paused;     // why no calls are sent; empty: not paused
 };
@@ -67,6 +68,7 @@ struct Progress {
   double device_s = 0.0;              // device time over all sessions
   double device_limit_s = 0.0;        // 0: none
   double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
+  std::string waiting;                // for a usable worker, as text; empty if it does not wait
   std::string device_stage;           // what the device worker is doing, as text
 };
 

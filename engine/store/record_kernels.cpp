@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -67,9 +66,12 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
     if (auto row = record.individual(id)) rows.push_back(std::move(*row));
   };
   const auto sort = [&](bool unsorted_too) {
-    if (query.order == KernelQuery::Order::fittest)
+    if (query.order == KernelQuery::Order::fittest) {
+      std::map<IndividualId, double> fitness;
+      for (const IndividualRow& row : rows) fitness[row.individual.id] = standings.fitness(row);
       std::ranges::stable_sort(rows, std::ranges::greater(),
-                               [](const IndividualRow& row) { return row.individual.fitness; });
+                               [&](const IndividualRow& row) { return fitness.at(row.individual.id); });
+    }
     if (query.order == KernelQuery::Order::newest || unsorted_too)
       std::ranges::stable_sort(rows, std::ranges::greater(),
                                [](const IndividualRow& row) { return row.individual.id; });
@@ -95,10 +97,7 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
     // Duels change the order of the fittest: more rows than needed, sorted by what is known now.
     constexpr std::int64_t kMore = 200;
     rows = record.list(Record::Order::fittest, std::int64_t{query.limit} + query.offset + kMore);
-    std::map<IndividualId, double> fitness;
-    for (const IndividualRow& row : rows) fitness[row.individual.id] = standings.fitness(row.individual.id);
-    std::ranges::stable_sort(rows, std::greater<>(),
-                             [&](const IndividualRow& row) { return fitness.at(row.individual.id); });
+    sort(false);
   }
   page_of(rows, query);
   return rows;
@@ -195,7 +194,7 @@ Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool
     return say(!goes_on, words + (goes_on ? "; its duel may go on" : ""));
   }
   const auto best = record.best();
-  const double beside = best ? record.individual(*best)->individual.fitness : 0.0;
+  const double beside = best ? Standings(record).fitness(*best) : 0.0;
   constexpr double kNoDuel = 0.9;  // below this share of the best, none is compared, whatever the pace
   if (best && row.individual.fitness < kNoDuel * beside)
     return say(true, fmt::format("{}, {:.0f} % of the best: it is not compared", fitness,

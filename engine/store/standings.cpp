@@ -32,6 +32,20 @@ const DuelResult* Standings::duel(IndividualId id) {
   return duels.empty() ? nullptr : &duels.back().result;
 }
 
+bool Standings::challenged(IndividualId id) {
+  if (!challengers_) {
+    challengers_.emplace();
+    each_row(record_.database(), "SELECT DISTINCT challenger FROM duels",
+             [&](SQLite::Statement& row) { challengers_->insert(column<IndividualId>(row, 0)); });
+  }
+  return challengers_->contains(id);
+}
+
+// Most individuals of a record have had no duel: nothing is read for them.
+double Standings::fitness(const IndividualRow& row) {
+  return challenged(row.individual.id) ? fitness(row.individual.id) : row.individual.fitness;
+}
+
 double Standings::fitness(IndividualId id) {
   double log_ratio = 0.0;
   // Each duel is older than the one before, so that this ends for any record.

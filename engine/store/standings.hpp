@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/store/record.hpp"
@@ -22,6 +24,7 @@ class Standings {
   // The fitness of the incumbent of that duel, times the ratio; the incumbent's follows from its own duel,
   // and so on to the first incumbent. Without a duel the fitness as measured. 0: not measured.
   double fitness(IndividualId);
+  double fitness(const IndividualRow&);  // the same, for a row that is read already
 
  private:
   struct Numbered {
@@ -29,9 +32,11 @@ class Standings {
     DuelResult result;
   };
   const std::vector<Numbered>& duels_of(IndividualId);
+  bool challenged(IndividualId);
 
   const Record& record_;
-  std::map<IndividualId, std::vector<Numbered>> duels_;  // in order
+  std::map<IndividualId, std::vector<Numbered>> duels_;     // in order
+  std::optional<std::set<IndividualId>> challengers_ = {};  // of all duels
 };
 
 }  // namespace cultivar

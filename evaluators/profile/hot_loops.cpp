@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <tuple>
 
@@ -185,7 +186,7 @@ std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::
   }
   end_function();
   std::ranges::stable_sort(loops, std::ranges::greater(), [](const HotLoop& loop) {
-    return std::tuple(loop.calls.size(), loop.instructions);
+    return std::tuple(std::ranges::count_if(loop.calls, std::not_fn(moves_blocks)), loop.instructions);
   });
   if (loops.size() > most) loops.resize(most);
   return loops;
@@ -197,6 +198,10 @@ Expected<std::vector<HotLoop>> hot_loops_of(const std::filesystem::path& object,
   std::vector<std::string> files{std::string(source_name)};
   for (const HeaderFile& header : split_source(source).headers) files.emplace_back(header.name);
   return hot_loops(*listing, files);
+}
+
+bool moves_blocks(const std::string& call) {
+  return call == "memcpy" || call == "memmove" || call == "memset";
 }
 
 std::string words_of(const HotLoop& loop) {

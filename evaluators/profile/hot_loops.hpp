@@ -19,6 +19,10 @@ std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::
 // The same for a shared object that was compiled with -g1.
 Expected<std::vector<HotLoop>> hot_loops_of(const std::filesystem::path& object, std::string_view source);
 
+// Whether a function of this name handles many bytes in one call: such a call in a loop is no call for each
+// element.
+bool moves_blocks(const std::string& call);
+
 // "lines 14 to 16 (softmax): 11 instructions, none on vectors, 3 on single floats, 2 loads, 1 stores; calls
 // expf"
 std::string words_of(const HotLoop&);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/profile/hot_loops.hpp"
 
 namespace cultivar {
 namespace {
@@ -259,14 +260,17 @@ std::string where(const HotLoop& loop) {
 }
 
 Found calls_in_loops(const Profile& p) {
-  for (const HotLoop& loop : p.loops)
-    if (!loop.calls.empty())
+  for (const HotLoop& loop : p.loops) {
+    std::vector<std::string> calls = loop.calls;
+    std::erase_if(calls, moves_blocks);
+    if (!calls.empty())
       return Finding{
           "scalar_calls", 0.7,
           fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
                       "from being vectorized. Write it out on whole vectors (exp: a polynomial, see "
                       "the notes), or move it out of the loop",
-                      where(loop), fmt::join(loop.calls, ", "))};
+                      where(loop), fmt::join(calls, ", "))};
+  }
   return std::nullopt;
 }
 

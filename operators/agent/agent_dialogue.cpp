@@ -107,6 +107,12 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
     result.tool_call_id = call.id;
     result.tool_failed = !outcome || outcome->failed;
     result.text = outcome ? outcome->text : "Not run.";
+    if (const ToolOutcome* const similar = turn.similar_idea(); similar && outcome && outcome->handed_over)
+      result.text = fmt::format(
+          "Not handed over yet. {}\nIf it differs in a way that matters, submit it again with a note that "
+          "says how; "
+          "otherwise go on with another idea, or decline.",
+          similar->text);
     if (called.in_text)
       all += fmt::format("{}# Result of call {}, `{}`{}\n\n{}", all.empty() ? "" : "\n\n", i + 1, call.name,
                          result.tool_failed ? " (the call failed)" : "", result.text);
@@ -148,6 +154,7 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
   const Called called = calls_of(turn);
   const std::string closing = at == 0 ? std::string() : used_after(turns, at - 1, budget).closing;
 
+  std::optional<Proposal> submitted;
   for (std::size_t i = 0; i < std::min(called.calls.size(), kCallsAnAnswer); ++i) {
     const ToolOutcome* const outcome = outcome_of(turn, i);
     if (!outcome && !closing.empty() && called.calls[i].name != kSubmit) continue;
@@ -161,7 +168,10 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
     proposal.descent.island = brief.island;
     const std::string note = one_line_of(outcome->handed_over->note, 200);
     proposal.descent.note = note.empty() ? brief.direction : note;
-    return proposal;
+    // What repeats an earlier idea is told once, if there is room for another answer.
+    if (!turn.similar_idea() || !closing.empty()) return proposal;
+    submitted = std::move(proposal);
+    break;
   }
 
   if (called.calls.empty())
@@ -188,8 +198,10 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
     words += (words.empty() ? "" : "\n\n") + kit.follow_up("agent_last", used.closing);
   if (!words.empty()) next.messages.push_back(said_by_user(std::move(words)));
   next.messages.back().stable = true;
-  if (const std::string why = too_much(next, turn, used, budget); !why.empty())
+  if (const std::string why = too_much(next, turn, used, budget); !why.empty()) {
+    if (submitted) return *std::move(submitted);
     return GivenUp{"the agent's next request was not sent: " + why};
+  }
   return next;
 }
 

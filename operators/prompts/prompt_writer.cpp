@@ -58,12 +58,16 @@ void PromptWriter::add_report() {
   // Only promoted kernels are profiled; otherwise the profile of the nearest profiled ancestor is used.
   reported_ = profile_;
   std::string whose;
+  reported_of_ = subject_;
   for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !reported_; ++ancestor)
-    if ((reported_ = s_.record_view.profile(*ancestor)))
-      whose = fmt::format("It was not profiled; this is the profile of its ancestor #{}:\n\n", *ancestor);
+    if ((reported_ = s_.record_view.profile(*ancestor))) {
+      reported_of_ = *ancestor;
+      whose = fmt::format("It was not profiled; this is the profile of its ancestor #{}{}:\n\n", *ancestor,
+                          limit() ? "" : ", whose source differs: what it shows may be gone by now");
+    }
   if (!reported_) return;
   bool first = true;
-  for (const std::string& part : report_of(subject_, *reported_)) {
+  for (const std::string& part : report_of(reported_of_, *reported_)) {
     add("report", (first ? whose : "") + part, whose.empty() ? 1 : 3,
         first ? "report" : "lines of the report");
     first = false;
@@ -71,7 +75,7 @@ void PromptWriter::add_report() {
 }
 
 std::optional<Finding> PromptWriter::limit() const {
-  if (!reported_) return std::nullopt;
+  if (!reported_ || s_.archive.source_id(reported_of_) != s_.archive.source_id(subject_)) return std::nullopt;
   const Report report = explain(*reported_);
   return report.findings.empty() ? std::nullopt : std::optional(report.findings.front());
 }
@@ -190,8 +194,8 @@ void PromptWriter::add_standing() {
           most = std::max(most, share);
         }
     if (most > 0)
-      words += fmt::format(" It reaches {:.0f} to {:.0f} % of the device's measured peak.", 100 * least,
-                           100 * most);
+      words += fmt::format(" {} reaches {:.0f} to {:.0f} % of the device's measured peak.",
+                           subject_ == s_.incumbent ? "It" : "The best", 100 * least, 100 * most);
   }
   for (const auto& [name, ratios] : s_.record_view.contenders()) {
     double least = 1e300, most = 0.0;

@@ -31,7 +31,8 @@ class PromptWriter {
   const std::vector<IndividualId>& line() const { return line_; }              // from the seed to the subject
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }  // of the subject
   const std::optional<Profile>& profile() const { return profile_; }           // of the subject
-  // The main finding of the profile that add_report() used; nullopt if there is none.
+  // The main finding of the profile that add_report() used; nullopt if there is none, or if it is of another
+  // source: a change may have removed the limit.
   std::optional<Finding> limit() const;
   // The shortest possible time of each workload at the device's measured peak. Unknown if the size differs
   // from that of the workloads.
@@ -77,6 +78,7 @@ class PromptWriter {
   std::function<bool(const std::string&)> keeps_sources_;
   std::optional<Evaluation> evaluation_;
   std::optional<Profile> profile_, reported_;
+  IndividualId reported_of_ = 0;  // whose profile reported_ is
   std::vector<double> floors_us_;
   std::vector<IndividualId> line_;  // lineage from the seed to the subject
   std::vector<Piece> pieces_;

@@ -33,6 +33,13 @@ std::span<const Answer> answers_to(Trigger trigger) {
   return stagnation;
 }
 
+// A new line is slower than the best at first, so it needs time.
+bool begins_a_line(Answer answer) {
+  return answer == Answer::ancestor || answer == Answer::reset;
+}
+
+constexpr int kMostTerms = 8;  // of a new line that gets faster
+
 }  // namespace
 
 Supervisor::Supervisor(const SupervisorOptions& options, std::vector<std::string> arms) : options_(options) {
@@ -48,8 +55,9 @@ std::optional<Intervention> Supervisor::noticed() const {
     intervention.subject = std::move(subject);
     return intervention;
   };
-  const bool told_of_roof = levels_.at(static_cast<std::size_t>(Trigger::roofline)) > 0;
-  if (options_.roofline > 0 && share_of_roofline_ >= options_.roofline && !told_of_roof)
+  // A search that stagnates in spite of an answer gets the next one after half of the patience.
+  const double patience = std::ranges::all_of(given_, [](int count) { return count == 0; }) ? 1.0 : 0.5;
+  if (options_.roofline > 0 && share_of_roofline_ >= options_.roofline && !told_of_roofline_)
     return found(Trigger::roofline, share_of_roofline_);
   for (const Arm& arm : arms_)
     if (options_.failures > 0 && arm.failures >= options_.failures)
@@ -61,9 +69,12 @@ std::optional<Intervention> Supervisor::noticed() const {
     for (const Arm& arm : arms_)
       if (options_.trials > 0 && arm.trials >= options_.trials)
         return found(Trigger::unprofitable, arm.trials, arm.name);
-  if (options_.usd > 0 && usd_ >= options_.usd) return found(Trigger::cost, usd_);
-  if (options_.device_s > 0 && device_s_ >= options_.device_s) return found(Trigger::device_time, device_s_);
-  if (options_.evaluations > 0 && evaluations_ >= options_.evaluations)
+  const auto enough = [&](double seen, double threshold) {
+    return threshold > 0 && seen >= patience * threshold;
+  };
+  if (enough(usd_, options_.usd)) return found(Trigger::cost, usd_);
+  if (enough(device_s_, options_.device_s)) return found(Trigger::device_time, device_s_);
+  if (enough(static_cast<double>(evaluations_), static_cast<double>(options_.evaluations)))
     return found(Trigger::evaluations, static_cast<double>(evaluations_));
   return std::nullopt;
 }
@@ -79,16 +90,18 @@ std::optional<Intervention> Supervisor::due(const std::set<Answer>& possible) co
   for (const Answer answer : answers_to(intervention->trigger))
     if (possible.contains(answer)) answers.push_back(answer);
   if (answers.empty()) return std::nullopt;
-  const auto level = static_cast<std::size_t>(levels_.at(static_cast<std::size_t>(intervention->trigger)));
-  intervention->answer = answers[level % answers.size()];
+  // The mildest of those given least often, by whatever trigger.
+  intervention->answer = *std::ranges::min_element(answers, {}, [this](Answer a) { return given(a); });
   intervention->number = interventions_ + 1;
   return intervention;
 }
 
 std::optional<InterventionResult> Supervisor::over() const {
   if (!current_) return std::nullopt;
-  const bool ended = ended_by_promotion_ || result_.evaluated >= options_.term ||
-                     since_begin_ >= std::int64_t{4} * options_.term;
+  const bool long_enough = result_.evaluated >= kMostTerms * std::int64_t{options_.term};
+  const bool ended = ended_by_promotion_ || long_enough ||
+                     result_.evaluated - evaluated_at_progress_ >= options_.term ||
+                     since_progress_ >= std::int64_t{4} * options_.term;
   return ended ? std::optional(result_) : std::nullopt;
 }
 
@@ -100,12 +113,17 @@ void Supervisor::repeated(bool again) {
 
 void Supervisor::judged(const Findings& findings, const Judged& judged) {
   ++evaluations_;
-  ++since_begin_;
+  ++since_progress_;
   spent(judged.usd, findings.device_s);
   if (current_ && judged.under == current_->number) {
     ++result_.evaluated;
     result_.measured += findings.measured ? 1 : 0;
     result_.best_gain = std::max(result_.best_gain, judged.gain);
+    if (begins_a_line(current_->answer) && judged.gain > 0.0 && findings.fitness > best_of_line_) {
+      best_of_line_ = findings.fitness;
+      evaluated_at_progress_ = result_.evaluated;
+      since_progress_ = 0;
+    }
   }
   if (judged.arm >= arms_.size()) return;
   repeated(findings.duplicate_of != 0);
@@ -136,21 +154,24 @@ void Supervisor::calm() {
 void Supervisor::promoted(double share_of_roofline, std::int64_t under) {
   ++promotions_;
   share_of_roofline_ = share_of_roofline;
-  levels_ = {};
+  told_of_roofline_ = false;
   given_ = {};
   calm();
   if (!current_) return;
-  ended_by_promotion_ = true;
-  result_.promoted += under == current_->number ? 1 : 0;
+  const bool its_own = under == current_->number;
+  // A new line goes on while others of the old line are still promoted.
+  ended_by_promotion_ = ended_by_promotion_ || its_own || !begins_a_line(current_->answer);
+  result_.promoted += its_own ? 1 : 0;
 }
 
 void Supervisor::begin(const Intervention& intervention) {
   current_ = intervention;
   interventions_ = intervention.number;
   result_ = {intervention.number};
-  since_begin_ = 0;
+  since_progress_ = evaluated_at_progress_ = 0;
+  best_of_line_ = 0.0;
   ended_by_promotion_ = false;
-  ++levels_.at(static_cast<std::size_t>(intervention.trigger));
+  told_of_roofline_ = told_of_roofline_ || intervention.trigger == Trigger::roofline;
   ++given_.at(static_cast<std::size_t>(intervention.answer));
   calm();
 }

@@ -25,7 +25,7 @@ struct SupervisorOptions {
   int repetitions = 6;    // of the last 2 * repetitions proposals and questions
   int trials = 30;        // of the operator, since it last had a gain
   double roofline = 0.9;  // share of the best's workloads' peaks, geometric mean
-  int term = 12;          // judged proposals after which an intervention ends
+  int term = 12;  // judged proposals after which an intervention ends; of a new line: without progress
 
   friend bool operator==(const SupervisorOptions&, const SupervisorOptions&) = default;
 };
@@ -44,7 +44,8 @@ class Supervisor {
   // The intervention that is due, among answers that are possible now; its `ancestor` is the caller's.
   std::optional<Intervention> due(const std::set<Answer>& possible) const;
   // The result of the current intervention, if it has ended: after `term` proposals that it led to, after a
-  // promotion, or after four times as many individuals in all.
+  // promotion, or after four times as many individuals in all. A new line (Answer::ancestor, reset) ends
+  // after as many since its best was last exceeded, after eight terms, or after a promotion of its own.
   std::optional<InterventionResult> over() const;
   const std::optional<Intervention>& current() const { return current_; }
   // How often an answer was given since the last promotion.
@@ -80,12 +81,15 @@ class Supervisor {
   std::int64_t evaluations_ = 0, promotions_ = 0, interventions_ = 0;  // evaluations_: since calm()
   double device_s_ = 0.0, usd_ = 0.0;                                  // since calm()
   std::deque<bool> repetitions_;
-  double share_of_roofline_ = 0.0;       // of the best
-  std::array<int, kTriggers> levels_{};  // interventions since the last promotion, by trigger
-  std::array<int, kAnswers> given_{};
+  double share_of_roofline_ = 0.0;     // of the best
+  bool told_of_roofline_ = false;      // since the last promotion
+  std::array<int, kAnswers> given_{};  // since the last promotion
   std::optional<Intervention> current_;
-  InterventionResult result_;     // of the current one
-  std::int64_t since_begin_ = 0;  // judged individuals
+  InterventionResult result_;  // of the current one
+  // Of the current one: judged individuals since it began, or since its new line had a better one; how many
+  // of its own were judged by then; and the best fitness of its line.
+  std::int64_t since_progress_ = 0, evaluated_at_progress_ = 0;
+  double best_of_line_ = 0.0;
   bool ended_by_promotion_ = false;
 };
 

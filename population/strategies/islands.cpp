@@ -1,6 +1,7 @@
 #include "population/strategies/islands.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "population/lineage.hpp"
@@ -22,6 +23,15 @@ Islands::Islands(const PopulationOptions& options) : options_(options) {
     throw std::invalid_argument(
         "islands, elites, family_elites and tournament must be at least 1, immigrants at least 0");
   islands_.resize(static_cast<std::size_t>(options.islands));
+}
+
+int Islands::turn(std::int64_t proposals) const {
+  if (options_.rules < 2) return Strategy::turn(proposals);
+  const auto led = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(std::floor(static_cast<double>(n) * options_.lead));
+  };
+  const std::int64_t before = led(proposals);
+  return led(proposals + 1) > before ? static_cast<int>(leader()) : Strategy::turn(proposals - before);
 }
 
 bool Islands::admit(Island& island, const Elite& elite) {

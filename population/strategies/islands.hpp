@@ -19,6 +19,7 @@ class Islands : public Strategy {
   explicit Islands(const PopulationOptions&);
 
   int islands() const override { return static_cast<int>(islands_.size()); }
+  int turn(std::int64_t proposals) const override;
   // On the island where it was born; a founder (seed, submission) on all islands.
   void settle(const Member&, const Findings&, const Archive&) override;
   void revalue(IndividualId, double fitness) override;

@@ -5,7 +5,8 @@
 // missed.
 //
 //   bench-search-strategies [--seeds N=30] [--stagnation-seeds N=50] [--evaluations N=300]
-//                           [--stagnation-evaluations N=500] [--threads N=2]
+//                           [--stagnation-evaluations N=500] [--threads N=2] [--first-seed N=1]
+//                           [--islands YAML] [--map_elites YAML]
 //
 // A kernel has a genome of twelve structural choices, which only the simulated model changes, and the five
 // knobs of the simulated softmax kernel, which `tune` and `crossover_knobs` change. The logarithm of its
@@ -14,6 +15,10 @@
 // - deceptive: four blocks of three choices. A block with 0, 1, 2, 3 of its choices made gives 18, 10, 2 and
 //   35 %: each single step on the way to the best is a loss, as with kernels that need a new layout, a new
 //   pipeline and a new schedule together.
+// - chain: the choices have an order; each gives 8 % if all before it are made, else nothing.
+// - rugged: each choice gives 0 to 16 %, drawn anew for each combination with its two neighbors (an NK
+// landscape
+//   with K = 2, Kauffman 1993).
 // - locked: like additive with 5 %, but one more choice gives 25 % at once and makes all others worthless,
 //   and no answer of the model takes it back. The search begins with a population whose elites all made it.
 // An answer of the model changes one choice (directions `rewrite`: two of a block), and does not compile with
@@ -41,7 +46,7 @@ using namespace cultivar;
 using namespace cultivar::testing;
 
 constexpr int kGenes = 12, kWorkloads = 4;
-enum class Landscape { additive, deceptive, locked };
+enum class Landscape { additive, deceptive, chain, rugged, locked };
 
 // The choices as '0' and '1' in the kernel's name, and last the one that locks the others.
 using Genome = std::string;
@@ -51,15 +56,32 @@ Genome genome_of(const std::string& name) {
   return name.substr(name.find(kPrefix) + kPrefix.size());
 }
 
+// What a choice gives with its two neighbors.
+double contribution(std::uint64_t seed, std::size_t gene, const Genome& genome) {
+  const char around[] = {genome[gene], genome[(gene + 1) % kGenes], genome[(gene + 2) % kGenes], '\0'};
+  RandomStream stream = stream_of(seed, fmt::format("rugged/{}/{}", gene, around), 0);
+  return uniform(stream);
+}
+
 // The logarithm of the speed on a workload that the choices give. Blocks matter more on one workload.
-double structure(Landscape landscape, const Genome& genome, int workload) {
+double structure(Landscape landscape, std::uint64_t seed, const Genome& genome, int workload) {
   constexpr std::array trap{0.18, 0.10, 0.02, 0.35};
   const bool locked = genome.back() == '1';
   if (landscape == Landscape::locked && locked) return 0.25 + 0.10;
   double sum = 0.0;
+  bool open = true;  // chain: all choices before are made
   for (int block = 0; block < 4; ++block) {
     const double weight = block == workload ? 1.3 : 0.9;
     const auto made = std::count(genome.begin() + 3 * block, genome.begin() + 3 * block + 3, '1');
+    if (landscape == Landscape::chain || landscape == Landscape::rugged) {
+      for (auto gene = static_cast<std::size_t>(3 * block), end = gene + 3; gene < end; ++gene) {
+        open = open && genome[gene] == '1';
+        sum += weight * (landscape == Landscape::rugged ? 0.16 * contribution(seed, gene, genome)
+                         : open                         ? 0.08
+                                                        : 0.0);
+      }
+      continue;
+    }
     sum += weight * (landscape == Landscape::deceptive  ? trap.at(static_cast<std::size_t>(made))
                      : landscape == Landscape::additive ? 0.08 * static_cast<double>(made)
                                                         : 0.05 * static_cast<double>(made));
@@ -67,13 +89,14 @@ double structure(Landscape landscape, const Genome& genome, int workload) {
   return sum;
 }
 
-double log_speed(Landscape landscape, const Variant& variant, int workload) {
-  return structure(landscape, genome_of(variant.manifest.name), workload) + std::log(true_fitness(variant));
+double log_speed(Landscape landscape, std::uint64_t seed, const Variant& variant, int workload) {
+  return structure(landscape, seed, genome_of(variant.manifest.name), workload) +
+         std::log(true_fitness(variant));
 }
 
-double true_value(Landscape landscape, const Variant& variant) {
+double true_value(Landscape landscape, std::uint64_t seed, const Variant& variant) {
   double sum = 0.0;
-  for (int w = 0; w < kWorkloads; ++w) sum += log_speed(landscape, variant, w) / kWorkloads;
+  for (int w = 0; w < kWorkloads; ++w) sum += log_speed(landscape, seed, variant, w) / kWorkloads;
   return sum;
 }
 
@@ -129,7 +152,7 @@ class Run {
     }
     return best();
   }
-  double best() { return true_value(setup_.landscape, *variant_of(breeding_.incumbent())); }
+  double best() { return true_value(setup_.landscape, setup_.seed, *variant_of(breeding_.incumbent())); }
   bool unlocked() { return genome_of(variant_of(breeding_.incumbent())->manifest.name).back() == '0'; }
 
   int interventions = 0;
@@ -189,7 +212,8 @@ class Run {
       std::vector<double> times;
       const auto workload = static_cast<std::size_t>(w);
       for (int i = 0; i < 20; ++i)
-        times.push_back(noise_.sample(workload, log_speed(setup_.landscape, variant, w), random_));
+        times.push_back(
+            noise_.sample(workload, log_speed(setup_.landscape, setup_.seed, variant, w), random_));
       findings.workload_values.push_back(1.0 / median(times));
       logs += std::log(findings.workload_values.back()) / kWorkloads;
     }
@@ -283,8 +307,8 @@ class Run {
       for (const Slot& slot : gate.next_order())
         seconds.push_back(
             noise_.sample(static_cast<std::size_t>(slot.workload),
-                          log_speed(setup_.landscape, slot.side == Side::challenger ? challenger : incumbent,
-                                    slot.workload),
+                          log_speed(setup_.landscape, setup_.seed,
+                                    slot.side == Side::challenger ? challenger : incumbent, slot.workload),
                           random_));
       gate.add(seconds);
     }
@@ -305,22 +329,23 @@ class Run {
 
 struct Options {
   int seeds = 30, stagnation_seeds = 50, evaluations = 300, stagnation_evaluations = 500, threads = 2;
+  int first_seed = 1;
 };
 
 // Every seed with every setup, in parallel; results by setup and seed.
 template <class Result>
-std::vector<std::vector<Result>> all_of(const std::vector<Setup>& setups, int seeds, int threads,
+std::vector<std::vector<Result>> all_of(const std::vector<Setup>& setups, int seeds, const Options& options,
                                         const std::function<Result(Run&)>& of) {
   std::vector<std::vector<Result>> results(setups.size(),
                                            std::vector<Result>(static_cast<std::size_t>(seeds)));
   std::atomic<int> next = 0;
   std::vector<std::thread> pool;
-  for (int t = 0; t < threads; ++t)
+  for (int t = 0; t < options.threads; ++t)
     pool.emplace_back([&] {
       const int all = static_cast<int>(setups.size()) * seeds;
       for (int i = next++; i < all; i = next++) {
         Setup setup = setups[static_cast<std::size_t>(i / seeds)];
-        setup.seed = static_cast<std::uint64_t>(1 + i % seeds);
+        setup.seed = static_cast<std::uint64_t>(options.first_seed + i % seeds);
         Run run(setup);
         results[static_cast<std::size_t>(i / seeds)][static_cast<std::size_t>(i % seeds)] = of(run);
       }
@@ -331,11 +356,10 @@ std::vector<std::vector<Result>> all_of(const std::vector<Setup>& setups, int se
 
 struct Named {
   const char* name;
-  const char* population;
+  std::string population;
 };
-constexpr std::array kStrategies{
-    Named{"lineage", "{strategy: lineage}"}, Named{"islands", "{strategy: islands}"},
-    Named{"map_elites", "{strategy: map_elites, axes: [registers, shared_bytes]}"}};
+std::array strategies_tried{Named{"lineage", "{strategy: lineage}"}, Named{"islands", "{strategy: islands}"},
+                            Named{"map_elites", "{strategy: map_elites, axes: [registers, shared_bytes]}"}};
 
 double mean(const std::vector<double>& values) {
   double sum = 0.0;
@@ -359,16 +383,18 @@ std::array<double, 3> difference(const std::vector<double>& a, const std::vector
 
 bool strategies(const Options& options) {
   bool met = true;
-  for (const Landscape landscape : {Landscape::additive, Landscape::deceptive}) {
+  constexpr std::array landscapes{
+      std::pair{Landscape::additive, "additive"}, std::pair{Landscape::deceptive, "deceptive"},
+      std::pair{Landscape::chain, "chain"}, std::pair{Landscape::rugged, "rugged"}};
+  for (const auto& [landscape, name] : landscapes) {
     const bool deceives = landscape == Landscape::deceptive;
     std::vector<Setup> setups;
-    for (const Named& strategy : kStrategies)
+    for (const Named& strategy : strategies_tried)
       setups.push_back({landscape, strategy.population, false, options.evaluations});
-    const auto results =
-        all_of<double>(setups, options.seeds, options.threads, [](Run& run) { return run.run(); });
+    const auto results = all_of<double>(setups, options.seeds, options, [](Run& run) { return run.run(); });
     fmt::print("\n{}: {} evaluations, {} seeds; true speed of the best, relative to the mean of lineage\n",
-               deceives ? "deceptive" : "additive", options.evaluations, options.seeds);
-    for (std::size_t s = 0; s < kStrategies.size(); ++s) {
+               name, options.evaluations, options.seeds);
+    for (std::size_t s = 0; s < strategies_tried.size(); ++s) {
       const auto [middle, low, high] = difference(results[s], results[0]);
       const bool enough = s == 0 || (deceives ? low > 0.0 : middle > std::log(0.9));
       met = met && enough;
@@ -377,7 +403,7 @@ bool strategies(const Options& options) {
       const double base = mean(results[0]);
       fmt::print(
           "  {:<11} {:.3f} (worst {:.3f}, best {:.3f}); paired with lineage {:.3f} [{:.3f}, {:.3f}]{}\n",
-          kStrategies.at(s).name, std::exp(mean(results[s]) - base), std::exp(sorted.front() - base),
+          strategies_tried.at(s).name, std::exp(mean(results[s]) - base), std::exp(sorted.front() - base),
           std::exp(sorted.back() - base), std::exp(middle), std::exp(low), std::exp(high),
           s == 0     ? ""
           : deceives ? (enough ? "  > 1: met" : "  > 1: MISSED")
@@ -392,11 +418,11 @@ bool stagnation(const Options& options) {
   bool met = true;
   fmt::print("\nplanted stagnation: {} evaluations, {} seeds; searches whose best left it\n",
              options.stagnation_evaluations, options.stagnation_seeds);
-  for (const Named& strategy : kStrategies) {
+  for (const Named& strategy : strategies_tried) {
     std::vector<Setup> setups;
     for (const bool supervisor : {false, true})
       setups.push_back({Landscape::locked, strategy.population, supervisor, options.stagnation_evaluations});
-    const auto results = all_of<double>(setups, options.stagnation_seeds, options.threads, [](Run& run) {
+    const auto results = all_of<double>(setups, options.stagnation_seeds, options, [](Run& run) {
       (void)run.run();
       return run.unlocked() ? 1.0 : 0.0;
     });
@@ -419,8 +445,15 @@ int main(int argc, char** argv) try {
                                             {"--stagnation-seeds", &options.stagnation_seeds},
                                             {"--evaluations", &options.evaluations},
                                             {"--stagnation-evaluations", &options.stagnation_evaluations},
-                                            {"--threads", &options.threads}};
+                                            {"--threads", &options.threads},
+                                            {"--first-seed", &options.first_seed}};
   for (int i = 1; i < argc; i += 2) {
+    const auto strategy = std::ranges::find_if(
+        strategies_tried, [&](const Named& named) { return "--" + std::string(named.name) == argv[i]; });
+    if (strategy != strategies_tried.end() && i + 1 < argc) {
+      strategy->population = argv[i + 1];
+      continue;
+    }
     const auto found = numbers.find(argv[i]);
     if (found == numbers.end() || i + 1 == argc)
       throw std::runtime_error(

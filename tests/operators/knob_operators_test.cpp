@@ -180,6 +180,22 @@ BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
   BOOST_TEST(mixed);
 }
 
+BOOST_AUTO_TEST_CASE(a_new_line_takes_all_settings_that_it_can) {
+  PromptContext context;
+  CrossoverKnobs crossover;
+  const IndividualId a = context.add_measured(kFirst, {}, 1.0);
+  const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    RandomStream stream = stream_of(1, "test", step);
+    auto around = context.around({a, b});
+    around.all_settings = true;
+    const auto child = crossover.propose(around, stream);
+    BOOST_REQUIRE(child);
+    BOOST_TEST(number(child->configuration, "A") == 4);
+    BOOST_TEST(number(child->configuration, "B") == 8);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(parents_that_agree_in_everything_have_no_child) {
   PromptContext context;
   CrossoverKnobs crossover;

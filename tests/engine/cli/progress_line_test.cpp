@@ -33,4 +33,13 @@ BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
       "best 101.5 GFLOPS (#3, 8.35x seed) | 16 evaluated, 954/h | 0 in flight | 0.0 s, 16 of 40 evaluations");
 }
 
+BOOST_AUTO_TEST_CASE(a_running_tool_is_not_a_model_that_is_waited_for) {
+  Progress p;
+  p.questions.emplace();
+  p.questions->open = 2, p.questions->tools = 1, p.questions->waits_for = "me (mailbox: /letters/requests)";
+  BOOST_TEST(words_of(p).find("2 questions pending | 1 tool running | 0.0 s") != std::string::npos);
+  p.questions->tools = 0;
+  BOOST_TEST(words_of(p).find("| waiting for me (mailbox: /letters/requests)") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

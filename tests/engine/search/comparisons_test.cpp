@@ -3,10 +3,12 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <fmt/format.h>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
 #include "engine/store/rebuild.hpp"
+#include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
 #include "support/search_parts.hpp"
 
@@ -18,8 +20,8 @@ namespace {
 struct Parts : SearchParts {
   explicit Parts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {})
       : SearchParts(simulation, overrides),
-        evaluations(config, recorder, breeding, sources, pipeline, second_tries),
-        comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, {}) {
+        evaluations(config, recorder, breeding, sources, pipeline, second_tries, faults),
+        comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, faults, {}) {
     for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     evaluations.start_pending();
     work();
@@ -121,6 +123,25 @@ BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   BOOST_REQUIRE(again.archive().duel(better));
   BOOST_TEST((*again.archive().duel(better) == duel));
   BOOST_TEST(again.archive().fitness(better) == archive.fitness(better));
+}
+
+BOOST_AUTO_TEST_CASE(kernels_are_ordered_by_their_duels_with_and_without_a_filter) {
+  Parts parts;
+  parts.compare();
+  const IndividualId first = parts.breeding.incumbent(), better = parts.add("softmax_fastest");
+  parts.compare();
+  BOOST_REQUIRE(parts.breeding.archive().duel(better));
+  // The incumbent was measured a hundred times as fast, so that its challenger only leads by the duel.
+  SQLite::Database(parts.folder.database().string(), SQLite::OPEN_READWRITE)
+      .exec(fmt::format("UPDATE individuals SET fitness = 100 * fitness WHERE id = {}", first));
+  const Record& record = parts.writer.record();
+  for (const char* state : {"", "measured"}) {
+    KernelQuery query;
+    query.order = KernelQuery::Order::fittest, query.state = state;
+    const auto rows = kernels_in(record, query).value();
+    BOOST_TEST(rows.at(0).id == std::to_string(better), state);
+    BOOST_TEST(rows.at(1).id == std::to_string(first), state);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_duel_of_an_earlier_version_leaves_the_measured_fitness) {

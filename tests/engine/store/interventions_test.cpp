@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(each_is_recorded_with_its_result_and_decided_again_by_a_rep
     for (std::size_t i = 0; i < rows.size(); ++i) {
       BOOST_TEST(rows[i].intervention.number == static_cast<std::int64_t>(i + 1));
       BOOST_TEST((rows[i].intervention.trigger == Trigger::evaluations));
-      BOOST_TEST(rows[i].intervention.seen >= 6.0);
+      BOOST_TEST(rows[i].intervention.seen >= 3.0);
       answers.insert(rows[i].intervention.answer);
       BOOST_TEST((rows[i].result.has_value() || i + 1 == rows.size()));
       if (rows[i].result) evaluated += rows[i].result->evaluated;

@@ -240,6 +240,11 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_
   BOOST_TEST(report.findings[2].words.find("192 MB move instead of 128") != std::string::npos,
              report.findings[2].words);
   BOOST_TEST(report_text(p).find("lines 14 to 16 (softmax)") != std::string::npos);
+  // The last part of a row, copied at once, is no call for each element.
+  p.loops.front().calls = {"memcpy"};
+  for (const Finding& finding : explain(p).findings) BOOST_TEST(finding.kind != "scalar_calls");
+  p.loops.front().calls = {"memcpy", "expf"};
+  BOOST_TEST(explain(p).findings[0].words.find("calls expf for each") != std::string::npos);
   // The rest of a vectorized loop is none of its trouble.
   maximum.vectors = 4, maximum.widest_bits = 512;
   HotLoop rest = p.loops[1];

@@ -140,6 +140,36 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called
   BOOST_TEST(proposal->descent.note == "wider");
 }
 
+BOOST_AUTO_TEST_CASE(a_submission_that_repeats_an_idea_goes_back_once_with_what_that_one_gave) {
+  const auto submits = [&](bool similar) {
+    called({"submit", "benchmark"});
+    gave(0, "handed over");
+    turns.back().results.back().handed_over = SubmittedKernel{"a source", {}, "wider"};
+    if (!similar) return;
+    gave(kCallsAnAnswer, "Your change is nearly the same as #3.");
+    turns.back().results.back().tool = kSimilarIdea;
+  };
+  submits(true);
+  const ChatRequest& request = goes_on();
+  BOOST_REQUIRE(request.messages.size() == 4U);
+  BOOST_TEST(
+      request.messages[2].text.starts_with("Not handed over yet. Your change is nearly the same as #3."));
+  BOOST_TEST(request.messages[3].text.starts_with("Not run."));
+  submits(false);
+  BOOST_TEST(std::holds_alternative<Proposal>(next()));  // it insists
+  turns.back().answer = {};
+  turns.back().results.clear();
+  BOOST_TEST(contains(reason(said("DECLINE: then nothing")), "then nothing"));
+
+  // Without room for another answer it is the proposal.
+  turns.resize(1);
+  turns.back().answer = {};
+  turns.back().results.clear();
+  submits(true);
+  budget.tokens = 10;
+  BOOST_TEST(std::holds_alternative<Proposal>(next()));
+}
+
 BOOST_AUTO_TEST_CASE(answers_without_calls_are_refused_and_then_given_up) {
   said("Hello.");
   BOOST_TEST(contains(goes_on().messages.back().text, "Your answer calls no tool."));

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "operators/dialogue.hpp"
+#include "operators/mutate.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 
@@ -82,7 +83,9 @@ struct LongSearch {
                                        .reason = std::string(500, 'x'),
                                        .drafts = std::vector<std::string>(8, std::string(160, 'y'))});
   }
-  ChatRequest ask(const std::string& op, std::vector<IndividualId> parents) const {
+  ChatRequest ask(const std::string& op, std::vector<IndividualId> parents,
+                  std::string_view direction =
+                      "attack what the measurements show to limit it most, and nothing else") const {
     PromptContext context{.task = task,
                           .workloads = workloads,
                           .facts = facts,
@@ -95,7 +98,7 @@ struct LongSearch {
     brief.op = op;
     brief.model = "m";
     brief.parents = std::move(parents);
-    brief.direction = "attack what the measurements show to limit it most, and nothing else";
+    brief.direction = direction;
     return first_question(brief, context, kit);
   }
 };
@@ -130,6 +133,23 @@ BOOST_AUTO_TEST_CASE(
     BOOST_TEST(request.system.at(0).text == system, op);
     BOOST_TEST(contains(request.messages.at(0).text, "idea 9"), op);  // of the newest hundred
   }
+}
+
+BOOST_AUTO_TEST_CASE(no_direction_tells_a_kernel_for_the_cpu_of_shared_memory_or_blocks) {
+  write(3);
+  for (const Direction& direction : directions(target_named("cpu"))) {
+    const std::string user = ask("mutate", {1}, direction.words).messages.at(0).text;
+    const std::size_t at = user.find("Make one change in this direction: ");
+    BOOST_REQUIRE(at != std::string::npos);
+    const std::string told = user.substr(at, user.find('\n', at) - at);
+    BOOST_TEST(!contains(told, "shared memory"), told);
+    BOOST_TEST(!contains(told, "blocks"), told);
+    BOOST_TEST(contains(told, std::string(direction.words.substr(0, 16))), told);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_format_of_a_kernel_takes_less_than_3_kib) {
+  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(kit.format_of(target).size() < 3072U, target);
 }
 
 BOOST_AUTO_TEST_CASE(ideas_of_other_lines_are_told_with_their_source) {

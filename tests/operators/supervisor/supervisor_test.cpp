@@ -197,6 +197,59 @@ BOOST_AUTO_TEST_CASE(an_intervention_ends_after_its_proposals_or_a_promotion) {
   BOOST_TEST((search.supervisor.over() == InterventionResult{3, 0, 0, 0, 0.0}));
 }
 
+BOOST_AUTO_TEST_CASE(a_new_line_goes_on_while_it_gets_faster) {
+  Search search([](auto& o) {
+    o.evaluations = 10;
+    o.term = 3;
+  });
+  const auto line = [&](double fitness, double gain) {
+    search.judge({.measured = true, .fitness = fitness},
+                 {.gain = gain, .under = search.supervisor.current()->number});
+  };
+  search.quiet(10);
+  search.supervisor.begin(*search.supervisor.due({Answer::ancestor}));
+  for (const double fitness : {1.0, 0.9, 1.1, 1.0, 1.2}) line(fitness, fitness > 1.0 ? 0.1 : 0.0);
+  search.supervisor.promoted(0.1, 0);  // of the old line
+  line(1.1, 0.2);                      // faster than its parent, not than the line
+  line(1.2, 0.0);
+  BOOST_TEST(!search.supervisor.over());
+  line(1.0, 0.0);
+  BOOST_TEST((search.supervisor.over() == InterventionResult{1, 8, 8, 0, 0.2}));
+  search.supervisor.end();
+
+  search.quiet(10);
+  search.supervisor.begin(*search.supervisor.due({Answer::reset}));
+  for (int i = 1; i < 24; ++i) line(i, 0.1);
+  BOOST_TEST(!search.supervisor.over());
+  line(24.0, 0.1);  // eight terms
+  BOOST_TEST(search.supervisor.over().has_value());
+  search.supervisor.end();
+
+  search.quiet(10);
+  search.supervisor.begin(*search.supervisor.due({Answer::ancestor}));
+  search.supervisor.promoted(0.1, 3);
+  BOOST_TEST((search.supervisor.over() == InterventionResult{3, 0, 0, 1, 0.0}));
+}
+
+BOOST_AUTO_TEST_CASE(the_second_answer_comes_after_half_of_the_patience_and_is_another_whatever_the_trigger) {
+  Search search([](auto& o) {
+    o.evaluations = 10;
+    o.failures = 4;
+  });
+  search.quiet(10);
+  BOOST_TEST((search.intervene() == Answer::direction));
+  search.quiet(4);
+  BOOST_TEST(!search.supervisor.due(kAll));
+  for (int i = 0; i < 4; ++i) search.judge(rejected(Stage::compile), {.arm = 1});
+  BOOST_TEST((search.supervisor.due(kAll)->trigger == Trigger::failures));
+  BOOST_TEST((search.intervene() == Answer::parent));
+  search.quiet(5);
+  BOOST_TEST((search.intervene() == Answer::ancestor));
+  search.supervisor.promoted(0.1, 0);
+  search.quiet(9);
+  BOOST_TEST(!search.supervisor.due(kAll));
+}
+
 BOOST_AUTO_TEST_CASE(an_inactive_supervisor_decides_nothing) {
   Search search([](auto& o) {
     o.evaluations = 1;

@@ -287,6 +287,18 @@ BOOST_AUTO_TEST_CASE(a_parent_can_be_avoided_unless_there_is_no_other) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_island_of_the_fittest_leads) {
+  History h({.islands = 3, .lead = 0.4});
+  h.add({.fitness = 1.0, .island = 0});
+  h.add({.fitness = 3.0, .island = 1});
+  h.add({.fitness = 2.0, .island = 2});
+  std::vector<int> turns(3);
+  for (int i = 0; i < 100; ++i) ++turns.at(static_cast<std::size_t>(h.islands.turn(i)));
+  BOOST_TEST(turns == (std::vector{20, 60, 20}), boost::test_tools::per_element());
+  History old(old_rules({.islands = 3}));
+  for (int i = 0; i < 9; ++i) BOOST_TEST(old.islands.turn(i) == i % 3);
+}
+
 BOOST_AUTO_TEST_CASE(another_fitness_moves_an_elite) {
   History h({.islands = 1});
   h.add({.fitness = 2.0});

@@ -43,7 +43,10 @@ BOOST_AUTO_TEST_CASE(each_cell_keeps_its_best) {
 }
 
 BOOST_AUTO_TEST_CASE(families_have_their_own_cells_and_a_weak_one_breeds_too) {
-  MapElites map(with_axes({"family"}));
+  PopulationOptions options = with_axes({"family"});
+  options.tournament = 2;
+  options.explore = 0.5;
+  MapElites map(options);
   Archive archive;
   const IndividualId seed = settle(map, archive, {.fitness = 1.0, .founder = true});
   const IndividualId strong = settle(map, archive, {.fitness = 9.0, .parents = {seed}});

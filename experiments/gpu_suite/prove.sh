@@ -1,0 +1,77 @@
+#!/bin/sh
+# What is to be shown of the operators on a Hopper GPU, in parts of less than ten minutes each:
+#   prove.sh OUT PART...     CULTIVAR: the program (default: ./cultivar); PYTHON: a Python with PyTorch and Triton (python3)
+# Parts:
+#   seeds_1 seeds_2 seeds_3  every cuda seed through all stages up to `edge`
+#   rivals_TASK              the good seed of a task beside PyTorch, torch.compile and Triton (and cuBLASLt), on all its shapes
+#   suite_NAME               the search of one task of configs/gpu_suite.yaml; the same call continues an interrupted one
+#   tuned_NAME               the same of tuned.yaml
+#   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when letters have been answered
+#   table                    the tables of what is recorded
+# On a machine without the source tree: a bundle of tests/gpu/bundle.sh and this folder, with CULTIVAR=BUNDLE/bin/cultivar CONFIGS=BUNDLE/configs.
+# Results: OUT/PART.txt, and the runs OUT/gpu_suite, OUT/tuned, OUT/evolve. All that `prove.sh list` prints is to be run.
+set -eu
+[ $# -ge 1 ] || { sed -n 2,14p "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+cultivar=${CULTIVAR:-./cultivar} python=${PYTHON:-python3}
+configs=${CONFIGS:-$here/../../configs}
+tasks="softmax rmsnorm add_rmsnorm layernorm silu_mul gelu transpose linear swiglu_up cross_entropy rope row_reduce rmsnorm_backward"
+more="linear_decode linear_bias_gelu swiglu_up_decode"
+four="add_rmsnorm softmax cross_entropy linear_decode"
+if [ "$1" = list ]; then
+  echo seeds_1 seeds_2 seeds_3
+  for name in $tasks $more; do echo "rivals_$name"; done
+  for name in $tasks $more; do echo "suite_$name"; done
+  for name in $four; do echo "tuned_${name}_naive tuned_${name}_good evolve_$name"; done
+  echo table
+  exit 0
+fi
+out=$1
+shift
+mkdir -p "$out"
+limit="timeout -s INT -k 30 540"
+seeds_of() { (cd "$configs/tasks/$1/seeds" && ls cuda_*.cu); }
+check() {
+  for task in "$@"; do
+    set=quick
+    case $task in linear | swiglu_up) set=decode ;; esac  # which all of their seeds take
+    $limit $cultivar evaluate "$task" $(seeds_of "$task" | sed 's/\.cu$//') --target cuda --workloads "$set" --stop-after edge
+  done
+}
+good() { seeds_of "$1" | sed 's/\.cu$//' | grep -v naive | head -n 1; }
+rivals() {  # name
+  task=$1 set=gpu seed= more=
+  case $1 in
+    linear_decode | swiglu_up_decode) task=${1%_decode} set=decode seed=cuda_skinny ;;
+    linear_bias_gelu) task=linear set=bias_gelu seed=cuda_wgmma ;;
+    linear | swiglu_up) seed=cuda_wgmma ;;
+  esac
+  case $task in linear) more="--contender cublas" ;; esac
+  $limit $cultivar evaluate "$task" "${seed:-$(good "$task")}" --target cuda --workloads "$set" --contender torch --contender torch_compile \
+    --contender triton $more --python "$python"
+}
+suite() {  # file, name
+  $limit $cultivar suite "$1" --run-dir "$out/$(basename "$1" .yaml)" --only "$2" --trust --set "evaluation.python=$python" \
+    ${WALL:+--set "budget.wall=$WALL"}
+}
+part() {
+  case $1 in
+    seeds_1) check softmax rmsnorm add_rmsnorm layernorm ;;
+    seeds_2) check silu_mul gelu transpose rope row_reduce ;;
+    seeds_3) check linear swiglu_up cross_entropy rmsnorm_backward ;;
+    rivals_*) rivals "${1#rivals_}" ;;
+    suite_*) suite "$configs/gpu_suite.yaml" "${1#suite_}" ;;
+    tuned_*) suite "$here/tuned.yaml" "${1#tuned_}" ;;
+    evolve_*) suite "$here/evolve.yaml" "${1#evolve_}" ;;
+    table) for file in "$configs/gpu_suite.yaml" "$here/tuned.yaml" "$here/evolve.yaml"; do
+      folder=$out/$(basename "$file" .yaml)
+      [ ! -d "$folder" ] || $cultivar suite "$file" --run-dir "$folder" --table || true
+    done ;;
+    *) echo "prove.sh: unknown part $1; prove.sh list names them all" >&2; return 2 ;;
+  esac
+}
+for each in "$@"; do
+  code=0
+  part "$each" >"$out/$each.txt" 2>&1 || code=$?
+  echo "$each: exit code $code, $out/$each.txt"
+done

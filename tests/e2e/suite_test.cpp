@@ -1,0 +1,55 @@
+// runs alone
+// `cultivar suite`: a task that fails ends neither the suite nor its table, and the same command continues.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "support/contains.hpp"
+#include "support/own_task.hpp"
+
+namespace fs = std::filesystem;
+using namespace cultivar::testing;
+
+BOOST_AUTO_TEST_SUITE(suite_command)
+
+BOOST_AUTO_TEST_CASE(the_installed_suite_is_valid_and_a_misspelled_task_is_named) {
+  TemporaryFolder folder;
+  const auto valid = cultivar_in(folder.path(), {"suite", "cpu_suite", "--check", "--json"});
+  BOOST_TEST_REQUIRE(valid.exit == 0, valid.err);
+  BOOST_TEST(facts(valid)["tasks"].size() == 15U);
+  const auto unknown = cultivar_in(folder.path(), {"suite", "cpu_suite", "--only", "sofmax", "--check"});
+  BOOST_TEST(unknown.exit == 2);
+  BOOST_TEST(contains(unknown.err, "the suite has no such task (did you mean 'softmax'?"), unknown.err);
+  BOOST_TEST(!fs::exists(folder / "runs"));
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_searched) {
+  TemporaryFolder folder;
+  write_own_task(folder.path(), "{evaluations: 2}");
+  fs::copy(folder / "rms_norm", folder / "broken", fs::copy_options::recursive);
+  write_text(folder / "broken/reference.cpp", "no C++ at all\n");
+  write_text(folder / "both.yaml",
+             "name: both\n"
+             "common: {workloads: small, budget: {evaluations: 2, wall: 2m}}\n"
+             "tasks:\n"
+             "  - {task: ./broken}\n"
+             "  - {name: good, task: ./rms_norm}\n");
+  const auto result = cultivar_in(folder.path(), {"suite", "both.yaml", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST_REQUIRE(result.exit == 1);
+  const auto tasks = facts(result)["tasks"];
+  BOOST_TEST_REQUIRE(tasks.size() == 2U);
+  BOOST_TEST(tasks[0]["best"].is_null());
+  BOOST_TEST(!tasks[0]["trouble"].get<std::string>().empty());
+  BOOST_TEST(tasks[1]["trouble"] == "");
+  BOOST_TEST_REQUIRE(tasks[1]["best"].is_object());
+  BOOST_TEST(tasks[1]["best"]["hand_written"] == true);
+  BOOST_TEST(fs::exists(folder / "runs/both/good/best/bundle.json"));
+  BOOST_TEST(contains(read_text(folder / "runs/both/table.md"), "- broken: "));
+
+  const auto again = cultivar_in(folder.path(), {"suite", "both.yaml", "--only", "good", "--json"});
+  BOOST_TEST(again.exit == 1);  // the other one's trouble is kept
+  BOOST_TEST(contains(again.err, "1 of 1, good: finished before"), again.err);
+  BOOST_TEST(facts(again)["tasks"][0]["trouble"] == tasks[0]["trouble"]);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
