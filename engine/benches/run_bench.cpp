@@ -45,6 +45,7 @@ BenchSettings RunBench::settings_of(const Where& where, const Opened& opened) {
   s.target = opened.config.target;
   s.programs = where.runtime.programs;
   s.launcher = e.launcher;
+  s.compile_launcher = e.compile_launcher;
   s.cache = where.runtime.cache;
   s.task_folder = opened.facts.task_folder;
   s.device = where.device.value_or(e.devices.front());

@@ -1,5 +1,8 @@
 #include "engine/cli/config_checks.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -8,7 +11,9 @@
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
 #include "operators/registry.hpp"
@@ -102,8 +107,8 @@ void check_programs(const Config& config, const InstallationPaths& installation,
           fmt::format("{}: there is no program '{}' on this machine; install it, or give its full path",
                       place_of(from, keys), program));
   };
-  if (!config.evaluation.launcher.empty())
-    need({"evaluation", "launcher"}, config.evaluation.launcher.front());
+  for (const auto* launcher : {&config.evaluation.launcher, &config.evaluation.compile_launcher})
+    if (!launcher->empty()) need({"evaluation", "launcher"}, launcher->front());
   for (const ModelConfig& model : config.models)
     if (!model.file.empty()) {
       if (const auto recorded = read_exchanges(model.file); !recorded)
@@ -111,6 +116,39 @@ void check_programs(const Config& config, const InstallationPaths& installation,
             fmt::format("{}: {}", place_of(from, {"models", model.name, "file"}), recorded.error().message));
     } else if (!model.command.empty())
       need({"models", model.name, "command"}, model.command.front());
+}
+
+void check_launchers(const Config& config, const InstallationPaths& installation, const fs::path& from,
+                     const Output& output) {
+  constexpr double kPatience = 60.0;
+  ServiceOptions options;
+  options.target = config.target;
+  options.programs = installation.programs;
+  options.task_folder = config.task_folder;
+  options.cache = installation.cache;
+  options.launcher = config.evaluation.launcher;
+  options.compile_launcher = config.evaluation.compile_launcher;
+  options.queue_deadline_s = kPatience;
+  options.cores = config.evaluation.cores;
+  options.device = config.evaluation.devices.front();
+  for (const char* role : {"measure", "compile"}) {
+    const bool measures = role == std::string_view("measure");
+    const std::vector<std::string>& launcher = measures ? options.launcher : options.compile_launcher;
+    if (launcher.empty()) continue;
+    const std::string command = fmt::format("{}", fmt::join(launcher, " "));
+    output.line(fmt::format("  launcher of {} workers: starting one with `{}`, for at most {:g} s", role,
+                            command, kPatience));
+    const Clock::time_point start = Clock::now();
+    const auto greeted = WorkerLink(options, role).greet();
+    if (!greeted)
+      throw InputError(fmt::format(
+          "{}: `{}` started no {} worker within {:g} s.\n{}\nRun `{} true` by hand: if it waits, the "
+          "scheduler has no free resources for it; if it works, check that {} exists at this path there",
+          place_of(from, {"evaluation", "launcher"}), command, role, kPatience, greeted.error().error.message,
+          command, (installation.programs / worker_program(config.target)).string()));
+    output.line(fmt::format("  launcher of {} workers: the worker answered after {:.1f} s", role,
+                            seconds_since(start)));
+  }
 }
 
 }  // namespace cultivar

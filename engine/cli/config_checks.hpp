@@ -20,4 +20,9 @@ nlohmann::json check_sources(const Config&, const Output&);
 // InputError.
 void check_programs(const Config&, const InstallationPaths&, const std::filesystem::path& from);
 
+// Starts one worker of each kind that has a launcher, and waits for its first message. What the launcher says
+// of a failure is part of the InputError. `from`: the configuration's file.
+void check_launchers(const Config&, const InstallationPaths&, const std::filesystem::path& from,
+                     const Output&);
+
 }  // namespace cultivar

@@ -62,6 +62,7 @@ std::string words_of(const Progress& p) {
     else if (p.in_flight.empty() && q.open > 0)
       text += " | waiting for " + (q.waits_for.empty() ? "the next step of a question" : q.waits_for);
   }
+  if (!p.waiting.empty()) text += " | " + p.waiting;
   if (p.wall_limit_s > 0)
     text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
   else

@@ -31,7 +31,8 @@ int run_command(const Arguments& arguments) {
   options.option("--run-dir", run_dir, "the folder for the record (default: runs/ and the search's name)");
   options.each("--set", overrides, "a.b=c: replace one value of the configuration");
   options.flag("--check", check,
-               "only check the configuration, its task and its seeds; run and write nothing");
+               "only check the configuration, its task, its seeds and its launcher, with which one worker is "
+               "started; search and write nothing");
   options.flag("--print-systemd", print_systemd,
                "only print a systemd user unit that runs this search and resumes it after a restart");
   session.add_to(options);
@@ -48,6 +49,7 @@ int run_command(const Arguments& arguments) {
   const Config config = load_config(found, overrides, installation_of(installation));
   check_programs(config, installation, found);
   if (check) {
+    check_launchers(config, installation, found, output);
     output.facts(check_sources(config, output));
     output.line(fmt::format("The configuration is valid. To check that this machine can run it: {} doctor",
                             called_as()));

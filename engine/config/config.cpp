@@ -74,6 +74,7 @@ Settings settings_of(EvaluationConfig& e) {
           {"max_samples", &e.max_samples, 3, 1e5},
           {"screening_seconds", Seconds{&e.screening_seconds, true}},
           {"max_seconds", Seconds{&e.max_seconds}},
+          {"patience", Seconds{&e.patience_s}},
           {"oracle_rows", &e.oracle_rows, 1, 1e6},
           {"pace_every", Seconds{&e.pace_every_s}}};
 }
@@ -161,14 +162,25 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
       list->fail(fmt::format("the {} target has only device 0: remove this key", name_of(target)));
   }
   if (auto python = map.optional("python")) e.python = python->string();
-  if (auto list = map.optional("launcher")) e.launcher = list->strings();
+  if (auto launcher = map.optional("launcher")) {
+    if (launcher->is_map()) {
+      YamlMap roles = launcher->map();
+      if (auto list = roles.optional("measure")) e.launcher = list->strings();
+      if (auto list = roles.optional("compile")) e.compile_launcher = list->strings();
+      roles.finish();
+    } else {
+      e.launcher = launcher->strings();  // a compile worker needs no device, so it starts without a scheduler
+    }
+  }
   if (!e.launcher.empty()) e.workers_per_device = 1;  // a scheduler gives each worker its own device
   if (auto n = map.optional("workers_per_device")) {
-    e.workers_per_device = static_cast<int>(n->integer(1, 8));
-    if (target->on_host && e.workers_per_device > 1)
-      n->fail(fmt::format(
-          "on the {} target several workers would disturb each other's measurements: remove this key",
-          name_of(target)));
+    e.workers_per_device = static_cast<int>(n->integer(1, e.launcher.empty() ? 8 : 1024));
+    if (target->on_host && e.workers_per_device > 1 && e.launcher.empty())
+      n->fail(
+          fmt::format("on the {} target several workers would disturb each other's measurements: remove this "
+                      "key, or give "
+                      "each of them cores of its own with a `launcher`",
+                      name_of(target)));
   }
   if (auto which = map.optional("profile"))
     e.profile = which->one_of({"off", "elites"}) == "elites" ? EvaluationConfig::Profiles::elites
@@ -448,9 +460,10 @@ std::string to_yaml(const Config& c) {
                   axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
       asking_yaml(c) + fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
   yaml += fmt::format(
-      "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {}\n  workers_per_device: {}\n  profile: {}\n",
+      "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {{measure: {}, compile: {}}}\n  "
+      "workers_per_device: {}\n  profile: {}\n",
       block_text(settings_of(written.evaluation)), json_text(e.devices), json_text(e.python),
-      json_text(e.launcher), e.workers_per_device,
+      json_text(e.launcher), json_text(e.compile_launcher), e.workers_per_device,
       e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format("gate:\n{}checkpoint: {}\nseed: {}\n", block_text(gate_settings(written)),
                       flow_text(settings_of(written.checkpoint)), c.seed);

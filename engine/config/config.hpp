@@ -51,7 +51,10 @@ struct EvaluationConfig {
   std::vector<int> devices{0};
   int workers_per_device = 1;  // measuring workers; on a GPU they take turns
   int cores = 2;               // cores for each worker; 0: all
-  std::vector<std::string> launcher;
+  // Prefixes of the workers' command lines, for example {"srun", "-n1"}; empty: child processes of the
+  // search.
+  std::vector<std::string> launcher, compile_launcher;  // of measuring and of compile workers
+  double patience_s = 21600.0;  // how long a search without a worker waits before it ends
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
   std::string python = "python3";     // for contenders that are Python programs
   double prepare_deadline_s = 600.0;  // for a contender to prepare one workload

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& recorder, Breeding& breeding,
                          ParsedSources& sources, Pipeline& pipeline, SecondTries& second_tries,
-                         std::vector<VariantPtr> contenders)
+                         HostFaults& faults, std::vector<VariantPtr> contenders)
     : config_(config),
       evaluator_(evaluator),
       recorder_(recorder),
@@ -20,6 +20,7 @@ Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& r
       sources_(sources),
       pipeline_(pipeline),
       second_tries_(second_tries),
+      faults_(faults),
       contenders_(std::move(contenders)),
       ledger_(config.gate_alpha, static_cast<std::uint64_t>(recorder.record().summary().duels)),
       pace_(config, recorder, breeding, sources, pipeline) {
@@ -78,7 +79,13 @@ void Comparisons::measure(const JobPtr& job) {
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
   in_flight_ = false;
   if (work.result) {
-    decide(job->id, work.request, *work.result);
+    const GateReport& report = *work.result;
+    const std::string what = report.trouble.empty() ? "" : report.trouble.front();
+    // start() sends the duel again.
+    if (report.host_fault &&
+        faults_.met_in_duel(job->id, *report.host_fault, what) != HostFaults::Ruling::variants)
+      return {};
+    decide(job->id, work.request, report);
     return {};
   }
   auto& compiled = work.build.compiled;
@@ -241,6 +248,8 @@ Evaluation Comparisons::with_growth_limited(Evaluation evaluation) const {
 }
 
 IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& found) {
+  if (found.host_fault && faults_.met(id, Examination::confirm, found) != HostFaults::Ruling::variants)
+    return 0;  // start() sends it again
   const Evaluation evaluation = with_growth_limited(found);
   if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
   const Record& record = recorder_.record();

@@ -14,7 +14,7 @@ class Comparisons {
  public:
   // `contenders` and the configuration's libraries are timed in every confirmation.
   Comparisons(const Config&, Evaluator&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&,
-              std::vector<VariantPtr> contenders);
+              HostFaults&, std::vector<VariantPtr> contenders);
 
   bool in_flight() const { return in_flight_; }
   bool due() const { return breeding_.winner() != 0 || breeding_.challenger().has_value(); }
@@ -52,6 +52,7 @@ class Comparisons {
   ParsedSources& sources_;
   Pipeline& pipeline_;
   SecondTries& second_tries_;
+  HostFaults& faults_;
 
   const std::vector<VariantPtr> contenders_;
   std::vector<Compiled> libraries_;   // timed as contenders

@@ -7,13 +7,14 @@
 namespace cultivar {
 
 Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& breeding, ParsedSources& sources,
-                         Pipeline& pipeline, SecondTries& second_tries)
+                         Pipeline& pipeline, SecondTries& second_tries, HostFaults& faults)
     : config_(config),
       recorder_(recorder),
       breeding_(breeding),
       sources_(sources),
       pipeline_(pipeline),
-      second_tries_(second_tries) {
+      second_tries_(second_tries),
+      faults_(faults) {
   const Record& record = recorder.record();
   const Summary so_far = record.summary();
   judged_before_ = so_far.evaluations;
@@ -99,6 +100,9 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
 
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                         IndividualId duplicate_of) {
+  if (evaluation.host_fault &&
+      faults_.met(id, Examination::search, evaluation) != HostFaults::Ruling::variants)
+    return;  // it stays proposed; HostFaults returns it
   const bool is_seed = breeding_.archive().origin(id) == Origin::seed;
   if (is_seed && second_tries_.grant(id, Examination::search, evaluation)) return enqueue(id);
   Individual individual;
@@ -132,6 +136,34 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
       recorder_.tell(step, "worker", id,
                      "the worker was lost during the evaluation and replaced by a new one");
   });
+}
+
+bool Evaluations::start_canary() {
+  const Archive& archive = breeding_.archive();
+  IndividualId known = breeding_.incumbent();
+  if (known == 0) known = first_seed_;
+  if (known == 0 || archive.state(known) != Member::State::measured || faults_.suspects(known)) return false;
+  const Member member = archive.member(known);
+  Canary work;
+  work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
+  pipeline_.compile(std::make_shared<Job>(std::move(work), known));
+  return true;
+}
+
+void Evaluations::returned(const JobPtr& job, Canary& work) {
+  auto& compiled = work.build.compiled.front();
+  if (work.result || !compiled) {
+    const Evaluation& found = work.result ? *work.result : compiled.error();
+    recorder_.trouble(
+        job->id, fmt::format("measured to see whether this machine is the cause: {}",
+                             found.measured() ? std::string("it has no fault")
+                                              : fmt::format("{}: {}", name_of(found.stage), found.reason)));
+    return faults_.canary_returned(found.measured());
+  }
+  work.request.variant = std::move(*compiled);
+  work.request.workloads = breeding_.workloads();
+  work.request.sampling = sampling_of(config_.evaluation);
+  pipeline_.measure(job);
 }
 
 std::string Evaluations::why_no_seed() const {

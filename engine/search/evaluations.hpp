@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/breeding/breeding.hpp"
+#include "engine/search/host_faults.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/search/recorder.hpp"
 #include "engine/search/second_tries.hpp"
@@ -20,7 +21,7 @@ using Medians = std::map<std::string, double, std::less<>>;
 class Evaluations {
  public:
   // Enqueues every individual that the record has as proposed but not judged.
-  Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&);
+  Evaluations(const Config&, Recorder&, Breeding&, ParsedSources&, Pipeline&, SecondTries&, HostFaults&);
 
   // The individual is in the record and its evaluation is pending: a seed, a submission, a model's proposal,
   // or an individual whose evaluation was interrupted. enqueue_first() puts it before all others.
@@ -40,6 +41,11 @@ class Evaluations {
   // The job returned without a result. The record still has the individual as proposed.
   void lost() { --in_flight_; }
 
+  // Sends a kernel that is known to work to be measured; false if there is none.
+  bool start_canary();
+  // Takes a returned job: sends a compiled canary to the device, tells HostFaults of a measured one.
+  void returned(const JobPtr&, Canary&);
+
   std::string why_no_seed() const;  // why no seed is usable
   void show(Progress&) const;
 
@@ -54,6 +60,7 @@ class Evaluations {
   ParsedSources& sources_;
   Pipeline& pipeline_;
   SecondTries& second_tries_;
+  HostFaults& faults_;
 
   std::deque<IndividualId> pending_;
   int in_flight_ = 0;  // jobs

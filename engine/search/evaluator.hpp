@@ -24,6 +24,13 @@ class Evaluator {
   // facts. An Error means that no device answers, that devices differ so that their times cannot be compared,
   // or that a worker program is missing.
   virtual Expected<std::vector<DeviceInfo>> devices() = 0;
+  // Before devices(), which calls it about once a second, on its caller's thread, while workers start: what
+  // is awaited, as text for people. If it returns false, devices() returns an Error of kind interrupted.
+  using WhileStarting = std::function<bool(const std::string&)>;
+  virtual void while_starting(WhileStarting) {}
+  // Makes sure that this device worker runs, which may take as long as a scheduler lets it wait. Called on
+  // the worker's thread, before it takes a job.
+  virtual Expected<void> prepare(int /*worker*/) { return {}; }
   // After devices(): a message for each device that does not answer. The search continues without them.
   virtual std::vector<std::string> left_out() const { return {}; }
   virtual std::string compiler_identity() = 0;

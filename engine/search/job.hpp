@@ -55,6 +55,11 @@ struct Pace : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
   static constexpr bool urgent = true, droppable = true;
 };
+// A measurement of a kernel that is known to work, which shows whether a fault is the host's. Not recorded.
+struct Canary : Measurement<EvaluateRequest, Evaluation> {
+  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
+  static constexpr bool urgent = true, droppable = true;
+};
 struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
   static constexpr InFlight::Doing doing = InFlight::Doing::profile;
   static constexpr bool urgent = true, droppable = true;
@@ -75,7 +80,7 @@ struct Call {
 };
 
 struct Job {
-  using Work = std::variant<Evaluate, Duel, Confirm, Pace, TakeProfile, Ask, Call>;
+  using Work = std::variant<Evaluate, Duel, Confirm, Pace, Canary, TakeProfile, Ask, Call>;
 
   Job(Work what, IndividualId whom) : work(std::move(what)), id(whom) {}
 

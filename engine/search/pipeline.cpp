@@ -83,7 +83,9 @@ Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
       dialogues_(dialogues),
       lease_(evaluator.timing_needs_quiet()),
       compilers_(compilers_of(evaluator), false, [this](Job& job, int) { compile_now(job); }),
-      devices_(devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); }),
+      devices_(
+          devices_of(evaluator), true, [this](Job& job, int device) { measure_now(job, device); },
+          [this](int device) { return evaluator_.prepare(device); }),
       tools_(callers, false, [](Job& job, int) {
         Call& call = std::get<Call>(job.work);
         call.outcome = call.tool_calls->run(call.due, call.stop);
@@ -91,6 +93,7 @@ Pipeline::Pipeline(Evaluator& evaluator, ModelDialogues* dialogues, int callers)
 
 Pipeline::~Pipeline() {
   while (in_flight_ > 0) (void)next(Clock::now() + std::chrono::hours(1));
+  evaluator_.interrupt();  // workers that a launcher has not started yet
 }
 
 void Pipeline::compile(JobPtr job) {

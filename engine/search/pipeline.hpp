@@ -47,6 +47,7 @@ class Pipeline {
   bool compile_probe(const JobPtr&, const Watch&);
   bool measure_probe(const JobPtr&, const Watch&);
 
+  int starting_workers() const { return devices_.preparing(); }
   WorkInProgress& board() { return board_; }
 
  private:

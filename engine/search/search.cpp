@@ -18,6 +18,7 @@
 #include "engine/store/snapshot.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -47,9 +48,23 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
   return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
 }
 
-std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& runtime) {
-  return runtime.evaluator ? runtime.evaluator(config, config.task_folder)
-                           : make_worker_evaluator(config, config.task_folder, runtime);
+// Both references outlive it.
+std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& runtime,
+                                         const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
+  auto made = runtime.evaluator ? runtime.evaluator(config, config.task_folder)
+                                : make_worker_evaluator(config, config.task_folder, runtime);
+  // Local workers take seconds.
+  constexpr double kFirst = 5.0, kEvery = 30.0;
+  const bool launched = !config.evaluation.launcher.empty();
+  made->while_starting([&callbacks, &stop, launched, start = Clock::now(),
+                        next = launched ? 0.0 : kFirst](const std::string& what) mutable {
+    if (const double now = seconds_since(start); now >= next && callbacks.event) {
+      callbacks.event({now, "worker", what, 0});
+      next = now + kEvery;
+    }
+    return !stop;
+  });
+  return made;
 }
 
 std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Config& config) {
@@ -185,7 +200,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
     facts.workloads.push_back(workload.name);
 
   remember_programs(own, runtime);
-  const auto evaluator = evaluator_for(own, runtime);
+  const auto evaluator = evaluator_for(own, runtime, callbacks, stop);
   for (const std::string& library : own.libraries) (void)evaluator->contender(library);
   const auto devices = evaluator->devices();
   if (!devices) return tl::make_unexpected(devices.error());
@@ -250,7 +265,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       require_larger_budgets(config, overrides, writer->record().summary());
       auto models = make_models(config);
       if (!models) return tl::make_unexpected(models.error());
-      const auto evaluator = evaluator_for(config, runtime);
+      const auto evaluator = evaluator_for(config, runtime, callbacks, stop);
       for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());

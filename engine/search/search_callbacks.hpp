@@ -66,6 +66,7 @@ struct Progress {
   double wall_limit_s = 0.0;          // 0: none
   std::int64_t evaluation_limit = 0;  // 0: none
   double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
+  std::string waiting;                // for a usable worker, as text; empty if it does not wait
   std::string device_stage;           // what the device worker is doing, as text
 };
 

@@ -17,9 +17,10 @@ SearchLoop::SearchLoop(SessionParts parts)
       recorder_(parts_.writer, parts_.callbacks),
       pipeline_(parts_.evaluator, parts_.dialogues, Questions::callers(parts_.config, parts_.dialogues)),
       second_tries_(recorder_),
-      evaluations_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_, second_tries_),
+      faults_(recorder_, parts_.config.evaluation.patience_s),
+      evaluations_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_, second_tries_, faults_),
       comparisons_(parts_.config, parts_.evaluator, recorder_, breeding_, parts_.sources, pipeline_,
-                   second_tries_, parts_.loaded.contenders),
+                   second_tries_, faults_, parts_.loaded.contenders),
       profiles_(parts_.config, recorder_, breeding_, parts_.sources, pipeline_),
       questions_(parts_.config, parts_.folder, parts_.kit, parts_.dialogues, recorder_, breeding_,
                  parts_.sources, pipeline_),
@@ -77,6 +78,7 @@ void SearchLoop::tick() {
     stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
   if (phase_ != Phase::running) return;
+  if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
   questions_.reopen();
   questions_.tell_news();
   constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
@@ -95,7 +97,11 @@ void SearchLoop::returned(const JobPtr& job) {
   // The record still has the individual as proposed, or the question as open; a resumed search continues it.
   if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
-    if (work.result) troubles_ = 0;
+    if constexpr (requires { work.result->host_fault; }) {
+      if (work.result && !work.result->host_fault) faults_.succeeded();
+    } else if (work.result) {
+      faults_.succeeded();
+    }
     return !job->trouble;
   };
   std::visit(Overloaded{[&](Ask& ask) { handle_outcome(questions_.answered(ask)); },
@@ -118,6 +124,10 @@ void SearchLoop::returned(const JobPtr& job) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                           comparisons_.pace().returned(job, work);
                         },
+                        [&](Canary& work) {
+                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
+                          evaluations_.returned(job, work);
+                        },
                         [&](auto& comparison) {
                           if (!of_kernels(comparison)) return handle_failure(job, *job->trouble);
                           compared(job, comparisons_.returned(job, comparison));
@@ -129,16 +139,17 @@ void SearchLoop::lost(Job& job) {
   std::visit(Overloaded{[](const Ask&) {}, [](const Call&) {}, [&](const Evaluate&) { evaluations_.lost(); },
                         [&](const Pace&) { comparisons_.pace().lost(); },
                         [&](const TakeProfile&) { profiles_.lost(); },
+                        [&](const Canary&) { faults_.canary_returned(std::nullopt); },
                         [&](const auto& /*comparison*/) { comparisons_.lost(); }},
              job.work);
 }
 
 void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
-  constexpr int kPatience = 3;
   lost(*job);
-  if (++troubles_ >= kPatience || trouble.kind == ErrorKind::missing)
+  // What a launcher starts may be there again later.
+  if (trouble.kind == ErrorKind::missing && parts_.config.evaluation.launcher.empty())
     return stop(Outcome::Stop::failed, trouble.text());
-  recorder_.trouble(job->id, trouble.text() + " (will be retried)");
+  faults_.no_worker(job->id, trouble);
   // Comparisons::start() sends lost duels and confirmations again.
   if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
   if (std::holds_alternative<Pace>(job->work)) comparisons_.pace().give_up();
@@ -157,12 +168,20 @@ void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
 
 void SearchLoop::advance() {
   if (phase_ == Phase::leaving) return;
+  for (const IndividualId id : faults_.released()) evaluations_.enqueue(id);
+  if (faults_.resting()) return;
+  if (faults_.canary_due()) {
+    faults_.canary_sent();
+    if (!evaluations_.start_canary()) faults_.canary_returned(std::nullopt);
+  }
   // The pace is needed only if more individuals will be measured.
   if (running() && (evaluations_.has_pending() || budget_allows_another()))
     comparisons_.pace().start_if_due();
   if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
   // After a failure, evaluations go before comparisons.
-  if (troubles_ == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending())) comparisons_.start();
+  if (faults_.canary_in_flight()) return;
+  if (faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending()))
+    comparisons_.start();
   if (!running()) return;
   profiles_.start();
   evaluations_.start_pending();
@@ -247,8 +266,10 @@ void SearchLoop::watch_budgets() {
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
-    if (evaluations_.has_pending() || comparisons_.due()) return;
-    if (!breeding_.ready())
+    if (evaluations_.has_pending() || comparisons_.due() || faults_.holds_some() || faults_.resting()) return;
+    if (!breeding_.ready() && faults_.has_put_off())
+      stop(Outcome::Stop::failed, faults_.why_put_off());
+    else if (!breeding_.ready())
       stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
       stop(Outcome::Stop::evaluations,
@@ -282,6 +303,13 @@ void SearchLoop::cancel_all() {
   parts_.evaluator.interrupt();
 }
 
+std::string SearchLoop::starting_words(int starting) const {
+  const std::vector<std::string>& launcher = parts_.config.evaluation.launcher;
+  if (launcher.empty()) return {};  // it takes seconds
+  return fmt::format("waiting for `{}` to start {} of {} workers", launcher.front(), starting,
+                     parts_.evaluator.device_workers());
+}
+
 void SearchLoop::show_progress() {
   // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
   if (recorder_.elapsed() - last_heartbeat_ > 5.0 && phase_ != Phase::leaving) {
@@ -307,6 +335,9 @@ void SearchLoop::show_progress() {
         p.evaluations_per_hour * 3600.0;
     p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
   }
+  p.waiting = faults_.waiting_words();
+  if (const int starting = pipeline_.starting_workers(); starting > 0 && p.waiting.empty())
+    p.waiting = starting_words(starting);
   p.device_stage = pipeline_.board().device_note();
   questions_.show(p);
   parts_.callbacks.progress(p);

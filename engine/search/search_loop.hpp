@@ -64,12 +64,14 @@ class SearchLoop {
   void stop(Outcome::Stop, std::string reason);
   void cancel_all();
   void show_progress();
+  std::string starting_words(int starting) const;
 
   const SessionParts parts_;
   Breeding& breeding_;
   Recorder recorder_;
   Pipeline pipeline_;
   SecondTries second_tries_;
+  HostFaults faults_;
   Evaluations evaluations_;
   Comparisons comparisons_;
   Profiles profiles_;
@@ -80,7 +82,6 @@ class SearchLoop {
   Phase phase_ = Phase::running;
   std::optional<Outcome> outcome_;
   bool done_ = false;
-  int troubles_ = 0;                          // consecutive jobs for which no worker was available
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;
 };

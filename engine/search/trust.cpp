@@ -11,7 +11,7 @@
 namespace cultivar {
 namespace {
 
-// One line for each program, except the launcher.
+// One line for each program, except the launchers.
 std::vector<std::string> programs_of(const Config& config) {
   std::vector<std::string> lines;
   for (const ModelConfig& model : config.models)
@@ -35,8 +35,8 @@ std::filesystem::path memory_of(const std::string& program, const Runtime& runti
 void require_trust(const Config& config, const RunFolder& folder, const Runtime& runtime) {
   if (runtime.trusts_record) return;
   std::vector<std::string> unknown;
-  if (!config.evaluation.launcher.empty())
-    unknown.push_back(fmt::format("the launcher: {}", fmt::join(config.evaluation.launcher, " ")));
+  for (const auto* launcher : {&config.evaluation.launcher, &config.evaluation.compile_launcher})
+    if (!launcher->empty()) unknown.push_back(fmt::format("the launcher: {}", fmt::join(*launcher, " ")));
   for (const std::string& program : programs_of(config)) {
     std::error_code ignored;
     if (runtime.cache.empty() || !std::filesystem::exists(memory_of(program, runtime), ignored))

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <future>
@@ -7,6 +8,7 @@
 #include "engine/search/evaluator.hpp"
 #include "engine/search/search.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 
@@ -24,15 +26,23 @@ class WorkerEvaluator : public Evaluator {
     for (const int device : devices) workers_.push_back(worker_of(device));
   }
 
+  void while_starting(WhileStarting told) override { while_starting_ = std::move(told); }
+
   Expected<std::vector<DeviceInfo>> devices() override {
     std::vector<std::future<Expected<DeviceInfo>>> asked;
-    for (const auto& worker : workers_)
-      asked.push_back(std::async(std::launch::async, [&worker] { return worker->info(); }));
+    // A scheduler may start the others much later; they join then (see prepare).
+    const std::size_t awaited = options_.launcher.empty() ? workers_.size() : 1;
+    for (std::size_t i = 0; i < awaited; ++i)
+      asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
+    if (!await(asked)) {
+      interrupt();
+      return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+    }
     std::vector<DeviceInfo> infos;
     std::vector<std::unique_ptr<DeviceService>> well;
     std::vector<int> numbers;
     std::optional<Error> first_trouble;
-    for (std::size_t i = 0; i < asked.size(); ++i) {
+    for (std::size_t i = 0; i < awaited; ++i) {
       auto info = asked[i].get();
       if (!info) {
         left_out_.push_back(
@@ -51,7 +61,12 @@ class WorkerEvaluator : public Evaluator {
       numbers.push_back(numbers_[i]);
     }
     if (infos.empty()) return tl::make_unexpected(*first_trouble);
+    for (std::size_t i = awaited; i < workers_.size(); ++i) {
+      well.push_back(std::move(workers_[i]));
+      numbers.push_back(numbers_[i]);
+    }
     workers_ = std::move(well);
+    facts_ = infos.front().facts;
     for (int more = 1; more < workers_per_device_; ++more)
       for (const int device : numbers) workers_.push_back(worker_of(device));
     options_.architecture = architecture_of(options_.target, infos.front().facts);
@@ -61,13 +76,17 @@ class WorkerEvaluator : public Evaluator {
   std::vector<std::string> left_out() const override { return left_out_; }
   std::string compiler_identity() override { return compiler_->compiler_identity(); }
   std::string compiler_weakness() override { return compiler_->compiler_info().weakness; }
-  bool timing_needs_quiet() const override { return options_.target->on_host; }
+  // A launcher gives each worker cores of its own.
+  bool timing_needs_quiet() const override { return options_.target->on_host && options_.launcher.empty(); }
   int compile_workers() const override { return options_.compile_workers; }
   int device_workers() const override { return static_cast<int>(workers_.size()); }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant, const std::vector<Workload>& workloads,
                                              Breadth breadth) override {
     return compiler_->compile(variant, workloads, breadth);
+  }
+  Expected<void> prepare(int worker) override {
+    return workers_.at(static_cast<std::size_t>(worker))->open(facts_);
   }
   Compiled contender(const std::string& library) override {
     const bool path = names_a_library_file(library) || names_a_program(library);
@@ -89,6 +108,22 @@ class WorkerEvaluator : public Evaluator {
   }
 
  private:
+  // Waits until all have answered. False: the caller gave up.
+  bool await(const std::vector<std::future<Expected<DeviceInfo>>>& asked) const {
+    if (!while_starting_) return true;
+    const Clock::time_point start = Clock::now();
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      while (asked[i].wait_for(std::chrono::milliseconds(500)) != std::future_status::ready) {
+        const std::string by =
+            options_.launcher.empty() ? "" : fmt::format(" by `{}`", fmt::join(options_.launcher, " "));
+        if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{} ({:.0f} s)", i + 1,
+                                         workers_.size() * static_cast<std::size_t>(workers_per_device_), by,
+                                         seconds_since(start))))
+          return false;
+      }
+    return true;
+  }
+
   std::unique_ptr<DeviceService> worker_of(int device) const {
     ServiceOptions own = options_;
     own.device = device;
@@ -100,6 +135,8 @@ class WorkerEvaluator : public Evaluator {
   std::vector<int> numbers_;  // device numbers in the configuration
   int workers_per_device_;
   std::vector<std::string> left_out_;
+  WhileStarting while_starting_;
+  Facts facts_;                               // of the devices that this search measures on
   std::unique_ptr<CompileService> compiler_;  // made when the devices' architecture is known
   // The first worker of each device, then the second worker of each, and so on.
   std::vector<std::unique_ptr<DeviceService>> workers_;
@@ -115,6 +152,8 @@ std::unique_ptr<Evaluator> make_worker_evaluator(const Config& config,
   options.target = config.target;
   options.programs = runtime.programs;
   options.launcher = e.launcher;
+  options.compile_launcher = e.compile_launcher;
+  options.queue_deadline_s = e.patience_s;
   options.cores = e.cores;
   options.cache = runtime.cache;
   options.task_folder = task_folder;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include <optional>
 
 namespace cultivar {
@@ -10,11 +13,14 @@ namespace {
 
 // A device that fails this many times in a row is not used again.
 constexpr int kDevicePatience = 2;
+// Between two tries to start a worker, while others work.
+constexpr auto kFirstGap = std::chrono::milliseconds(500);
+constexpr std::chrono::milliseconds kLongestGap = std::chrono::minutes(5);
 
 }  // namespace
 
-WorkerPool::WorkerPool(int workers, bool of_devices, Work work)
-    : work_(std::move(work)), of_devices_(of_devices), usable_(workers) {
+WorkerPool::WorkerPool(int workers, bool of_devices, Work work, Prepare prepare)
+    : work_(std::move(work)), prepare_(std::move(prepare)), of_devices_(of_devices), usable_(workers) {
   for (int worker = 0; worker < workers; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
 }
 
@@ -38,16 +44,64 @@ void WorkerPool::push(JobPtr job, bool urgent, Done done) {
   changed_.notify_one();
 }
 
+int WorkerPool::preparing() const {
+  const std::lock_guard lock(mutex_);
+  return preparing_;
+}
+
+// Starts the worker without the lock. An Error only if no other worker is there to take the jobs.
+std::optional<Error> WorkerPool::prepared(int worker, std::unique_lock<std::mutex>& lock) {
+  if (!prepare_) return std::nullopt;
+  ++preparing_;
+  lock.unlock();
+  Expected<void> made;
+  try {
+    made = prepare_(worker);
+  } catch (const std::exception& e) {
+    made = failure(ErrorKind::missing, "", e.what());
+  }
+  lock.lock();
+  --preparing_;
+  if (made || made.error().kind == ErrorKind::interrupted) return std::nullopt;  // the job will be, too
+  return made.error();
+}
+
 void WorkerPool::serve(int worker) {
-  int troubles = 0;  // consecutive failures
+  int troubles = 0;   // consecutive failures
+  int unstarted = 0;  // failed starts in a row
   std::unique_lock lock(mutex_);
   while (true) {
     // A job in progress may come back to the queue.
     changed_.wait(lock, [&] { return !waiting_.empty() || (closing_ && busy_ == 0); });
     if (waiting_.empty()) return;
+    const auto unavailable = prepared(worker, lock);
+    if (waiting_.empty()) continue;
+    if (unavailable && usable_ > 1 && (ready_ > 0 || preparing_ > 0)) {
+      // Others take the jobs; this one tries again, later each time.
+      waiting_.front().first->device_troubles.push_back(
+          fmt::format("device worker {} of the search: {}", worker, unavailable->text()));
+      const auto gap = std::min(kLongestGap, kFirstGap * (1 << std::min(unstarted++, 10)));
+      changed_.wait_for(lock, gap, [this] { return closing_; });
+      continue;
+    }
+    if (unavailable) {
+      Waiting next = std::move(waiting_.front());
+      waiting_.pop_front();
+      ++busy_;
+      lock.unlock();
+      next.first->trouble = unavailable;
+      next.second(next.first);
+      next = {};
+      lock.lock();
+      --busy_;
+      changed_.notify_all();
+      continue;
+    }
+    unstarted = 0;
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     ++busy_;
+    ++ready_;
     lock.unlock();
     try {
       work_(*next.first, worker);
@@ -60,6 +114,7 @@ void WorkerPool::serve(int worker) {
     next = {};
     lock.lock();
     --busy_;
+    --ready_;
     changed_.notify_all();
     if (handed && troubles >= kDevicePatience) return;
   }

@@ -21,23 +21,29 @@ class WorkerPool {
  public:
   using Work = std::function<void(Job&, int worker)>;  // may throw
   using Done = std::function<void(const JobPtr&)>;     // called by the worker's thread
+  // Called by the worker's thread before it takes a job. While it takes long, other workers take the jobs.
+  using Prepare = std::function<Expected<void>(int worker)>;
 
-  WorkerPool(int workers, bool of_devices, Work);
+  WorkerPool(int workers, bool of_devices, Work, Prepare = {});
   ~WorkerPool();  // waits for all pushed jobs
 
   void push(JobPtr, bool urgent, Done);
+  int preparing() const;  // workers that are being started
 
  private:
   using Waiting = std::pair<JobPtr, Done>;
   void serve(int worker);
+  std::optional<Error> prepared(int worker, std::unique_lock<std::mutex>&);
   bool handed_over(Waiting&, int troubles, int worker);
 
   const Work work_;
+  const Prepare prepare_;
   const bool of_devices_;
-  std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<Waiting> waiting_;
   int busy_ = 0, usable_;
+  int preparing_ = 0, ready_ = 0;  // workers that are being started; those whose last start succeeded
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };

@@ -13,7 +13,7 @@ enum class DecisionKind {
   give_up,    // nothing comes of a question
   direct,     // a question was answered with directions for operators
   propose,    // an individual
-  put_off,    // its evaluation passed a deadline and is done once more
+  put_off,    // its evaluation passed a deadline, or met a fault of the host, and is done once more
   judge,      // an individual was measured or rejected
   migrate,    // between islands
   challenge,  // a comparison with the incumbent begins

@@ -371,7 +371,8 @@ std::optional<IndividualId> Record::outstanding() const {
 
 std::set<std::pair<IndividualId, Examination>> Record::put_off() const {
   std::set<std::pair<IndividualId, Examination>> all;
-  each_row(*database_, "SELECT individual, body FROM decisions WHERE kind = 'put_off'",
+  // Bodies in JSON are faults of the host, after which an evaluation may be repeated more often.
+  each_row(*database_, "SELECT individual, body FROM decisions WHERE kind = 'put_off' AND body NOT LIKE '{%'",
            [&](SQLite::Statement& row) {
              all.emplace(column<IndividualId>(row, 0), known(column<std::string>(row, 1), examination_named));
            });

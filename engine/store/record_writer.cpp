@@ -270,6 +270,12 @@ void Step::put_off(IndividualId id, Examination of, const Evaluation& result) {
   decide(DecisionKind::put_off, id, "", std::string(name_of(of)));
 }
 
+void Step::host_fault(IndividualId id, Examination of, const Evaluation& result) {
+  evaluation(id, "host_fault", result);
+  decide(DecisionKind::put_off, id, "",
+         json_text({{"of", name_of(of)}, {"host_fault", name_of(result.host_fault.value())}}));
+}
+
 void Step::challenge(IndividualId id) {
   decide(DecisionKind::challenge, id, "", "");
 }

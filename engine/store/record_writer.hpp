@@ -56,6 +56,8 @@ class Step {
   void judge(const Individual&, const Evaluation&);
   // An evaluation exceeded a deadline and will be repeated: recorded, but without effect on decisions.
   void put_off(IndividualId, Examination, const Evaluation&);
+  // The same for an evaluation that met a fault of the host.
+  void host_fault(IndividualId, Examination, const Evaluation&);
   void challenge(IndividualId);  // its comparison with the incumbent begins
   // A duel that went on after it was undecided is one comparison, at one alpha; each part has its row.
   struct Course {

@@ -159,6 +159,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     evaluation.reason = why.reason;
     evaluation.diagnostics = why.diagnostics + evaluation.diagnostics;
     evaluation.late = why.late;
+    evaluation.host_fault = why.host_fault;
     evaluation.fitness = 0.0;
     return evaluation;
   };

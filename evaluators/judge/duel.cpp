@@ -148,6 +148,7 @@ class Duel {
 void end_by(const Failed& failed, GateReport& report) {
   report.trouble.push_back(
       fmt::format("{}: {}\n{}", name_of(failed.side), failed.why.reason, failed.why.diagnostics));
+  report.host_fault = failed.why.host_fault;
   report.decision.verdict = failed.side == Side::challenger ? Verdict::worse : Verdict::undecided;
   report.decision.reason = fmt::format("the {} failed: {}", name_of(failed.side), failed.why.reason);
 }

@@ -94,6 +94,7 @@ struct GateReport {
   double seconds = 0.0;
   std::uint64_t input_seed = 0;  // seed of inputs and rows; always new
   bool worker_lost = false;
+  std::optional<HostFault> host_fault = {};  // the duel ended for this and decides nothing
 };
 
 // Each part except the first runs in a separate process (see instruments.hpp).

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <random>
 #include <set>
@@ -94,6 +95,10 @@ std::string remedy_for(Fault::Kind kind) {
     case Fault::Kind::unsupported:
     case Fault::Kind::contender_failed:
       return "The message comes from the contender's library.";
+    case Fault::Kind::killed:
+      return "No kernel can send such a signal: find out which program or person did.";
+    case Fault::Kind::memory_limit:
+      return "Give this machine or container more memory, or let the kernel and the workloads need less.";
   }
   return {};
 }
@@ -161,6 +166,9 @@ Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& wher
   Evaluation e = rejection(stage, fmt::format("{} on {}", kind, where),
                            fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
   e.late = fault.kind == Fault::Kind::timed_out;
+  if (fault.kind == Fault::Kind::too_short) e.host_fault = HostFault::busy;
+  if (fault.kind == Fault::Kind::killed) e.host_fault = HostFault::killed;
+  if (fault.kind == Fault::Kind::memory_limit) e.host_fault = HostFault::out_of_memory;
   return e;
 }
 
@@ -184,6 +192,11 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, 
   const auto plan = legal_plan(compiled.variant, task, workload, device.facts(), where);
   if (!plan) return tl::make_unexpected(plan.error());
   auto session = device.open(*binary, *plan, deadline_s);
+  if (std::error_code ignored; !session && !std::filesystem::exists(binary->path, ignored))
+    return tl::make_unexpected(
+        host_rejection(stage, HostFault::cache_lost,
+                       fmt::format("{}: {} does not exist any more. It is compiled again.\n", where,
+                                   binary->path.string())));
   if (!session) return tl::make_unexpected(rejection_of(stage, session.error(), where));
   return std::move(*session);
 }

@@ -20,7 +20,8 @@ struct Binary {
 struct CompileFailure {
   Stage stage = Stage::compile;  // or screen
   std::string reason, diagnostics;
-  bool late = false;  // the compiler was killed at its deadline
+  bool late = false;                         // the compiler was killed at its deadline
+  std::optional<HostFault> host_fault = {};  // not, or not surely, because of the source
 };
 
 }  // namespace cultivar

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 
+#include "evaluators/system/files.hpp"
+
 namespace cultivar {
 
 namespace fs = std::filesystem;
@@ -21,6 +23,20 @@ CompileFolder::CompileFolder(const fs::path& parent) {
 CompileFolder::~CompileFolder() {
   std::error_code error;
   fs::remove_all(path_, error);
+}
+
+std::string why_unwritable(const fs::path& folder) {
+  // More than a compiler writes for a usual kernel.
+  constexpr std::uintmax_t kRoom = std::uintmax_t{4} << 20;
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error) return fmt::format("{}: {}", folder.string(), error.message());
+  if (space.available < kRoom)
+    return fmt::format("{}: the disk is full, {} KiB are free", folder.string(), space.available >> 10);
+  const fs::path probe = folder / "probe";
+  const auto written = write_atomically(probe, std::string(1 << 16, '.'));
+  fs::remove(probe, error);
+  return written ? std::string() : written.error().message;
 }
 
 void remove_leftovers(const fs::path& parent) {

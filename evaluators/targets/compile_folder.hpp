@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace cultivar {
 
@@ -19,6 +20,10 @@ class CompileFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Why nothing can be written into this folder of the cache; empty if it can. For compiles that failed: a
+// compiler whose output finds no room fails, too.
+std::string why_unwritable(const std::filesystem::path& folder);
 
 // Removes everything in it older than one hour.
 void remove_leftovers(const std::filesystem::path& parent);

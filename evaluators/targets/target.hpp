@@ -42,8 +42,10 @@ struct Fault {
     out_of_memory,
     launch_failed,
     too_short,
-    unsupported,      // a contender does not support this workload
-    contender_failed  // a contender reported a failure
+    unsupported,       // a contender does not support this workload
+    contender_failed,  // a contender reported a failure
+    killed,            // from outside
+    memory_limit       // killed by the kernel for lack of memory
   } kind = Kind::crashed;
   std::string detail;  // a description with the signal, the buffer and offset, the system call, ...
 };

@@ -119,6 +119,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   write_fields(j, e);
   j["resources"] = e.resources.values;
   j["late"] = e.late;
+  if (e.host_fault) j["host_fault"] = name_of(*e.host_fault);
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
   if (!e.exactness.empty()) j["exactness"] = e.exactness;
 }
@@ -128,6 +129,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   read_fields(j, e);
   j.at("resources").get_to(e.resources.values);
   e.late = j.value("late", false);  // absent in older records
+  if (j.contains("host_fault")) e.host_fault = host_fault_named(j.at("host_fault").get<std::string>());
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
   e.exactness = j.value("exactness", e.exactness);
 }
@@ -139,6 +141,12 @@ Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {
   constexpr std::size_t most_reason_bytes = 400;
   e.reason = plain_line(reason, most_reason_bytes);
   e.diagnostics = plain_text(diagnostics);
+  return e;
+}
+
+Evaluation host_rejection(Stage stage, HostFault fault, const std::string& diagnostics) {
+  Evaluation e = rejection(stage, std::string(words_of(fault)), diagnostics);
+  e.host_fault = fault;
   return e;
 }
 

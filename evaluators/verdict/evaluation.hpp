@@ -12,6 +12,7 @@
 
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/verdict/exactness.hpp"
+#include "evaluators/verdict/host_fault.hpp"
 
 namespace cultivar {
 
@@ -90,6 +91,9 @@ struct Evaluation {
   double compile_seconds = 0.0, check_seconds = 0.0, measure_seconds = 0.0;
   bool worker_lost = false;  // the worker had to be replaced (crash, hang)
   bool late = false;         // rejected because of a timeout, caused by the variant or by a busy machine
+  // The rejection is due to the machine and not, or not surely, to the variant: a search repeats the
+  // evaluation.
+  std::optional<HostFault> host_fault = {};
   // Also in `diagnostics` as text; older records have only the text.
   std::vector<ContenderTrouble> contender_troubles = {};
   std::vector<Exactness> exactness = {};  // if requested; absent in older records
@@ -105,5 +109,7 @@ void to_json(nlohmann::json&, const Evaluation&);    // includes raw samples
 void from_json(const nlohmann::json&, Evaluation&);  // throws nlohmann::json::exception
 
 Evaluation rejection(Stage, std::string reason, std::string diagnostics);
+Evaluation host_rejection(Stage, HostFault,
+                          const std::string& diagnostics);  // the fault's words as the reason
 
 }  // namespace cultivar

@@ -58,7 +58,7 @@ struct CompileService::State {
     available.notify_one();
   }
 
-  // Throws MissingError if no worker can be started.
+  // Throws MissingError if the worker program or the compiler is missing.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double seconds) {
     WorkerLink* link = acquire();
     auto answer = link->call(request, seconds, seconds);
@@ -66,10 +66,7 @@ struct CompileService::State {
     if (!answer && answer.error().kind == LinkTrouble::Kind::lost)
       answer = link->call(request, seconds, seconds);
     release(link);
-    if (!answer && answer.error().kind == LinkTrouble::Kind::unavailable)
-      throw MissingError(answer.error().error.message);
-    if (!answer && answer.error().kind == LinkTrouble::Kind::refused &&
-        answer.error().error.kind == ErrorKind::missing)
+    if (!answer && answer.error().error.kind == ErrorKind::missing)
       throw MissingError(answer.error().error.message);
     return answer;
   }
@@ -84,12 +81,11 @@ struct CompileService::State {
       const LinkTrouble& why = answer.error();
       if (why.kind == LinkTrouble::Kind::interrupted)
         return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
-      Evaluation e = rejection(
-          Stage::compile,
-          why.kind == LinkTrouble::Kind::timed_out ? "the compiler timed out" : "the compile worker was lost",
-          why.error.message);
+      const bool late = why.kind == LinkTrouble::Kind::timed_out;
+      Evaluation e = late ? rejection(Stage::compile, "the compiler timed out", why.error.message)
+                          : host_rejection(Stage::compile, why.fault, why.error.message);
       e.worker_lost = why.kind != LinkTrouble::Kind::refused;
-      e.late = why.kind == LinkTrouble::Kind::timed_out;
+      e.late = late;
       return tl::make_unexpected(std::move(e));
     }
     try {
@@ -97,6 +93,7 @@ struct CompileService::State {
       const auto f = answer->at("failure").get<CompileFailure>();
       Evaluation e = rejection(f.stage, f.reason, f.diagnostics);
       e.late = f.late;
+      e.host_fault = f.host_fault;
       return tl::make_unexpected(std::move(e));
     } catch (const nlohmann::json::exception& e) {
       return tl::make_unexpected(

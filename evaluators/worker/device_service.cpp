@@ -44,6 +44,7 @@ struct DeviceService::State {
       link.stop();
       served = 1;
     }
+    if (auto fit = fitting(); !fit) return tl::make_unexpected(fit.error());
     auto answer = link.call(request, deadline_s, quiet_s, progress);
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
@@ -52,6 +53,38 @@ struct DeviceService::State {
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
       *lost = true;
     return answer;
+  }
+
+  // A launcher may start the worker on another machine each time: one whose device differs from the search's
+  // is stopped. Does nothing for a worker that has been asked already.
+  tl::expected<void, LinkTrouble> fitting() {
+    if (!expected || options.launcher.empty()) return {};
+    if (auto opened = link.open(); !opened) return opened;
+    if (link.pid() == asked) return {};
+    const auto answer = link.call({{"request", "info"}}, kDeviceInfoSeconds, kDeviceInfoSeconds);
+    if (!answer) return tl::make_unexpected(answer.error());
+    DeviceInfo now;
+    try {
+      now = answer->get<DeviceInfo>();
+    } catch (const nlohmann::json::exception& e) {
+      return tl::make_unexpected(LinkTrouble{
+          .kind = LinkTrouble::Kind::refused,
+          .error = {ErrorKind::failed, "protocol",
+                    fmt::format("the worker's device description is malformed: {}", said_shortly(e))}});
+    }
+    asked = link.pid();
+    if (now.facts == *expected) return {};
+    link.stop();
+    LinkTrouble other{
+        .kind = LinkTrouble::Kind::unavailable,
+        .error = {
+            ErrorKind::failed, "worker measure",
+            fmt::format("the launcher started the worker on '{}', which is not the kind of device of this "
+                        "search: their times cannot be compared. Let the launcher ask for one kind of "
+                        "machine, for example with --constraint",
+                        now.description)}};
+    other.fault = HostFault::launcher_failed;
+    return tl::make_unexpected(std::move(other));
   }
 
   // The libraries to skip after this failure; empty if they are not responsible.
@@ -99,6 +132,8 @@ struct DeviceService::State {
   WorkerLink link;
   std::optional<Sanitizing> sanitizing;
   int served = 0;
+  std::optional<Facts> expected;  // of the device, if a launcher chooses it
+  int asked = 0;                  // the process ID of the worker whose device was compared
   std::optional<DeviceInfo> info;
 };
 
@@ -117,6 +152,13 @@ Expected<DeviceInfo> DeviceService::info() {
                    fmt::format("the worker's device description is malformed: {}", said_shortly(e)));
   }
   return *state_->info;
+}
+
+Expected<void> DeviceService::open(const Facts& expected) {
+  state_->expected = expected;
+  if (auto fit = state_->fitting(); !fit) return tl::make_unexpected(fit.error().error);
+  if (auto opened = state_->link.open(); !opened) return tl::make_unexpected(opened.error().error);
+  return {};
 }
 
 // Errors that no output reveals; a best must be free of them.
@@ -163,10 +205,10 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
   const bool candidate = why.kind == LinkTrouble::Kind::timed_out || why.kind == LinkTrouble::Kind::lost;
   if (!candidate) return tl::make_unexpected(why.error);
   const bool late = why.kind == LinkTrouble::Kind::timed_out;
-  Evaluation evaluation =
-      rejection(why.last.stage.value_or(Stage::smoke), late ? "timed out" : "the worker was lost twice",
-                fmt::format("last activity: {}\n{}\n", why.last.text.empty() ? "start" : why.last.text,
-                            why.error.message));
+  const Stage stage = why.last.stage.value_or(Stage::smoke);
+  const std::string what = fmt::format("last activity: {}\n{}\n",
+                                       why.last.text.empty() ? "start" : why.last.text, why.error.message);
+  Evaluation evaluation = late ? rejection(stage, "timed out", what) : host_rejection(stage, why.fault, what);
   for (ContenderTrouble& trouble : left_out) evaluation.add(std::move(trouble));
   evaluation.input_seed = request.seed;
   evaluation.compile_seconds = request.variant.compile_seconds;
@@ -205,6 +247,7 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   report.challenger_seconds.resize(request.workloads.size());
   report.incumbent_seconds.resize(request.workloads.size());
   report.worker_lost = true;
+  report.host_fault = why.fault;
   return report;
 }
 

@@ -1,11 +1,17 @@
 #include "evaluators/worker/link.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
 
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -78,9 +84,26 @@ int WorkerLink::pid() const {
   return conversation_ ? conversation_->process.pid() : 0;
 }
 
+const std::vector<std::string>& WorkerLink::launcher() const {
+  return role_ == "compile" ? options_.compile_launcher : options_.launcher;
+}
+
+// Kernels run in processes of their own and cannot send a signal to the worker. A launcher reports a signal
+// as an exit code, as shells do.
+HostFault WorkerLink::fault_of(const ExitStatus& status) const {
+  const bool by_code = !launcher().empty() && status.signal == 0 && status.code > 128;
+  const int signal = by_code ? status.code - 128 : status.signal;
+  constexpr std::array from_outside{SIGKILL, SIGTERM, SIGINT,  SIGHUP, SIGQUIT,
+                                    SIGXCPU, SIGPWR,  SIGUSR1, SIGUSR2};
+  if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before_) return HostFault::out_of_memory;
+  if (std::ranges::find(from_outside, signal) != from_outside.end()) return HostFault::killed;
+  return HostFault::worker_lost;
+}
+
 // Ends the process and adds its last output to the message.
 LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what) {
   std::string message = fmt::format("{} {}: {}", program_, role_, what);
+  HostFault fault = HostFault::worker_lost;
   std::unique_ptr<Conversation> ending;
   {
     const std::lock_guard lock(mutex_);
@@ -90,25 +113,29 @@ LinkTrouble WorkerLink::trouble(LinkTrouble::Kind kind, const std::string& what)
     if (kind != LinkTrouble::Kind::timed_out) ending->process.wait_or_kill(deadline_in(kGoodbyeSeconds));
     ending->process.kill();
     const ExitStatus* status = ending->process.wait(deadline_in(kGoodbyeSeconds));
-    if (status != nullptr && kind != LinkTrouble::Kind::timed_out)
-      message += fmt::format(" (the worker {})", status->describe());
+    if (status != nullptr && kind != LinkTrouble::Kind::timed_out) {
+      fault = fault_of(*status);
+      message += fmt::format(" (the worker {}{})", status->describe(),
+                             fault == HostFault::out_of_memory
+                                 ? fmt::format(", by the system at {}", memory_limit_in_words())
+                             : fault == HostFault::killed ? ", from outside"
+                                                          : "");
+    }
     if (const std::string said = ending->process.captured(); !said.empty())
       message += "\nits output: " + said;
   }
   if (interrupted_)
     return {LinkTrouble::Kind::interrupted, {ErrorKind::interrupted, "", "the work was interrupted"}};
-  return {kind, {ErrorKind::failed, fmt::format("worker {}", role_), message}};
+  LinkTrouble made{kind, {ErrorKind::failed, fmt::format("worker {}", role_), message}};
+  made.fault = fault;
+  return made;
 }
 
-tl::expected<void, LinkTrouble> WorkerLink::start() {
+tl::expected<void, LinkTrouble> WorkerLink::launch() {
   using Kind = LinkTrouble::Kind;
-  if (conversation_) {
-    if (conversation_->process.poll() == nullptr) return {};
-    stop();  // the worker died while idle
-  }
   ProcessOptions process;
   const fs::path program = options_.programs / program_;
-  process.command = options_.launcher;
+  process.command = launcher();
   for (const std::string& argument : {program.string(), role_}) process.command.push_back(argument);
   // Beside a device of its own the oracle may use all cores: none of them affects times measured there.
   const int cores = options_.target->on_host ? options_.cores : 0;
@@ -117,31 +144,49 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
                                         std::string("--cores"), std::to_string(cores)})
       process.command.push_back(argument);
   std::error_code ignored;
-  if (options_.launcher.empty() && !fs::exists(program, ignored))
-    return tl::make_unexpected(trouble(
-        Kind::unavailable, fmt::format("{} does not exist; build it or give its path", program.string())));
+  if (launcher().empty() && !fs::exists(program, ignored)) {
+    LinkTrouble missing = trouble(
+        Kind::unavailable, fmt::format("{} does not exist; build it or give its path", program.string()));
+    if (missing.kind == Kind::unavailable) missing.error.kind = ErrorKind::missing;
+    return tl::make_unexpected(std::move(missing));
+  }
   // A cell that is being started when its worker dies is not yet set to die with it and would keep its
   // memory.
   process.guarded = true;
   process.environment = environment_of_worker();
+  memory_kills_before_ = out_of_memory_kills();
+  // Whatever ends a launcher before the worker speaks, the launcher has not done its work.
+  const auto failed = [this](const std::string& what) {
+    LinkTrouble why = trouble(Kind::unavailable, what);
+    if (!launcher().empty()) why.fault = HostFault::launcher_failed;
+    return tl::make_unexpected(std::move(why));
+  };
   Expected<ChildProcess> child = ChildProcess::spawn(process);
   if (!child)
-    return tl::make_unexpected(
-        trouble(Kind::unavailable, fmt::format("cannot {}{}", child.error().text(),
-                                               options_.launcher.empty() ? "" : " (see `launcher`)")));
+    return failed(fmt::format("cannot {}{}", child.error().text(),
+                              launcher().empty() ? "" : " (see evaluation.launcher)"));
   {
     const std::lock_guard lock(mutex_);
     conversation_ = std::make_unique<Conversation>(std::move(*child));
     if (interrupted_) conversation_->process.kill();
   }
-  const auto greeting = conversation_->frames.read(deadline_in(options_.start_deadline_s));
+  const double patience = launcher().empty() ? options_.start_deadline_s : options_.queue_deadline_s;
+  const auto greeting = conversation_->frames.read(deadline_in(patience));
   if (!greeting)
-    return tl::make_unexpected(
-        trouble(Kind::unavailable, fmt::format("started as `{}`, the worker sent no hello: {}",
-                                               fmt::join(process.command, " "), greeting.error().message)));
-  if (const auto known = check_hello(*greeting, program_); !known)
-    return tl::make_unexpected(trouble(Kind::unavailable, known.error().message));
+    return failed(fmt::format("started as `{}`, the worker sent no hello: {}",
+                              fmt::join(process.command, " "), greeting.error().message));
+  if (const auto known = check_hello(*greeting, program_); !known) return failed(known.error().message);
+  return {};
+}
 
+tl::expected<void, LinkTrouble> WorkerLink::start() {
+  using Kind = LinkTrouble::Kind;
+  if (conversation_) {
+    if (conversation_->process.poll() == nullptr) return {};
+    stop();  // the worker died while idle
+  }
+  if (auto launched = launch(); !launched) return launched;
+  std::error_code ignored;
   const Json configure = {{"request", "configure"},
                           {"protocol", protocol_version},
                           {"task_folder", fs::absolute(options_.task_folder, ignored).string()},
@@ -202,6 +247,17 @@ tl::expected<void, LinkTrouble> WorkerLink::open() {
   } catch (const Json::exception& e) {
     return tl::make_unexpected(
         trouble(LinkTrouble::Kind::unavailable, fmt::format("malformed frame: {}", said_shortly(e))));
+  }
+}
+
+tl::expected<void, LinkTrouble> WorkerLink::greet() {
+  try {
+    auto launched = launch();
+    stop();
+    return launched;
+  } catch (const Json::exception& e) {
+    return tl::make_unexpected(
+        trouble(LinkTrouble::Kind::unavailable, fmt::format("malformed hello: {}", said_shortly(e))));
   }
 }
 

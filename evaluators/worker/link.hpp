@@ -13,6 +13,8 @@
 
 namespace cultivar {
 
+struct ExitStatus;
+
 struct LinkTrouble {
   enum class Kind {
     unavailable,  // no worker can be started: program missing, launcher failed, wrong version, task rejected
@@ -22,7 +24,8 @@ struct LinkTrouble {
     interrupted
   } kind = Kind::unavailable;
   Error error;
-  Activity last = {};  // the last one reported
+  Activity last = {};                        // the last one reported
+  HostFault fault = HostFault::worker_lost;  // of unavailable and lost: what it says of the machine
   std::string contender =
       {};  // the contender whose library ended the worker or broke the device; empty if none
 };
@@ -39,22 +42,28 @@ class WorkerLink {
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress = {});
   tl::expected<void, LinkTrouble> open();  // starts a worker if there is none; call() does this by itself
-  void stop(double goodbye_s = 1.0);       // the next call starts a new process
-  void interrupt();                        // permanent
-  int pid() const;                         // 0 if there is none; with a launcher, the launcher's
+  // Only starts a worker, waits for its hello, and stops it. For a launcher that is tried out.
+  tl::expected<void, LinkTrouble> greet();
+  void stop(double goodbye_s = 1.0);  // the next call starts a new process
+  void interrupt();                   // permanent
+  int pid() const;                    // 0 if there is none; with a launcher, the launcher's
 
  private:
   struct Conversation;
+  const std::vector<std::string>& launcher() const;
+  tl::expected<void, LinkTrouble> launch();  // until the worker's hello
   tl::expected<void, LinkTrouble> start();
   tl::expected<nlohmann::json, LinkTrouble> exchange(const nlohmann::json& request, double deadline_s,
                                                      double quiet_s, const Progress&);
   LinkTrouble trouble(LinkTrouble::Kind, const std::string& what);
+  HostFault fault_of(const ExitStatus&) const;
 
   ServiceOptions options_;
   std::string role_, program_;
   std::unique_ptr<Conversation> conversation_;
   mutable std::mutex mutex_;  // guards conversation_ against interrupt()
   std::atomic<bool> interrupted_ = false;
+  std::uint64_t memory_kills_before_ = 0;  // when the worker was started
 };
 
 // The folder of the running program.

@@ -28,9 +28,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_byt
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values)
 
 CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log)
-CULTIVAR_JSON(CompileFailure, stage, reason, diagnostics, late)
+static void to_json(Json& j, const HostFault& fault) {
+  j = name_of(fault);
+}
+static void from_json(const Json& j, HostFault& fault) {
+  const auto known = host_fault_named(j.get_ref<const std::string&>());
+  if (!known) throw Json::other_error::create(501, "unknown host fault " + j.dump(), &j);
+  fault = *known;
+}
+CULTIVAR_JSON(CompileFailure, stage, reason, diagnostics, late, host_fault)
 CULTIVAR_JSON(GateReport, decision, times, trouble, challenger_seconds, incumbent_seconds, seconds,
-              input_seed)
+              input_seed, host_fault)
 CULTIVAR_JSON(ProfilePartial, profile, rejection, again)
 CULTIVAR_JSON(Activity, stage, contender, text)
 CULTIVAR_JSON(DeviceInfo, description, isolation, weakness, facts, ceilings)

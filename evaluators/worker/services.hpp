@@ -16,9 +16,10 @@ namespace cultivar {
 struct ServiceOptions {
   Target target = usual_target();
   std::filesystem::path programs;  // folder of cultivar-worker-*; default: the running program's folder
-  std::vector<std::string>
-      launcher;  // prefix of the worker's command line: {} = plain child process, {"srun", ...}
-  std::filesystem::path cache;  // compiled binaries and measured peak rates; shared by runs
+  // Prefixes of the workers' command lines, {"srun", ...}; {}: a plain child process.
+  std::vector<std::string> launcher = {}, compile_launcher = {};  // of measuring and of compile workers
+  double queue_deadline_s = 21600.0;  // for a launcher to start a worker: a scheduler may let it wait
+  std::filesystem::path cache;        // compiled binaries and measured peak rates; shared by runs
   std::filesystem::path task_folder;
   int device = 0;
   std::string
@@ -29,8 +30,8 @@ struct ServiceOptions {
   double run_deadline_s = 10.0;       // for one launch of a variant's whole plan
   std::string python = "python3";     // for contenders that are Python programs
   double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
-  double start_deadline_s = 120.0;  // for a worker to start: a launcher may queue it, and the oracle is built
-  int recycle_after = 200;          // evaluations before a worker is replaced even without a fault
+  double start_deadline_s = 120.0;    // for a worker to get ready: the oracle is built
+  int recycle_after = 200;            // evaluations before a worker is replaced even without a fault
 };
 
 // Thread-safe: up to `compile_workers` callers are served at once; others wait.
@@ -59,6 +60,9 @@ class DeviceService {
   explicit DeviceService(ServiceOptions);
   ~DeviceService();
   Expected<DeviceInfo> info();
+  // Starts the worker if it does not run. With a launcher it may run on another machine than before: if its
+  // device has other facts than these, it is stopped, and every call is an Error.
+  Expected<void> open(const Facts& expected);
   // On an NVIDIA GPU a confirmation ends with compute-sanitizer's memcheck and racecheck, if it is installed.
   // Never throws because of a candidate: crashes, hangs and forged results are returned as rejections. An
   // Error means that no worker could be started (program missing, launcher failed).

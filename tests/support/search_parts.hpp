@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "engine/search/host_faults.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/search.hpp"
@@ -25,6 +26,7 @@ struct SearchParts {
         dialogues(opened()),
         pipeline(evaluator, dialogues.get(), callers),
         second_tries(recorder),
+        faults(recorder, config.evaluation.patience_s),
         proposals(config, folder, recorder, breeding, sources) {}
 
   // The jobs that come back, as long as there are any, to whoever handles them.
@@ -54,6 +56,7 @@ struct SearchParts {
   std::unique_ptr<ModelDialogues> dialogues;
   Pipeline pipeline;
   SecondTries second_tries;
+  HostFaults faults;
   Proposals proposals;
 
  private:

@@ -87,6 +87,9 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
     late.late = true;
     return late;
   }
+  if (const auto fault =
+          simulation_.host_fault ? simulation_.host_fault(variant, request.stop_after) : std::nullopt)
+    return host_rejection(Stage::smoke, *fault, "planted");
   note("measuring");
   sleep(simulation_.evaluate_s);
   if (interrupted_) return failure(ErrorKind::interrupted, "", "interrupted");
@@ -130,6 +133,14 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
 Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& request, const Note& note) {
   if (simulation_.has_no_worker && simulation_.has_no_worker(device))
     return failure("worker measure", "the device does not answer");
+  if (const auto fault = simulation_.host_fault
+                             ? simulation_.host_fault(request.challenger.variant, Stage::gate)
+                             : std::nullopt) {
+    GateReport report;
+    report.decision.reason = "planted";
+    report.host_fault = fault;
+    return report;
+  }
   note("comparing");
   sleep(simulation_.gate_s);
   if (interrupted_) return failure(ErrorKind::interrupted, "", "interrupted");

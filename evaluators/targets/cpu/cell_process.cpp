@@ -269,6 +269,13 @@ Fault CellProcess::timed_out() {
   return fault(Fault::Kind::timed_out, "the kernel did not finish before the deadline and was killed");
 }
 
+Fault CellProcess::killed() const {
+  if (out_of_memory_kills() == memory_kills_before_)
+    return fault(Fault::Kind::killed, "the kernel's process was killed from outside (SIGKILL)");
+  return fault(Fault::Kind::memory_limit,
+               fmt::format("the system killed the kernel's process at {}", memory_limit_in_words()));
+}
+
 Fault CellProcess::died() {
   ExitStatus status;
   if (end_) {
@@ -285,6 +292,7 @@ Fault CellProcess::died() {
                             : end_ && *end_->text ? std::string(end_->text)
                                                   : process_.captured();
     if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, why);
+    if (signal == SIGKILL) return killed();
     const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
     return fault(kind,
                  fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(), why));
@@ -297,9 +305,7 @@ Fault CellProcess::died() {
     return fault(Fault::Kind::forbidden_call,
                  told ? fmt::format("the kernel made the system call {}", call_name(hint.system_call))
                       : std::string("the kernel made a forbidden system call"));
-  if (first == SIGKILL)
-    return fault(Fault::Kind::out_of_memory,
-                 "the system killed the kernel's process, most likely for lack of memory");
+  if (first == SIGKILL) return killed();
   if (first != 0) {
     if (told && hint.memory_exhausted)
       return fault(Fault::Kind::out_of_memory,

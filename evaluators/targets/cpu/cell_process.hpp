@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/cpu/arena.hpp"
@@ -78,6 +79,7 @@ class CellProcess {  // not thread-safe
   tl::expected<void, Fault> await(std::uint32_t number, Clock::time_point deadline);
   Fault timed_out();
   Fault died();
+  Fault killed() const;  // by SIGKILL
 
   ChildProcess process_;
   SharedMemory page_;
@@ -90,6 +92,7 @@ class CellProcess {  // not thread-safe
   CellThreads threads_;            // of the copy
   std::uint32_t rings_ = 0;
   bool loaded_ = false;
+  std::uint64_t memory_kills_before_ = out_of_memory_kills();
 };
 
 // CLOCK_MONOTONIC_RAW, which NTP does not slew.

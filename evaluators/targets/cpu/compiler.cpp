@@ -5,12 +5,14 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/lines.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
@@ -87,10 +89,13 @@ tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string
   return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics), late});
 }
 
-std::string cannot_write(const fs::path& cache, const Error& why) {
-  return fmt::format(
-      "cannot write the cache {} ({}); free disk space or correct the folder's owner, then resume",
-      cache.string(), why.message);
+tl::unexpected<CompileFailure> cannot_write(const fs::path& cache, const std::string& why) {
+  return tl::make_unexpected(CompileFailure{
+      .reason = std::string(words_of(HostFault::cache_unwritable)),
+      .diagnostics =
+          fmt::format("cannot write the cache {} ({}); free disk space or correct the folder's owner",
+                      cache.string(), why),
+      .host_fault = HostFault::cache_unwritable});
 }
 
 // "variant.cpp:3:5: error: ..." becomes that line without the folder: the reason in one line.
@@ -119,18 +124,15 @@ struct CpuCompiler::State {
     return failure("landlock", "not used: bubblewrap isolates the compiler");
   }
   // Writes the variant's files into a folder that holds nothing else.
-  void write_source(const fs::path& folder, std::string_view source) const {
+  static Expected<void> write_source(const fs::path& folder, std::string_view source) {
     const SourceFiles files = split_source(source);
-    const auto write = [&](std::string_view name, std::string_view text) {
-      if (auto written = write_atomically(folder / name, text); !written)
-        throw MissingError(cannot_write(options.cache, written.error()));
-    };
     std::error_code error;
     fs::create_directories(folder, error);
-    write("variant.cpp", files.main);
+    if (auto written = write_atomically(folder / "variant.cpp", files.main); !written) return written;
     for (const HeaderFile& header : files.headers)
-      if (header_name_trouble(header.name).empty())
-        write(header.name, header.text);  // lint has already checked the name
+      if (header_name_trouble(header.name).empty())  // lint has already checked the name
+        if (auto written = write_atomically(folder / header.name, header.text); !written) return written;
+    return {};
   }
 
   // Allows reading the compiler, its headers and libraries, and the variant's own folder.
@@ -175,6 +177,7 @@ struct CpuCompiler::State {
                       {RLIMIT_AS, options.memory_bytes},
                       {RLIMIT_FSIZE, most_output_bytes},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
+    const std::uint64_t memory_kills = out_of_memory_kills();
     auto child = ChildProcess::spawn(process);
     if (!child) throw MissingError("cannot start the compiler: " + child.error().message);
     ++compilations;
@@ -188,6 +191,17 @@ struct CpuCompiler::State {
           true);
     const ExitStatus status = *child->poll();
     if (status.success()) return {};
+    if (out_of_memory_kills() > memory_kills)
+      return tl::make_unexpected(
+          CompileFailure{.reason = "the compiler was killed for lack of memory",
+                         .diagnostics = fmt::format("The compiler {}, by the system at {}.\n{}",
+                                                    status.describe(), memory_limit_in_words(), log),
+                         .host_fault = HostFault::out_of_memory});
+    if (const std::string why = why_unwritable(out); !why.empty()) return cannot_write(options.cache, why);
+    if (status.signal == SIGKILL || status.code == 128 + SIGKILL)
+      return tl::make_unexpected(CompileFailure{.reason = "the compiler was killed from outside",
+                                                .diagnostics = log,
+                                                .host_fault = HostFault::killed});
     if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||
         log.find("File size limit exceeded") != std::string::npos ||
         log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
@@ -265,7 +279,8 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
-  s.write_source(folder.path() / "src", variant.source);
+  if (const auto written = State::write_source(folder.path() / "src", variant.source); !written)
+    return cannot_write(s.options.cache, written.error().message);
   Binary binary;
   binary.macros = macros;
   if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log); !done)
@@ -273,6 +288,9 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
 
   const fs::path object = folder.path() / "out" / "variant.so";
   const auto bytes = read_file(object);
+  if (!bytes)
+    if (const std::string why = why_unwritable(folder.out()); !why.empty())
+      return cannot_write(s.options.cache, why);
   if (!bytes) return fail(Stage::compile, "the compiler wrote no shared object", binary.log);
   const auto image = read_elf(std::as_bytes(std::span(*bytes)));
   if (!image)
@@ -289,7 +307,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
                              {"constant_bytes", constants},
                              {"stack_bytes", stack_bytes(object.parent_path())}};
   auto stored = s.cache.store(key, object, std::move(binary));
-  if (!stored) throw MissingError(cannot_write(s.options.cache, stored.error()));
+  if (!stored) return cannot_write(s.options.cache, stored.error().message);
   return *stored;
 }
 

@@ -1,14 +1,17 @@
 #include "evaluators/targets/cuda/compiler.hpp"
 
 #include <fmt/format.h>
+
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
@@ -32,6 +35,11 @@ constexpr int screen_version = 8;
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
   return flags;
+}
+
+tl::unexpected<CompileFailure> fail(HostFault fault, std::string diagnostics) {
+  return tl::make_unexpected(CompileFailure{
+      .reason = std::string(words_of(fault)), .diagnostics = std::move(diagnostics), .host_fault = fault});
 }
 
 tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
@@ -156,8 +164,9 @@ struct CudaCompiler::State {
                       {RLIMIT_AS, options.memory_bytes},
                       {RLIMIT_FSIZE, most_output_bytes},
                       {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}};
+    const std::uint64_t memory_kills = out_of_memory_kills();
     auto child = ChildProcess::spawn(process);
-    if (!child) return fail(Stage::compile, "cannot start NVRTC", child.error().message);
+    if (!child) return fail(HostFault::worker_lost, "cannot start NVRTC: " + child.error().message);
     ++compilations;
     if (!child->wait_or_kill(deadline_in(deadline_s)))
       return fail(
@@ -169,6 +178,15 @@ struct CudaCompiler::State {
     output.log = read_file(folder.out() / "variant.log").value_or("");
     output.ptx = read_file(folder.out() / "variant.ptx").value_or("");
     if (status.code == 3) throw MissingError(child->captured());
+    if (!status.success() && out_of_memory_kills() > memory_kills)
+      return fail(HostFault::out_of_memory,
+                  fmt::format("NVRTC {}, by the system at {}.\n{}", status.describe(),
+                              memory_limit_in_words(), child->captured()));
+    if (!status.success())
+      if (const std::string why = why_unwritable(folder.out()); !why.empty())
+        return fail(HostFault::cache_unwritable, why);
+    if (status.signal == SIGKILL || status.code == 128 + SIGKILL)
+      return fail(HostFault::killed, "NVRTC was killed from outside.\n" + child->captured());
     if (!status.success() && status.code != 1)
       return fail(Stage::compile, "NVRTC crashed on this source",
                   fmt::format("NVRTC {} (limits: {:.0f} GiB of memory, {} MiB of output).\n{}{}",
@@ -302,7 +320,7 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
                     "Rename the header in its marker line, in `headers` and where it is included.");
   const CompileFolder folder(s.options.cache / "tmp");
   if (auto written = write_atomically(folder.path() / "variant.cu", variant.source); !written)
-    return fail(Stage::compile, "cannot write the cache folder", written.error().message);
+    return fail(HostFault::cache_unwritable, written.error().message);
   const auto output = s.run_compiler(folder, macros, deadline_s);
   if (!output) return tl::make_unexpected(output.error());
   const auto cubin = read_cubin(std::as_bytes(std::span(output->cubin)), kernels);
@@ -319,7 +337,7 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   binary.log = cut(without_times(output->log), kept_log_bytes);
   binary.resources = s.resources_of(*cubin, output->log, kernels);
   auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
-  if (!stored) return fail(Stage::compile, "cannot write the cache folder", stored.error().message);
+  if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);
   return *stored;
 }
 

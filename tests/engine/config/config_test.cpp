@@ -58,13 +58,16 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "1}\n"
       "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
       "500}\n"
-      "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: [ssh, \"a \\\"b\\\"\"], "
+      "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: {measure: [ssh, \"a \\\"b\\\"\"], "
+      "compile: [nice]}, workers_per_device: 4, patience: 2h, "
       "max_samples: 99, pace_every: 5m, profile: elites}\n"
       "gate: {min_gain: 0.01, alpha: 0.05}\ncheckpoint: {every: 1h, keep: 9}\nseed: 5\n";
   const Config c = parse_config(all, "my.yaml", path(), {}, kInstallation);
   BOOST_TEST(c.budget.wall_s == 5400.0);
   BOOST_TEST((c.evaluation.profile == EvaluationConfig::Profiles::elites));
   BOOST_TEST(c.evaluation.launcher.back() == "a \"b\"");
+  BOOST_TEST(c.evaluation.compile_launcher.front() == "nice");
+  BOOST_TEST(c.evaluation.patience_s == 7200.0);
   BOOST_TEST(c.budget.models.usd.value() == 2.5);
   BOOST_TEST(c.operators.at(1).models == std::vector<std::string>{"a"}, boost::test_tools::per_element());
   BOOST_TEST(c.operators.at(1).budget.usd.value() == 1.5);
@@ -80,6 +83,16 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(to_yaml(again) == written);
   BOOST_TEST((again.population == c.population));
   BOOST_TEST(again.gate_alpha == 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_that_is_a_list_starts_measuring_workers_only) {
+  const Config c =
+      parse_config(kLeast + "evaluation: {launcher: [srun, -n1]}\n", "my.yaml", path(), {}, kInstallation);
+  BOOST_TEST(c.evaluation.launcher.front() == "srun");
+  BOOST_TEST(c.evaluation.compile_launcher.empty());
+  BOOST_TEST(c.evaluation.workers_per_device == 1);
+  BOOST_TEST(contains(complaint(*this, kLeast + "evaluation: {launcher: {mesure: [srun]}}\n"), "measure"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "evaluation: {workers_per_device: 2}\n"), "launcher"));
 }
 
 BOOST_AUTO_TEST_CASE(a_record_without_rules_keeps_the_first_ones_and_a_new_search_gets_the_newest) {

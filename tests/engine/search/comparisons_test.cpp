@@ -20,8 +20,8 @@ namespace {
 struct Parts : SearchParts {
   explicit Parts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {})
       : SearchParts(simulation, overrides),
-        evaluations(config, recorder, breeding, sources, pipeline, second_tries),
-        comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, {}) {
+        evaluations(config, recorder, breeding, sources, pipeline, second_tries, faults),
+        comparisons(config, evaluator, recorder, breeding, sources, pipeline, second_tries, faults, {}) {
     for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     evaluations.start_pending();
     work();

@@ -13,7 +13,7 @@ namespace {
 struct Parts : SearchParts {
   explicit Parts(const Simulation& simulation = {}, const std::vector<std::string>& overrides = {})
       : SearchParts(simulation, overrides),
-        evaluations(config, recorder, breeding, sources, pipeline, second_tries) {}
+        evaluations(config, recorder, breeding, sources, pipeline, second_tries, faults) {}
 
   void work() {
     do {
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(what_an_earlier_session_left_is_owed_from_the_record) {
   Parts parts;
   parts.proposals.seeds({});
   Evaluations resumed(parts.config, parts.recorder, parts.breeding, parts.sources, parts.pipeline,
-                      parts.second_tries);
+                      parts.second_tries, parts.faults);
   BOOST_TEST(resumed.has_pending());
   resumed.start_pending();
   parts.drain([&](const JobPtr& job) { resumed.returned(job, std::get<Evaluate>(job->work), {}); });

@@ -24,7 +24,7 @@ struct Parts : SearchParts {
                             : std::vector<std::string>{"models.m=" + model, "operators=" + operators}),
         prompts(prompt_kit(config.asking)),
         questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
-    Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries);
+    Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries, faults);
     for (const IndividualId id : proposals.seeds({})) evaluations.enqueue(id);
     evaluations.start_pending();
     drain([&](const JobPtr& job) { evaluations.returned(job, std::get<Evaluate>(job->work), {}); });

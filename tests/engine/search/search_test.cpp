@@ -271,21 +271,6 @@ BOOST_AUTO_TEST_CASE(what_does_not_compile_for_its_confirmation_makes_room_for_t
   BOOST_TEST(refused >= 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_had_fails_the_search_after_three_tries) {
-  ScratchFolder scratch;
-  Simulation simulation;
-  int calls = 0;
-  simulation.evaluate_instead = [&calls](const Variant&) -> Expected<Evaluation> {
-    ++calls;
-    return failure("start worker", "no such program");
-  };
-  const Outcome outcome = run_search(scratch, {"evaluation.depth=1"}, simulation);
-  BOOST_TEST((outcome.stop == Outcome::Stop::failed));
-  BOOST_TEST(outcome.reason.find("no such program") != std::string::npos);
-  BOOST_TEST(calls == 3);
-  BOOST_TEST(record_of(scratch).summary().state == "failed");
-}
-
 BOOST_AUTO_TEST_CASE(an_interrupted_search_resumes_where_it_was) {
   ScratchFolder scratch;
   std::atomic<bool> stop{false};

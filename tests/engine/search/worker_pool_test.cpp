@@ -108,4 +108,39 @@ BOOST_AUTO_TEST_CASE(the_last_device_keeps_its_trouble_and_an_exception_is_troub
   BOOST_TEST(finished.jobs[0]->trouble.value().message == "gone");
 }
 
+// As while a scheduler lets one wait and starts none of the others.
+BOOST_AUTO_TEST_CASE(jobs_go_to_workers_that_run_while_others_are_being_started) {
+  Finished finished;
+  std::promise<void> granted;
+  const auto allocation = granted.get_future().share();
+  {
+    WorkerPool pool(
+        2, true, [](Job& each, int worker) { each.seconds = worker; },
+        [&](int worker) -> Expected<void> {
+          if (worker == 0) allocation.wait();
+          return {};
+        });
+    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), false, finished.done());
+    const auto all = [&] {
+      const std::lock_guard lock(finished.mutex);
+      return finished.jobs.size() == 20U;
+    };
+    for (int i = 0; i < 2000 && !all(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    BOOST_TEST(all());
+    granted.set_value();
+  }
+  for (const JobPtr& each : finished.jobs) BOOST_TEST(each->seconds == 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_gives_its_error_to_a_job_only_if_there_is_no_other) {
+  Finished finished;
+  {
+    WorkerPool pool(
+        1, true, [](Job&, int) {}, [](int) -> Expected<void> { return failure("worker", "no allocation"); });
+    pool.push(job(1), false, finished.done());
+  }
+  BOOST_REQUIRE(finished.jobs.size() == 1U);
+  BOOST_TEST(finished.jobs[0]->trouble.value().message == "no allocation");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/worker/link.hpp"
 #include "support/words.hpp"
 
 using cultivar::testing::words;
@@ -96,6 +97,26 @@ class ScriptedWorker {
 
  private:
   fs::path folder_;
+};
+
+// A cache of its own, which a test may damage.
+class ScratchCache {
+ public:
+  ScratchCache() {
+    std::string name = (fs::temp_directory_path() / "cultivar-cache-XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~ScratchCache() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+  ServiceOptions options() const {
+    ServiceOptions o = options_for("softmax");
+    o.cache = path_;
+    return o;
+  }
+
+ private:
+  fs::path path_;
 };
 
 // The workers among this process's children.
@@ -286,6 +307,87 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   BOOST_TEST(!installation.evaluate(request).worker_lost);
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_again_and_again_is_a_fault_of_the_host) {
+  InstallationPaths installation("softmax");
+  EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
+  request.sampling.screening_samples = 100000;
+  request.sampling.screening_seconds = 20.0;
+  const std::vector<int> compilers = children();
+  BOOST_REQUIRE(installation.device.info());
+  std::jthread killer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      for (const int pid : children())
+        if (std::find(compilers.begin(), compilers.end(), pid) == compilers.end()) kill(pid, SIGKILL);
+    }
+  });
+  const auto e = installation.device.evaluate(request);
+  if (!e) {  // it was killed before it was ready: no evaluation at all
+    BOOST_TEST(words(e).find("from outside") != std::string::npos, words(e));
+    return;
+  }
+  BOOST_REQUIRE(e->host_fault.has_value());
+  BOOST_TEST(name_of(*e->host_fault) == "killed");
+  BOOST_TEST(e->diagnostics.find("killed by SIGKILL, from outside") != std::string::npos, e->diagnostics);
+}
+
+BOOST_AUTO_TEST_CASE(a_compiled_kernel_that_is_no_longer_in_the_cache_is_a_fault_of_the_host) {
+  const ScratchCache cache;
+  InstallationPaths installation("softmax", cache.options());
+  const EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
+  for (const Binary& binary : request.variant.binaries) fs::remove(binary.path);
+  const Evaluation lost = installation.evaluate(request);
+  BOOST_REQUIRE(lost.host_fault.has_value());
+  BOOST_TEST(name_of(*lost.host_fault) == "cache_lost");
+  // Compiled once more, it is measured.
+  BOOST_TEST(installation.evaluate(installation.request(kSlow, rows_and_columns(2048, 1024))).measured());
+}
+
+BOOST_AUTO_TEST_CASE(a_cache_that_cannot_be_written_is_a_fault_of_the_host) {
+  const ScratchCache cache;
+  CompileService compiler(cache.options());
+  (void)compiler.compiler_identity();
+  fs::remove_all(cache.path());
+  std::ofstream(cache.path()) << "a file where the folder was";
+  const auto compiled = compiler.compile(load_variant(kSlow, softmax().task), {rows_and_columns(64, 64)});
+  BOOST_REQUIRE(!compiled);
+  BOOST_REQUIRE(compiled.error().host_fault.has_value());
+  BOOST_TEST(name_of(*compiled.error().host_fault) == "cache_unwritable");
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_is_tried_out_with_one_worker) {
+  ServiceOptions options = options_for("softmax");
+  options.launcher = {"env", "X=1"};
+  BOOST_TEST(WorkerLink(options, "measure").greet().has_value());
+  options.launcher = {"sh", "-c", "echo no such partition >&2; exit 3"};
+  options.queue_deadline_s = 20.0;
+  const auto failed = WorkerLink(options, "measure").greet();
+  BOOST_REQUIRE(!failed);
+  BOOST_TEST(name_of(failed.error().fault) == "launcher_failed");
+  BOOST_TEST(
+      WorkerLink(options, "compile").greet().has_value());  // compile workers have a launcher of their own
+  options.launcher = {"sh", "-c", "sleep 20"};
+  options.queue_deadline_s = 0.5;
+  const auto queued = WorkerLink(options, "measure").greet();
+  BOOST_REQUIRE(!queued);
+  BOOST_TEST(name_of(queued.error().fault) == "launcher_failed");
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_that_chooses_another_kind_of_device_is_refused) {
+  ServiceOptions options = options_for("softmax");
+  options.launcher = {"env", "X=1"};
+  DeviceService device(options);
+  const auto info = device.info();
+  BOOST_REQUIRE(info);
+  BOOST_TEST(device.open(info->facts).has_value());
+  Facts others = info->facts;
+  others["num_cores"] = 1000.0;
+  DeviceService elsewhere(options);
+  const auto opened = elsewhere.open(others);
+  BOOST_REQUIRE(!opened);
+  BOOST_TEST(opened.error().message.find("cannot be compared") != std::string::npos, opened.error().message);
+}
+
 BOOST_AUTO_TEST_CASE(interrupt_ends_the_call_in_flight_and_every_later_one) {
   InstallationPaths installation("softmax");
   const EvaluateRequest request = installation.request(kHonest, rows_and_columns(8192, 1024));
@@ -357,7 +459,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
 
 // The same for a wedged GPU: the driver waits for it forever.
 BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_no_candidates) {
-  const ScriptedWorker wedged(frame(R"({"cultivar":4,"worker":"cultivar-worker-cpu"})") + "sleep 30");
+  const ScriptedWorker wedged(frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})") + "sleep 30");
   ServiceOptions options = wedged.options();
   options.start_deadline_s = 1.0;
   DeviceService device(options);
@@ -369,7 +471,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_n
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
-  const std::string hello = frame(R"({"cultivar":4,"worker":"cultivar-worker-cpu"})");
+  const std::string hello = frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})");
   const std::string configured = frame(R"({"answer":{}})");
   for (const char* answer :
        {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
