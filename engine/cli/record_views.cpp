@@ -229,7 +229,9 @@ void print_summary(const Summary& s, const Output& output) {
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {
-      return name == "wall" ? duration(v) : fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
+      return name == "wall" || name == "plateau"
+                 ? duration(v)
+                 : fmt::format("{:.{}f}", v, name == "usd" || name == "device_hours" ? 2 : 0);
     };
     output.line(fmt::format("  {:<11} {}{}", kind, amount(use.used),
                             use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));

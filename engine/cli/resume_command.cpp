@@ -31,7 +31,9 @@ int resume_command(const Arguments& arguments) {
   options.each(
       "--set", overrides,
       "budget.KEY=VALUE: a new budget, larger than what is already used; gate.KEY=VALUE: a setting of "
-      "the gate for later duels; undecided challengers of the best kernel are compared again");
+      "the gate for later duels; undecided challengers of the best kernel are compared again; "
+      "evaluation.KEY=VALUE: launcher, devices, depth, workers_per_device, compile_workers; notify, metrics, "
+      "checkpoint");
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands and libraries not used "
                "here before");

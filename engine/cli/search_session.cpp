@@ -32,8 +32,9 @@ std::string twice_what_is_spent(const Summary& summary, bool models_too) {
     const bool of_models = kind == "tokens" || kind == "usd";
     if (!use.limit || (use.used < *use.limit && !(models_too && of_models))) continue;
     const double twice = 2.0 * std::max(*use.limit, use.used);
-    more += fmt::format(" --set budget.{}={}", kind,
-                        kind == "wall" ? duration_text(std::ceil(twice)) : fmt::format("{:.6g}", twice));
+    more += fmt::format(
+        " --set budget.{}={}", kind,
+        kind == "wall" || kind == "plateau" ? duration_text(std::ceil(twice)) : fmt::format("{:.6g}", twice));
   }
   return more;
 }
@@ -104,6 +105,8 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
       return 130;
     case Outcome::Stop::wall:
     case Outcome::Stop::evaluations:
+    case Outcome::Stop::device:
+    case Outcome::Stop::plateau:
     case Outcome::Stop::models:
     case Outcome::Stop::exhausted:
       break;

@@ -41,7 +41,12 @@ Budget read_budget(const YamlNode& node, bool has_models) {
              "the configuration has no `models` section, so no language model is used; remove this key");
   if (auto usd = map.optional("usd")) budget.models.usd = usd->number(0.0, 1e9);
   if (auto tokens = map.optional("tokens")) budget.models.tokens = tokens->integer(0);
-  refuse(map, "gpu_hours", "this version does not count GPU time; use wall or evaluations to limit the run");
+  if (auto hours = map.optional("device_hours")) {
+    budget.device_s = 3600.0 * hours->number(0.0, 1e7);
+    if (!(budget.device_s > 0)) hours->fail("the limit is zero; omit device_hours for a search without it");
+  }
+  if (auto plateau = map.optional("plateau")) budget.plateau_s = read_duration(*plateau);
+  refuse(map, "gpu_hours", "write device_hours, which counts the time of all devices of any target");
   map.finish();
   return budget;
 }
@@ -374,6 +379,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto evaluation = map.optional("evaluation")) c.evaluation = read_evaluation(*evaluation, c.target);
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
   if (auto checkpoint = map.optional("checkpoint")) c.checkpoint = read_checkpoint(*checkpoint);
+  if (auto notify = map.optional("notify")) c.notify = read_notify(*notify);
+  if (auto metrics = map.optional("metrics")) c.metrics = absolute_from(base, metrics->string());
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
   if (auto models = map.optional("models"))
     c.models = read_models(*models, base, c.budget.models.usd || limits_operators_in_usd(map));
@@ -445,12 +452,16 @@ std::string to_yaml(const Config& c) {
   contenders.insert(contenders.end(), c.libraries.begin(), c.libraries.end());
   if (!contenders.empty()) yaml += fmt::format("contenders: {}\n", json_text(contenders));
   const Cap& cap = c.budget.models;
-  if (c.budget.wall_s > 0 || c.budget.evaluations > 0 || cap.usd || cap.tokens) {
+  const Budget& budget = c.budget;
+  if (budget.wall_s > 0 || budget.evaluations > 0 || budget.device_s > 0 || budget.plateau_s > 0 || cap.usd ||
+      cap.tokens) {
     yaml += "budget:\n";
     if (cap.usd) yaml += fmt::format("  usd: {}\n", *cap.usd);
     if (cap.tokens) yaml += fmt::format("  tokens: {}\n", *cap.tokens);
     if (c.budget.wall_s > 0) yaml += fmt::format("  wall: {}s\n", c.budget.wall_s);
     if (c.budget.evaluations > 0) yaml += fmt::format("  evaluations: {}\n", c.budget.evaluations);
+    if (budget.device_s > 0) yaml += fmt::format("  device_hours: {}\n", budget.device_s / 3600.0);
+    if (budget.plateau_s > 0) yaml += fmt::format("  plateau: {}s\n", budget.plateau_s);
   }
   const EvaluationConfig& e = c.evaluation;
   const std::string axes =
@@ -467,7 +478,8 @@ std::string to_yaml(const Config& c) {
       e.profile == EvaluationConfig::Profiles::elites ? "elites" : "off");
   yaml += fmt::format("gate:\n{}checkpoint: {}\nseed: {}\n", block_text(gate_settings(written)),
                       flow_text(settings_of(written.checkpoint)), c.seed);
-  return yaml + to_yaml(c.models);
+  if (!c.metrics.empty()) yaml += fmt::format("metrics: {}\n", json_text(c.metrics));
+  return yaml + notify_yaml(c.notify) + to_yaml(c.models);
 }
 
 }  // namespace cultivar

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/notify_settings.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 #include "evaluators/verdict/gate.hpp"
@@ -25,6 +26,8 @@ class YamlNode;
 struct Budget {
   double wall_s = 0.0;           // summed over all sessions of the run; 0: no limit
   std::int64_t evaluations = 0;  // evaluated individuals; 0: no limit
+  double device_s = 0.0;         // of all devices together; 0: no limit
+  double plateau_s = 0.0;        // search time without a promotion; 0: no limit
   Cap models;                    // for all calls to language models together
 };
 
@@ -97,6 +100,8 @@ struct Config {
   double max_error_growth =
       1.1;  // of a new best's rms error, beside the best before it and the permitted error
   CheckpointConfig checkpoint;
+  std::vector<NotifyChannel> notify;
+  std::filesystem::path metrics;  // the file for Prometheus; empty: none
   std::uint64_t seed = 1;
   // The version of the rules by which the search decides. A new search uses the newest; a record keeps its
   // own, and one without the key has 1.

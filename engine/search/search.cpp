@@ -2,12 +2,14 @@
 
 #include <SQLiteCpp/Exception.h>
 #include <fmt/format.h>
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
+#include "engine/search/announcements.hpp"
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
@@ -26,6 +28,34 @@ namespace cultivar {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+std::string_view name_of(Outcome::Stop stop) {
+  switch (stop) {
+    case Outcome::Stop::wall:
+      return "wall";
+    case Outcome::Stop::evaluations:
+      return "evaluations";
+    case Outcome::Stop::device:
+      return "device_hours";
+    case Outcome::Stop::plateau:
+      return "plateau";
+    case Outcome::Stop::models:
+      return "models";
+    case Outcome::Stop::exhausted:
+      return "exhausted";
+    case Outcome::Stop::interrupted:
+      return "interrupted";
+    case Outcome::Stop::failed:
+      break;
+  }
+  return "failed";
+}
+
+std::string state_after(Outcome::Stop stop) {
+  return stop == Outcome::Stop::interrupted ? "stopped"
+         : stop == Outcome::Stop::failed    ? "failed"
+                                            : "finished";
+}
 
 namespace {
 
@@ -82,7 +112,7 @@ GateOptions gate_of(const Config& config) {
 
 // Records the start of the session.
 Expected<void> open_session(const SessionParts& parts, const std::string& what,
-                            const std::optional<GateChange>& change) {
+                            const std::optional<GateChange>& change, const std::string& settings) {
   const Config& config = parts.config;
   const double elapsed = parts.writer.record().summary().elapsed_s;
   std::vector<std::string> troubles = parts.evaluator.left_out();
@@ -94,15 +124,17 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what,
     step.set("budget",
              json{{"wall", config.budget.wall_s},
                   {"evaluations", config.budget.evaluations},
+                  {"device_hours", config.budget.device_s / 3600.0},
+                  {"plateau", config.budget.plateau_s},
                   {"usd", config.budget.models.usd ? json(*config.budget.models.usd) : json()},
                   {"tokens", config.budget.models.tokens ? json(*config.budget.models.tokens) : json()}}
                  .dump());
     step.set("config", to_yaml(relative_to(parts.folder, config)));
-    step.event("session", 0, what);
+    step.event("session", 0, what + settings);
     for (const std::string& text : troubles) step.event("trouble", 0, text);
   });
   if (!opened || !parts.callbacks.event) return opened;
-  parts.callbacks.event({elapsed, "session", what, 0});
+  parts.callbacks.event({elapsed, "session", what + settings, 0});
   for (const std::string& text : troubles) parts.callbacks.event({elapsed, "trouble", text, 0});
   return opened;
 }
@@ -110,16 +142,30 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what,
 // Runs one session. Every failure becomes an Outcome with its message, except an InputError, which is thrown.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
-                    const Runtime& runtime, const SearchCallbacks& callbacks, const std::atomic<bool>& stop,
-                    const std::string& what, const std::optional<GateChange>& change = {}) {
+                    const Runtime& runtime, const SearchCallbacks& shown, const std::atomic<bool>& stop,
+                    const std::string& what, const std::optional<GateChange>& change = {},
+                    const std::string& settings = {}) {
+  Announcements announcements(config, folder.path(), shown);
+  const SearchCallbacks callbacks = announcements.callbacks();
   const auto failed = [&](const std::string& why) {
     return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
   };
   const PromptKit kit = prompt_kit(config.asking);
   SessionParts parts{config,  folder, writer,    breeding, sources,          evaluator,
                      nullptr, kit,    callbacks, stop,     std::move(loaded)};
-  if (const auto opened = open_session(parts, what, change); !opened)
+  if (const auto opened = open_session(parts, what, change, settings); !opened)
     return {Outcome::Stop::failed, opened.error().message, 0};
+  const auto ended = [&](const Outcome& outcome) {
+    try {
+      Summary summary = writer.record().summary();
+      summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
+      summary.stop_reason = outcome.reason;
+      announcements.ended(std::string(name_of(outcome.stop)), summary);
+    } catch (const std::exception&) {
+      // The record cannot be read; the outcome says why the search ended.
+    }
+    return outcome;
+  };
   if (change) breeding.change(change->now);
   try {
     std::unique_ptr<ModelDialogues> dialogues;
@@ -129,11 +175,11 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
       dialogues = std::move(*talk);
     }
     parts.dialogues = dialogues.get();
-    return SearchLoop(std::move(parts)).run();
+    return ended(SearchLoop(std::move(parts)).run());
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
-    return failed(said_shortly(e));
+    return ended(failed(said_shortly(e)));
   }
 }
 
@@ -224,6 +270,8 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
   const std::map<std::string, double> limits{
       {"wall", config.budget.wall_s},
       {"evaluations", static_cast<double>(config.budget.evaluations)},
+      {"device_hours", config.budget.device_s / 3600.0},
+      {"plateau", config.budget.plateau_s},
       {"usd", config.budget.models.usd.value_or(0.0)},
       {"tokens", static_cast<double>(config.budget.models.tokens.value_or(0))}};
   for (const std::string& text : overrides)
@@ -233,11 +281,58 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
           use->second.used < limit)
         continue;
       const double used = use->second.used;
-      throw InputError(
-          fmt::format("--set {}: {} {} already spent; set a larger budget", text,
-                      kind == "wall" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
-                      kind == "evaluations" || kind == "tokens" ? "are" : "is"));
+      throw InputError(fmt::format(
+          "--set {}: {} {} already spent; set a larger budget", text,
+          kind == "wall" || kind == "plateau" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
+          kind == "evaluations" || kind == "tokens" || kind == "device_hours" ? "are" : "is"));
     }
+}
+
+// Sections and keys of the configuration that a resumed search may change: none of them changes what was
+// decided, and a replay does not read them, except the gate's, whose changes are recorded.
+constexpr std::string_view kChangeable[] = {"budget",
+                                            "checkpoint",
+                                            "gate",
+                                            "notify",
+                                            "metrics",
+                                            "evaluation.launcher",
+                                            "evaluation.devices",
+                                            "evaluation.depth",
+                                            "evaluation.workers_per_device",
+                                            "evaluation.compile_workers",
+                                            "evaluation.patience"};
+
+void require_changeable(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const std::string_view key = std::string_view(text).substr(0, text.find('='));
+    if (std::ranges::any_of(kChangeable, [&](std::string_view known) {
+          return key.starts_with(known) && (key.size() == known.size() || key[known.size()] == '.');
+        }))
+      continue;
+    if (key == "evaluation.cores")
+      throw InputError("--set " + text +
+                       ": another number of cores is another device, whose times cannot be compared with "
+                       "the recorded ones. Begin a new run with it, and `cultivar submit` the best kernel to "
+                       "that run");
+    throw InputError(
+        "--set " + text +
+        ": a resumed search can change only its budget, its checkpoints, its gate, notify, "
+        "metrics, and launcher, devices, depth, workers_per_device, compile_workers and patience "
+        "of its evaluation; begin a new run for other settings");
+  }
+}
+
+// What the record says about settings of the evaluation that are other ones from here on.
+std::string changed_settings(const std::vector<std::string>& overrides) {
+  std::string changed;
+  for (const std::string& text : overrides)
+    if (text.starts_with("evaluation.")) changed += (changed.empty() ? "" : ", ") + text;
+  if (changed.empty()) return {};
+  return fmt::format(
+      " with other settings: {}. Earlier times were measured with the former ones: the best kernel is "
+      "measured "
+      "again first, and new variants are compared at its current pace",
+      changed);
 }
 
 }  // namespace
@@ -245,11 +340,7 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
 Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
                                 const Runtime& runtime, const SearchCallbacks& callbacks,
                                 const std::atomic<bool>& stop) {
-  for (const std::string& text : overrides)
-    if (!text.starts_with("budget.") && !text.starts_with("checkpoint.") && !text.starts_with("gate."))
-      throw InputError("--set " + text +
-                       ": a resumed search can change only its budget, its checkpoints and its gate; "
-                       "begin a new run for other settings");
+  require_changeable(overrides);
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   std::string damage;
   for (int attempt = 0;; ++attempt) {
@@ -293,7 +384,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       breeding.rebuild_operators();
       return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
                          {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed",
-                         change);
+                         change, changed_settings(overrides));
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

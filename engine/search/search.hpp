@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/config.hpp"
@@ -33,10 +34,22 @@ struct Runtime {
 };
 
 struct Outcome {
-  enum class Stop { wall, evaluations, models, exhausted, interrupted, failed } stop = Stop::failed;
+  enum class Stop {
+    wall,
+    evaluations,
+    device,   // its hours are used
+    plateau,  // none was promoted for too long
+    models,
+    exhausted,
+    interrupted,
+    failed
+  } stop = Stop::failed;
   std::string reason;  // for people; with the remedy if it failed
   IndividualId best = 0;
 };
+
+std::string_view name_of(Outcome::Stop);
+std::string state_after(Outcome::Stop);  // of the record: stopped, failed or finished
 
 // begin_search() and resume_search() hold the run's lock and return after the search has stopped and its
 // record is closed. `stop` may be set at any time, also in a signal handler; the search then stops within a
@@ -45,8 +58,9 @@ struct Outcome {
 Expected<Outcome> begin_search(const Config&, const std::filesystem::path& run_folder, const Runtime&,
                                const SearchCallbacks&, const std::atomic<bool>& stop);
 // Continues exactly where the record ends. `overrides` may raise budgets ("budget.wall=2h") and change
-// settings of checkpoints and of the gate; any other key is an InputError. Earlier decisions stay as they
-// were; challengers whose duel against the present incumbent was undecided are compared again.
+// settings of checkpoints, the gate, notifications, and how it is evaluated (launcher, devices, depth,
+// workers); any other key is an InputError. Earlier decisions stay as they were; challengers whose duel
+// against the present incumbent was undecided are compared again.
 Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
                                 const std::vector<std::string>& overrides, const Runtime&,
                                 const SearchCallbacks&, const std::atomic<bool>& stop);

@@ -65,6 +65,8 @@ struct Progress {
   double evaluations_per_hour = 0.0;  // of this session
   double wall_limit_s = 0.0;          // 0: none
   std::int64_t evaluation_limit = 0;  // 0: none
+  double device_s = 0.0;              // device time over all sessions
+  double device_limit_s = 0.0;        // 0: none
   double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
   std::string waiting;                // for a usable worker, as text; empty if it does not wait
   std::string device_stage;           // what the device worker is doing, as text

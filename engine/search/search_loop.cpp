@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include "engine/config/duration.hpp"
 #include "engine/store/interventions.hpp"
@@ -32,6 +34,9 @@ Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0)
     for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
+  device_s_ = 3600.0 * recorder_.record().summary().budget.at("device_hours").used;
+  if (const auto promotions = recorder_.record().promotions(); !promotions.empty())
+    promoted_s_ = promotions.back().elapsed_s;
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
     const JobPtr job = due ? nullptr : pipeline_.next(tick_at);
@@ -46,13 +51,12 @@ Outcome SearchLoop::run() {
       tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
-  const std::string state = outcome_->stop == Outcome::Stop::interrupted ? "stopped"
-                            : outcome_->stop == Outcome::Stop::failed    ? "failed"
-                                                                         : "finished";
+  const std::string state = state_after(outcome_->stop);
   try {
     recorder_.step([&](Step& step) {
       step.set("state", state);
       step.set("stop_reason", outcome_->reason);
+      step.device_time(std::exchange(unrecorded_device_s_, 0.0));
       questions_.write_state(step);
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
@@ -94,6 +98,7 @@ void SearchLoop::returned(const JobPtr& job) {
     });
     job->device_troubles.clear();
   }
+  count_device_time(*job);
   // The record still has the individual as proposed, or the question as open; a resumed search continues it.
   if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
@@ -157,7 +162,10 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
 
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
   if (outcome.trouble) return handle_failure(job, *outcome.trouble);
-  if (outcome.promoted != 0) profiles_.promoted(outcome.promoted);
+  if (outcome.promoted != 0) {
+    profiles_.promoted(outcome.promoted);
+    promoted_s_ = recorder_.elapsed();
+  }
   questions_.withdraw_superseded();
 }
 
@@ -245,19 +253,56 @@ bool SearchLoop::exhausted() const {
   return exhausted_at_ == breeding_.judged() + questions_.results_received();
 }
 
+void SearchLoop::count_device_time(const Job& job) {
+  double seconds = job.seconds;
+  if (const Call* const call = std::get_if<Call>(&job.work); call && call->outcome)
+    seconds = call->outcome->device_s;  // of its probes
+  device_s_ += seconds;
+  unrecorded_device_s_ += seconds;
+}
+
+std::string SearchLoop::tried() const {
+  std::map<std::string, int> answers;
+  for (const InterventionRow& row : interventions_of(recorder_.record()))
+    if (row.at_s >= promoted_s_) ++answers[std::string(name_of(row.intervention.answer))];
+  std::string text;
+  for (const auto& [answer, count] : answers)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", answer, count);
+  return text.empty() ? "the supervisor did not intervene" : "the supervisor tried: " + text;
+}
+
+void SearchLoop::close(Outcome::Stop why, std::string reason, double limit_s) {
+  phase_ = Phase::closing;
+  closing_s_ = recorder_.elapsed();
+  closing_limit_s_ = limit_s;
+  stop(why, std::move(reason));
+  pipeline_.abandon_waiting();
+}
+
 void SearchLoop::watch_budgets() {
-  const double limit = parts_.config.budget.wall_s;
-  if (limit <= 0 || phase_ == Phase::leaving) return;
+  const Budget& budget = parts_.config.budget;
+  const double now = recorder_.elapsed();
+  if (phase_ == Phase::running) {
+    if (budget.wall_s > 0 && now >= budget.wall_s)
+      close(Outcome::Stop::wall,
+            fmt::format("the wall-clock budget of {} is exhausted", duration_text(budget.wall_s)),
+            budget.wall_s);
+    else if (budget.device_s > 0 && device_s_ >= budget.device_s)
+      close(Outcome::Stop::device,
+            fmt::format("the budget of {:.6g} device hours is exhausted", budget.device_s / 3600.0),
+            budget.device_s);
+    else if (budget.plateau_s > 0 && now - promoted_s_ >= budget.plateau_s)
+      close(Outcome::Stop::plateau,
+            fmt::format("no kernel was promoted for {} of search time; {}", duration_text(budget.plateau_s),
+                        tried()),
+            budget.plateau_s);
+  }
+  if (phase_ != Phase::closing) return;
   // Grace period: started jobs may finish, because a measured kernel that is not compared is wasted work. It
   // is longer during the first confirmation, without which the whole search has no result.
   const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
-  const double grace = std::max(std::clamp(0.1 * limit, 5.0, 60.0), first ? 120.0 : 0.0);
-  if (phase_ == Phase::running && recorder_.elapsed() >= limit) {
-    phase_ = Phase::closing;
-    stop(Outcome::Stop::wall, fmt::format("the wall-clock budget of {} is exhausted", duration_text(limit)));
-    pipeline_.abandon_waiting();
-  }
-  if (phase_ == Phase::closing && recorder_.elapsed() >= limit + grace) {
+  const double grace = std::max(std::clamp(0.1 * closing_limit_s_, 5.0, 60.0), first ? 120.0 : 0.0);
+  if (now >= closing_s_ + grace) {
     phase_ = Phase::leaving;
     cancel_all();
   }
@@ -314,7 +359,10 @@ void SearchLoop::show_progress() {
   // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
   if (recorder_.elapsed() - last_heartbeat_ > 5.0 && phase_ != Phase::leaving) {
     last_heartbeat_ = recorder_.elapsed();
-    recorder_.step([this](Step& step) { questions_.write_state(step); });
+    recorder_.step([this](Step& step) {
+      questions_.write_state(step);
+      step.device_time(std::exchange(unrecorded_device_s_, 0.0));
+    });
   }
   if (!parts_.callbacks.progress) return;
   const Budget& budget = parts_.config.budget;
@@ -328,6 +376,8 @@ void SearchLoop::show_progress() {
   p.jobs = pipeline_.in_flight();
   p.wall_limit_s = budget.wall_s;
   p.evaluation_limit = budget.evaluations;
+  p.device_s = device_s_;
+  p.device_limit_s = budget.device_s;
   if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
   if (p.evaluation_limit > 0 && p.evaluations_per_hour > 0) {
     const double by_count =

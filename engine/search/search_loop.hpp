@@ -60,6 +60,9 @@ class SearchLoop {
   bool budget_allows_another() const;
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
+  void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
+  std::string tried() const;  // what the supervisor has done since the last promotion
+  void count_device_time(const Job&);
   void finish_if_idle();
   void stop(Outcome::Stop, std::string reason);
   void cancel_all();
@@ -84,6 +87,9 @@ class SearchLoop {
   bool done_ = false;
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;
+  double closing_s_ = 0.0, closing_limit_s_ = 0.0;  // of the budget that ended the search: when, and its size
+  double device_s_ = 0.0, unrecorded_device_s_ = 0.0;  // all, and what the record does not hold yet
+  double promoted_s_ = 0.0;                            // the time of the last promotion
 };
 
 }  // namespace cultivar

@@ -23,6 +23,11 @@ std::vector<std::string> programs_of(const Config& config) {
     else if (library.starts_with("torch"))  // runs the pytorch.py of the record's task
       lines.push_back(
           fmt::format("the contender {}: {}", library, (config.task_folder / "pytorch.py").string()));
+  for (const NotifyChannel& channel : config.notify)
+    lines.push_back("notify: " + (channel.command.empty()
+                                      ? channel.name()
+                                      : fmt::format("{}", fmt::join(channel.command, " "))));
+  if (!config.metrics.empty()) lines.push_back("the metrics file " + config.metrics.string());
   return lines;
 }
 

@@ -10,12 +10,14 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
 
 #include "engine/store/schema.hpp"
 #include "engine/store/trouble.hpp"
+#include "engine/store/witness.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {
@@ -170,24 +172,23 @@ Expected<fs::path> make_checkpoint(const RunFolder& folder, int keep) {
   return file;
 }
 
-Expected<std::string> recover(const RunFolder& folder, const std::string& damage) {
-  fs::path good;
+namespace {
+
+// The newest checkpoint that is intact; empty if there is none.
+fs::path good_checkpoint(const RunFolder& folder) {
   for (const fs::path& file : checkpoints_newest_first(folder)) {
     try {
       SQLite::Database db = open_unchanging(file);
-      if (check(db, true).empty()) {
-        good = file;
-        break;
-      }
+      if (check(db, true).empty()) return file;
     } catch (const SQLite::Exception&) {
       // this checkpoint is damaged too; try the next
     }
   }
-  if (good.empty())
-    return failure("open run",
-                   fmt::format("{} is damaged ({}) and {} holds no good checkpoint. Nothing was "
-                               "changed; `sqlite3 run.db .recover` may still recover rows",
-                               folder.database().string(), damage, folder.checkpoints().string()));
+  return {};
+}
+
+// Puts the checkpoint in the place of the database, whose files it copies aside. Returns the folder of these.
+Expected<fs::path> put_checkpoint_back(const RunFolder& folder, const fs::path& good) {
   char when[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(when, sizeof when, "%Y%m%dT%H%M%SZ", std::gmtime(&now));
@@ -215,6 +216,21 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
   if (auto placed = put_in_place(temporary, folder.database()); !placed)
     return tl::make_unexpected(placed.error());
 
+  return aside;
+}
+
+}  // namespace
+
+Expected<std::string> recover(const RunFolder& folder, const std::string& damage) {
+  const fs::path good = good_checkpoint(folder);
+  if (good.empty())
+    return failure("open run",
+                   fmt::format("{} is damaged ({}) and {} holds no good checkpoint. Nothing was "
+                               "changed; `sqlite3 run.db .recover` may still recover rows",
+                               folder.database().string(), damage, folder.checkpoints().string()));
+  const auto moved = put_checkpoint_back(folder, good);
+  if (!moved) return tl::make_unexpected(moved.error());
+  const fs::path& aside = *moved;
   const auto before = individuals_in(folder.database());
   const auto there = individuals_in(aside / "run.db");
   const bool saved = salvage(folder.database(), aside / "run.db");
@@ -227,6 +243,46 @@ Expected<std::string> recover(const RunFolder& folder, const std::string& damage
   return fmt::format(
       "run.db was damaged ({}); restored checkpoint {} with {} individuals; {}. The damaged files are in {}",
       damage, good.filename().string(), before.value_or(0), lost, aside.string());
+}
+
+Expected<std::string> restore_lost_steps(const RunFolder& folder) {
+  try {
+    const auto witness = witnessed(folder);
+    Extent has;
+    {
+      SQLite::Database db(folder.database().string(), SQLite::OPEN_READONLY);
+      db.setBusyTimeout(5000);
+      has = extent_of(db);
+    }
+    // The names of checkpoints begin with their number of decisions, so usually none needs to be read.
+    const auto files = checkpoints_newest_first(folder);
+    const bool newer =
+        !files.empty() && std::atoll(files.front().filename().string().c_str()) > has.decisions;
+    if (!newer && (!witness || missing_text(has, *witness).empty())) return std::string();
+    const fs::path good = newer ? good_checkpoint(folder) : fs::path();
+    Extent restored;
+    if (!good.empty()) {
+      SQLite::Database db = open_unchanging(good);
+      restored = extent_of(db);
+    }
+    const bool restores = restored.decisions > has.decisions;
+    const Extent& now = restores ? restored : has;
+    const std::string lost = witness ? missing_text(now, *witness) : std::string();
+    const std::string why = fmt::format(
+        "run.db lacks recorded steps ({}): its log run.db-wal was deleted, cut or damaged, or an older "
+        "run.db was put in its place",
+        missing_text(has, witness ? *witness : restored));
+    const std::string what = lost.empty()
+                                 ? (witness ? "no recorded data was lost" : "what came later is lost")
+                                 : "lost: " + lost + "; the search makes other ones instead";
+    if (!restores) return fmt::format("{}; no checkpoint is newer; {}", why, what);
+    const auto aside = put_checkpoint_back(folder, good);
+    if (!aside) return tl::make_unexpected(aside.error());
+    return fmt::format("{}; restored checkpoint {} with {} individuals; {}. The former files are in {}", why,
+                       good.filename().string(), restored.individuals, what, aside->string());
+  } catch (const SQLite::Exception& e) {
+    return tl::make_unexpected(trouble(e, "open run", folder.database()));
+  }
 }
 
 }  // namespace cultivar

@@ -26,4 +26,9 @@ std::string damage_of(const std::filesystem::path& database, bool thorough);
 // lock.
 Expected<std::string> recover(const RunFolder&, const std::string& damage);
 
+// Notices that an intact database lacks steps that were recorded: a checkpoint, or the witness, knows more.
+// Restores the newest good checkpoint if it holds more than the database. Returns a message that says what
+// was restored and what was lost; empty if nothing is missing. The caller holds the run's lock.
+Expected<std::string> restore_lost_steps(const RunFolder&);
+
 }  // namespace cultivar

@@ -9,16 +9,15 @@
 
 #include "engine/store/duel_body.hpp"
 #include "engine/store/exchanges.hpp"
+#include "engine/store/heartbeat.hpp"
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
-#include "engine/store/run_lock.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
-#include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 #include "population/lineage.hpp"
@@ -171,22 +170,9 @@ Summary Record::summary() const {
   s.state = meta(db, "state");
   s.stop_reason = meta(db, "stop_reason");
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
-  if (s.state == "running") {
-    s.process = RunLock::holder(RunFolder(folder_));
-    if (!s.process) {
-      s.state = "stopped";
-      s.stop_reason = "its process was killed; resume it with `cultivar resume`";
-    } else if (const std::string beat = meta(db, "heartbeat"); !beat.empty()) {
-      s.heartbeat_age_s = std::max(0.0, unix_now() - number_in(beat, "heartbeat"));
-      if (*s.heartbeat_age_s > Summary::kFrozenAfter) {
-        s.state = "frozen";
-        s.stop_reason = fmt::format(
-            "process {} has recorded nothing for {:.0f} s: it is suspended, or the disk does not respond",
-            *s.process, *s.heartbeat_age_s);
-      }
-    }
-  }
+  if (s.state == "running") set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
   std::int64_t proposed = 0;
+  double device_s = 0.0;
   each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
     const auto key = column<std::string>(tally, 0);
     const auto value = column<std::int64_t>(tally, 1);
@@ -195,6 +181,7 @@ Summary Record::summary() const {
     if (key == "duels") s.duels = value;
     if (key == "promotions") s.promotions = value;
     if (key == "proposed") proposed = value;
+    if (key == "device_ms") device_s = 1e-3 * static_cast<double>(value);
     for (const Stage stage : all_stages())
       if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
   });
@@ -209,6 +196,12 @@ Summary Record::summary() const {
   };
   s.budget["wall"] = {s.elapsed_s, limit("wall")};
   s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
+  s.budget["device_hours"] = {device_s / 3600.0, limit("device_hours")};
+  if (const auto plateau = limit("plateau")) {
+    const double promoted = first_of<double>(
+        db, "SELECT elapsed_s FROM decisions WHERE kind = 'promote' ORDER BY seq DESC LIMIT 1");
+    s.budget["plateau"] = {s.elapsed_s - promoted, plateau};
+  }
   s.models = json_in(meta(db, "models").empty() ? "{}" : meta(db, "models"));
   s.tools = tool_use(*this);
   s.supervisor = json_in(meta(db, "supervisor").empty() ? "null" : meta(db, "supervisor"));

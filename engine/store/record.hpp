@@ -118,7 +118,9 @@ struct Summary {
   std::int64_t submissions_waiting = 0;  // in the inbox
   std::optional<Best> best;
   std::optional<Outstanding> outstanding;
-  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations; usd, tokens where models are asked
+  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
+                                            // since a promotion) if limited; usd, tokens where models are
+                                            // asked
   nlohmann::json models;      // by name: state, calls in flight, tokens, USD; updated every few seconds
   nlohmann::json questions;   // open, in_flight, paused, waits_for, unended (not while running), shares;
                               // null: no model is asked

@@ -57,7 +57,8 @@ RecordWriter::RecordWriter(RunFolder folder, RunLock lock, std::shared_ptr<SQLit
     : folder_(std::move(folder)),
       lock_(std::move(lock)),
       database_(std::move(database)),
-      record_(std::make_unique<Record>(database_, folder_.path())) {}
+      record_(std::make_unique<Record>(database_, folder_.path())),
+      witness_(folder_) {}
 RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
 RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
 RecordWriter::~RecordWriter() {
@@ -145,6 +146,10 @@ Expected<RecordWriter> RecordWriter::open(const RunFolder& folder, std::string d
     auto recovered = recover(folder, damage);
     if (!recovered) return tl::make_unexpected(recovered.error());
     recovery = *recovered;
+  } else {
+    auto restored = restore_lost_steps(folder);
+    if (!restored) return tl::make_unexpected(restored.error());
+    recovery = *restored;
   }
   try {
     auto db = open_for_writing(folder.database(), 0);
@@ -170,7 +175,9 @@ Expected<void> RecordWriter::step(double elapsed_s, const std::function<void(Ste
     write(step);
     step.set("elapsed_s", fmt::format("{:.3f}", elapsed_s));
     step.set("heartbeat", fmt::format("{:.3f}", unix_now()));
+    step.count("steps");
     transaction.commit();
+    witness_.write(extent_of(*database_));
     for (auto& [sql, prepared] : statements_) prepared->tryReset();
     return {};
   } catch (const SQLite::Exception& e) {
@@ -336,6 +343,10 @@ void Step::session(const std::string& what, const std::optional<GateChange>& cha
 
 void Step::event(const std::string& kind, IndividualId id, const std::string& text) {
   run("INSERT INTO events (at, kind, individual, text) VALUES (?, ?, ?, ?)", unix_now(), kind, id, text);
+}
+
+void Step::device_time(double seconds) {
+  if (const auto ms = std::llround(1e3 * seconds); ms > 0) count("device_ms", ms);
 }
 
 void Step::use_exchange(std::int64_t exchange, IndividualId made_of_it) {

@@ -11,6 +11,7 @@
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/witness.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/verdict/evaluation.hpp"
@@ -79,6 +80,7 @@ class Step {
   // Operators were rebuilt from the record at this point, and the gate's settings may have been changed.
   void session(const std::string& what, const std::optional<GateChange>& = {});
   void event(const std::string& kind, IndividualId, const std::string& text);
+  void device_time(double seconds);  // of all devices, for the budget
   void use_exchange(std::int64_t exchange,
                     IndividualId made_of_it);  // call in the step that proposes the individual
   void set(const std::string& key, const std::string& value);  // in the table `meta`
@@ -128,6 +130,7 @@ class RecordWriter {
   std::unique_ptr<Record> record_;
   std::map<const char*, std::unique_ptr<SQLite::Statement>> statements_;
   std::string recovery_;
+  Witness witness_;
 };
 
 }  // namespace cultivar

@@ -26,6 +26,9 @@ class RunFolder {
   std::filesystem::path notes() const { return folder_ / "notes.txt"; }          // of agents, for each other
   // The waiting files, oldest first: their names start with the time. At most `most`.
   std::vector<std::filesystem::path> submitted(std::size_t most = std::size_t(-1)) const;
+  std::filesystem::path witness() const {
+    return folder_ / "run.extent";
+  }  // how much the record held after its last step
   std::filesystem::path log() const { return folder_ / "search.log"; }  // what a detached search prints
   // Whether the folder can become a run: it is empty, or holds only logs.
   bool is_unused() const;

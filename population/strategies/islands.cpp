@@ -111,6 +111,7 @@ void Islands::expel(IndividualId id) {
     const auto place = std::ranges::find(island.elites, id, &Elite::id);
     const bool member = std::erase(island.members, id) > 0;
     if (member && !others.empty()) island.members.push_back(others.front().id);
+    if (member && others.empty()) island.sources.erase(source);  // its next setting is a member again
     if (place == island.elites.end()) continue;
     const bool immigrant = place->immigrant;
     island.elites.erase(place);
@@ -246,7 +247,7 @@ std::vector<IndividualId> Islands::parents(int number, const ParentsWanted& want
   std::vector<Elite> firsts = island.elites;
   std::erase_if(firsts, [&](const Elite& e) { return wanted.avoid.contains(e.source); });
   if (firsts.empty()) firsts = island.elites;
-  const bool explore = firsts.empty() || uniform(stream) < options_.explore;
+  const bool explore = !island.members.empty() && (firsts.empty() || uniform(stream) < options_.explore);
   const Elite first =
       explore ? explored(island, wanted, archive, stream) : tournament(firsts, options_.tournament, stream);
   std::vector<Elite> partners = island.elites;

@@ -50,7 +50,9 @@ BOOST_AUTO_TEST_CASE(letters_that_have_no_folder_lie_where_the_user_is_and_not_b
 BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   const std::string all =
       kLeast +
-      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7, usd: 2.5, tokens: 1000}\n"
+      "holdout: cpu_holdout\nbudget: {wall: 90m, evaluations: 7, usd: 2.5, tokens: 1000, device_hours: 2.5, "
+      "plateau: 6h}\nmetrics: m/x.prom\nnotify: [{webhook: \"https://e.org/h\", on: [best, end]}, "
+      "{webhook_env: HOOK}, {command: [tell, it]}]\n"
       "models: {me: {provider: mailbox, folder: mail}, a: {provider: openai, model: m, prices: {input: 1, "
       "output: 2}}}\n"
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
@@ -276,6 +278,19 @@ BOOST_AUTO_TEST_CASE(durations_are_read_in_every_unit_and_nonsense_is_refused) {
   for (const char* bad : {"", "m", "3x", "1h30", "-5s", "-5", "1..5s", "5 m", "9 0", "."})
     BOOST_TEST(!duration_seconds(bad), bad);
   BOOST_TEST(duration_text(3720) == "1h02m");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_notification_is_told_with_the_remedy) {
+  const auto told = [&](const std::string& channel) {
+    return complaint(*this, kLeast + "notify: [" + channel + "]\n");
+  };
+  BOOST_TEST(contains(told("{on: [end]}"), "my.yaml:5"));
+  BOOST_TEST(contains(told("{on: [end]}"), "one of command, webhook and webhook_env"));
+  BOOST_TEST(contains(told("{webhook: ftp://x}"), "https://"));
+  BOOST_TEST(contains(told("{webhook: \"https://hooks.example/services/Xa8f7Qp2Lm9Zr4Tk6Wv1Bn3Cd5\"}"),
+                      "webhook_env"));
+  BOOST_TEST(contains(told("{command: [tell], on: [bets]}"), "best"));
+  BOOST_TEST(contains(complaint(*this, kLeast + "budget: {gpu_hours: 3}\n"), "device_hours"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -287,6 +287,16 @@ BOOST_AUTO_TEST_CASE(a_parent_can_be_avoided_unless_there_is_no_other) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_source_whose_settings_were_all_expelled_comes_back_with_its_next_setting) {
+  History h({.explore = 1.0, .islands = 1});
+  const IndividualId first = h.add({.fitness = 9.0, .source = "a"});
+  h.islands.expel(first);
+  const IndividualId next = h.add({.fitness = 8.0, .source = "a"});
+  BOOST_TEST((h.islands.members(0) == std::vector<IndividualId>{next}));
+  RandomStream stream = stream_of(1, "selection", 1);
+  BOOST_TEST((h.islands.parents(0, {}, h.archive, stream) == std::vector<IndividualId>{next}));
+}
+
 BOOST_AUTO_TEST_CASE(the_island_of_the_fittest_leads) {
   History h({.islands = 3, .lead = 0.4});
   h.add({.fitness = 1.0, .island = 0});

@@ -12,6 +12,7 @@ tunables:
   PREFETCH: {values: [0, 1], default: 0}          # the next row is read before this one is finished
   LOADS: {values: [plain, streaming], default: streaming}
   STORES: {values: [plain, streaming], default: streaming}
+  WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
 specialize: [dtype, PER, ALIGNED]
 let:
   elements: "16 / element_bytes"  # of a vector
@@ -250,7 +251,7 @@ __device__ __forceinline__ void finish(const Row& row, Element* y, int v, const 
   row.store(y, v, values);
 }
 
-enum : int { kAhead = PREFETCH && PERSIST > 0 };
+enum : int { kAhead = PREFETCH && PERSIST > 0, kEarly = ALIGNED && WEIGHTS == WEIGHTS_early && PER <= 4 };
 
 }  // namespace
 
@@ -270,13 +271,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
       if (index < R && first + i * stride < vectors) to[i] = row.load(tensor, first + i * stride, Element{});
     }
   };
-  const auto read_shared = [&](const Element* tensor, Vector(&to)[PER]) {
+  const auto read_shared = [&](const Element* tensor, Vector(&to)[kEarly ? PER : 1]) {
 #pragma unroll
-    for (int i = 0; i < PER; ++i)
-      if (ALIGNED && first + i * stride < vectors) to[i] = Row(0, C).load_shared(tensor, first + i * stride);
+    for (int i = 0; i < (kEarly ? PER : 0); ++i)
+      if (first + i * stride < vectors) to[i] = Row(0, C).load_shared(tensor, first + i * stride);
   };
 
-  Vector now[PER], more[PER], next[PER], next_more[PER], weight[PER];  // x, r; and those of the next row
+  Vector now[PER], more[PER], next[PER], next_more[PER],
+      weight[kEarly ? PER : 1];  // x, r; and those of the next row
   int group = blockIdx.x / blocks;
   if (kAhead) read(x, now, group), read(r, more, group);
   read_shared(w, weight);
@@ -308,7 +310,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
       const int v = first + i * stride;
-      if (v < end) finish(row, y, v, sums[i], ALIGNED ? weight[i] : row.load_shared(w, v), factor);
+      if (v < end)
+        finish(row, y, v, sums[i], kEarly ? weight[kEarly ? i : 0] : row.load_shared(w, v), factor);
     }
     for (int v = first + PER * stride; v < end; v += stride) {
       float values[kVector];

@@ -12,6 +12,7 @@ tunables:
   PREFETCH: {values: [0, 1], default: 0}          # the next row is read before this one is finished
   LOADS: {values: [plain, streaming], default: streaming}
   STORES: {values: [plain, streaming], default: streaming}
+  WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
 specialize: [dtype, PER, ALIGNED]
 let:
   elements: "16 / element_bytes"  # of a vector
@@ -258,7 +259,7 @@ __device__ __forceinline__ void finish(const Row& row, Element* y, int v, const 
   row.store(y, v, values);
 }
 
-enum : int { kAhead = PREFETCH && PERSIST > 0 };
+enum : int { kAhead = PREFETCH && PERSIST > 0, kEarly = ALIGNED && WEIGHTS == WEIGHTS_early && PER <= 4 };
 
 }  // namespace
 
@@ -278,13 +279,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
       if (index < R && first + i * stride < vectors) to[i] = row.load(tensor, first + i * stride, Element{});
     }
   };
-  const auto read_shared = [&](const Element* tensor, Vector(&to)[PER]) {
+  const auto read_shared = [&](const Element* tensor, Vector(&to)[kEarly ? PER : 1]) {
 #pragma unroll
-    for (int i = 0; i < PER; ++i)
-      if (ALIGNED && first + i * stride < vectors) to[i] = Row(0, C).load_shared(tensor, first + i * stride);
+    for (int i = 0; i < (kEarly ? PER : 0); ++i)
+      if (first + i * stride < vectors) to[i] = Row(0, C).load_shared(tensor, first + i * stride);
   };
 
-  Vector now[PER], next[PER], weight[PER], bias[PER];
+  Vector now[PER], next[PER], weight[kEarly ? PER : 1], bias[kEarly ? PER : 1];
   int group = blockIdx.x / blocks;
   if (kAhead) read(x, now, group);
   read_shared(w, weight);
@@ -316,8 +317,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
     for (int i = 0; i < PER; ++i) {
       const int v = first + i * stride;
       if (v < end)
-        finish(row, y, v, now[i], ALIGNED ? weight[i] : row.load_shared(w, v),
-               ALIGNED ? bias[i] : row.load_shared(b, v), mean, factor);
+        finish(row, y, v, now[i], kEarly ? weight[kEarly ? i : 0] : row.load_shared(w, v),
+               kEarly ? bias[kEarly ? i : 0] : row.load_shared(b, v), mean, factor);
     }
     for (int v = first + PER * stride; v < end; v += stride)
       finish(row, y, v, row.load(x, v, Element{}), row.load_shared(w, v), row.load_shared(b, v), mean,

@@ -1,0 +1,178 @@
+#include "engine/search/announcements.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+
+namespace {
+
+constexpr double kBetweenTroubles = 60.0, kBetweenMetrics = 10.0;  // seconds
+constexpr double kNearlySpent = 0.9;
+
+}  // namespace
+
+Announcements::Announcements(const Config& config, std::filesystem::path run_folder,
+                             const SearchCallbacks& shown)
+    : shown_(shown),
+      name_(config.name),
+      folder_(run_folder.string()),
+      models_(config.budget.models),
+      notifier_(config.notify) {
+  if (!config.metrics.empty()) metrics_ = std::make_unique<MetricsFile>(config.metrics);
+}
+
+SearchCallbacks Announcements::callbacks() {
+  return {[this](const Event& event) {
+            if (shown_.event) shown_.event(event);
+            heard(event);
+          },
+          [this](const Progress& progress) {
+            if (shown_.progress) shown_.progress(progress);
+            heard(progress);
+          }};
+}
+
+void Announcements::tell(Occasion occasion, double elapsed_s, const std::string& text, IndividualId id) {
+  if (!notifier_.wants(occasion)) return;
+  const Progress& p = last_;
+  nlohmann::json body{{"run", name_},
+                      {"folder", folder_},
+                      {"text", fmt::format("{}: {}", name_, plain_line(text, 1000))},
+                      {"elapsed_s", elapsed_s},
+                      {"at", unix_now()},
+                      {"evaluations", p.evaluations},
+                      {"measured", p.measured}};
+  if (id != 0) body["individual"] = id;
+  if (p.best != 0)
+    body["best"] = {{"individual", p.best},
+                    {"fitness", p.best_fitness},
+                    {"unit", p.unit},
+                    {"ratio_to_seed", p.ratio_to_seed}};
+  notifier_.tell(occasion, body);
+}
+
+void Announcements::heard(const Event& event) {
+  if (event.kind == "promoted") tell(Occasion::best, event.elapsed_s, event.text, event.individual);
+  if (event.kind == "supervisor") tell(Occasion::stall, event.elapsed_s, event.text, event.individual);
+  if (event.kind == "trouble" || event.kind == "warning") {
+    if (event.elapsed_s < next_trouble_s_) {  // a storm of them is one notification a minute
+      ++troubles_;
+      return;
+    }
+    next_trouble_s_ = event.elapsed_s + kBetweenTroubles;
+    const int others = std::exchange(troubles_, 0);
+    tell(Occasion::trouble, event.elapsed_s,
+         event.text + (others == 0 ? "" : fmt::format(" (and {} more since the last notification)", others)),
+         event.individual);
+  }
+}
+
+void Announcements::watch_budgets() {
+  const Progress& progress = last_;
+  const auto watch = [&](const char* kind, double used, double limit) {
+    if (limit <= 0.0 || used < kNearlySpent * limit || std::exchange(nearly_spent_[kind], true)) return;
+    tell(Occasion::budget, progress.elapsed_s,
+         fmt::format("{:.0f} % of the budget `{}` is used", 100.0 * used / limit, kind), 0);
+  };
+  watch("wall", progress.elapsed_s, progress.wall_limit_s);
+  watch("evaluations", static_cast<double>(progress.evaluations),
+        static_cast<double>(progress.evaluation_limit));
+  watch("device_hours", progress.device_s, progress.device_limit_s);
+  if (progress.questions) {
+    watch("usd", progress.questions->usd, models_.usd.value_or(0.0));
+    watch("tokens", static_cast<double>(progress.questions->tokens),
+          static_cast<double>(models_.tokens.value_or(0)));
+  }
+}
+
+void Announcements::heard(const Progress& progress) {
+  last_ = progress;
+  watch_budgets();
+  tell_troubles(progress.elapsed_s);
+  if (metrics_ && progress.elapsed_s >= next_metrics_s_) {
+    next_metrics_s_ = progress.elapsed_s + kBetweenMetrics;
+    write_metrics("running");
+  }
+}
+
+void Announcements::tell_troubles(double elapsed_s) {
+  if (!shown_.event) return;
+  for (const std::string& text : notifier_.troubles()) shown_.event({elapsed_s, "warning", text, 0});
+  if (!metrics_) return;
+  if (const std::string text = metrics_->trouble(); !text.empty())
+    shown_.event({elapsed_s, "warning", text, 0});
+}
+
+void Announcements::write_metrics(const std::string& state) {
+  const Progress& p = last_;
+  std::vector<Metric> all;
+  const auto add = [&](const char* name, const char* help, Metric::Kind kind, double value,
+                       std::map<std::string, std::string> labels = {}) {
+    labels["run"] = name_;
+    all.push_back({std::string("cultivar_") + name, help, kind, std::move(labels), value});
+  };
+  using enum Metric::Kind;
+  for (const char* each : {"running", "stopped", "finished", "failed"})
+    add("state", "1 for the state of the search.", gauge, state == each ? 1.0 : 0.0, {{"state", each}});
+  add("heartbeat_timestamp_seconds", "When this file was written.", gauge, unix_now());
+  add("elapsed_seconds_total", "Search time over all sessions.", counter, p.elapsed_s);
+  add("device_seconds_total", "Device time over all sessions.", counter, p.device_s);
+  add("evaluations_total", "Evaluated individuals.", counter, static_cast<double>(p.evaluations));
+  add("measured_total", "Measured individuals.", counter, static_cast<double>(p.measured));
+  for (const auto& [stage, count] : p.rejected)
+    add("rejected_total", "Rejected individuals by stage.", counter, static_cast<double>(count),
+        {{"stage", std::string(name_of(stage))}});
+  add("in_flight", "Individuals being compiled, checked or measured.", gauge,
+      static_cast<double>(p.in_flight.size()));
+  add("best_individual", "The number of the best kernel; 0: none yet.", gauge, static_cast<double>(p.best));
+  if (p.best != 0) {
+    add("best_fitness", "The fitness of the best kernel.", gauge, p.best_fitness, {{"unit", p.unit}});
+    if (p.ratio_to_seed > 0.0)
+      add("best_ratio_to_seed", "The fitness of the best kernel over that of the first seed.", gauge,
+          p.ratio_to_seed);
+  }
+  if (p.questions) {
+    add("open_questions", "Open questions to language models.", gauge, p.questions->open);
+    add("usd_total", "Spent on language models.", counter, p.questions->usd);
+    add("tokens_total", "Tokens of language models.", counter, static_cast<double>(p.questions->tokens));
+  }
+  if (p.wall_limit_s > 0.0)
+    add("budget_limit", "The limits of the search's budgets.", gauge, p.wall_limit_s, {{"kind", "wall"}});
+  if (p.evaluation_limit > 0)
+    add("budget_limit", "The limits of the search's budgets.", gauge, static_cast<double>(p.evaluation_limit),
+        {{"kind", "evaluations"}});
+  if (p.device_limit_s > 0.0)
+    add("budget_limit", "The limits of the search's budgets.", gauge, p.device_limit_s,
+        {{"kind", "device_seconds"}});
+  metrics_->put(prometheus_text(all));
+}
+
+void Announcements::ended(const std::string& stop, const Summary& summary) {
+  // What has happened since the last progress.
+  last_.elapsed_s = summary.elapsed_s;
+  last_.evaluations = summary.evaluations;
+  last_.measured = summary.measured;
+  last_.rejected = summary.rejected;
+  last_.in_flight.clear();
+  last_.device_s = 3600.0 * summary.budget.at("device_hours").used;
+  if (summary.best) {
+    last_.best = summary.best->id;
+    last_.best_fitness = summary.best->fitness;
+    last_.unit = summary.best->unit;
+    last_.ratio_to_seed = summary.best->ratio_to_seed.value_or(0.0);
+  }
+  watch_budgets();
+  if (troubles_ > 0)
+    tell(Occasion::trouble, summary.elapsed_s,
+         fmt::format("{} more troubles since the last notification", troubles_), 0);
+  if (metrics_) write_metrics(summary.state);
+  tell(Occasion::end, summary.elapsed_s, fmt::format("{} ({}: {})", summary.state, stop, summary.stop_reason),
+       last_.best);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,48 @@
+// Tells the configured receivers what happens in a search, and keeps its metrics file: see engine/notify.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/config/config.hpp"
+#include "engine/notify/metrics.hpp"
+#include "engine/notify/notifier.hpp"
+#include "engine/search/search_callbacks.hpp"
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+// Not thread-safe: for the thread of the search loop. It decides nothing and never blocks, except in its
+// destructor, for the notifier's farewell.
+class Announcements {
+ public:
+  // `shown`: the callbacks of the caller, which outlive it.
+  Announcements(const Config&, std::filesystem::path run_folder, const SearchCallbacks& shown);
+
+  // Those of the caller, and in addition whoever is to be told. Valid during its lifetime.
+  SearchCallbacks callbacks();
+  // `stop`: the name of why the search ended.
+  void ended(const std::string& stop, const Summary&);
+
+ private:
+  void heard(const Event&);
+  void heard(const Progress&);
+  void tell(Occasion, double elapsed_s, const std::string& text, IndividualId);
+  void watch_budgets();
+  void tell_troubles(double elapsed_s);
+  void write_metrics(const std::string& state);
+
+  const SearchCallbacks& shown_;
+  const std::string name_, folder_;
+  const Cap models_;
+  Notifier notifier_;
+  std::unique_ptr<MetricsFile> metrics_;
+  Progress last_;
+  double next_metrics_s_ = 0.0, next_trouble_s_ = 0.0;  // in elapsed time
+  int troubles_ = 0;                                    // not told yet
+  std::map<std::string, bool> nearly_spent_;            // by budget: told
+};
+
+}  // namespace cultivar

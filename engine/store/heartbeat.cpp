@@ -1,0 +1,28 @@
+#include "engine/store/heartbeat.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "engine/store/plausible.hpp"
+#include "engine/store/run_lock.hpp"
+#include "evaluators/system/clock.hpp"
+
+namespace cultivar {
+
+void set_liveness(Summary& s, const RunFolder& folder, const std::string& heartbeat) {
+  s.process = RunLock::holder(folder);
+  if (!s.process) {
+    s.state = "stopped";
+    s.stop_reason = "its process was killed; resume it with `cultivar resume`";
+    return;
+  }
+  if (heartbeat.empty()) return;
+  s.heartbeat_age_s = std::max(0.0, unix_now() - number_in(heartbeat, "heartbeat"));
+  if (*s.heartbeat_age_s <= Summary::kFrozenAfter) return;
+  s.state = "frozen";
+  s.stop_reason = fmt::format(
+      "process {} has recorded nothing for {:.0f} s: it is suspended, or the disk does not respond",
+      *s.process, *s.heartbeat_age_s);
+}
+
+}  // namespace cultivar

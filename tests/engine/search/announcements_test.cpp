@@ -1,0 +1,98 @@
+// A whole search that tells a real HTTP server what happens, and its budgets of device time and patience.
+#include "engine/search/announcements.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+
+#include "engine/store/record.hpp"
+#include "support/command.hpp"
+#include "support/contains.hpp"
+#include "support/scripted_search.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+Simulation slow() {
+  Simulation simulation;
+  simulation.evaluate_s = 0.02;
+  return simulation;
+}
+
+struct Told : ScratchFolder {
+  Outcome search(const std::vector<std::string>& overrides, const Simulation& simulation = {}) {
+    const Config config = softmax_config(path() / "config", overrides);
+    const auto outcome = begin_search(config, path() / "run", simulated_runtime(simulation), {}, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    return *outcome;
+  }
+  Record record() const { return std::move(*Record::open(path() / "run")); }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(announcements, Told)
+
+BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) {
+  ChatServer server([](const SeenRequest&) { return status_reply(200, "ok"); });
+  const auto prom = path() / "metrics" / "cultivar.prom";
+  const Outcome outcome = search(
+      {"budget.evaluations=30", "metrics=" + prom.string(), "notify=[{webhook: \"" + server.url() + "\"}]"},
+      slow());
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  std::map<std::string, int> events;
+  for (const SeenRequest& request : server.seen()) ++events[request.body["event"].get<std::string>()];
+  BOOST_TEST(events["best"] == record().summary().promotions);
+  BOOST_TEST(events["end"] == 1);
+  BOOST_TEST(events["budget"] == 1);
+  const nlohmann::json end = server.seen().back().body;
+  BOOST_TEST(contains(end["text"].get<std::string>(), "finished (evaluations: "), end.dump());
+  BOOST_TEST(end["best"]["individual"] == outcome.best);
+  const std::string metrics = read_text(prom);
+  BOOST_TEST(contains(metrics, "state=\"finished\"} 1\n"), metrics);
+  BOOST_TEST(contains(metrics, "cultivar_best_fitness{"), metrics);
+  BOOST_TEST(contains(metrics, "cultivar_best_individual{run=\"simulated\"} " + std::to_string(outcome.best)),
+             metrics);
+}
+
+BOOST_AUTO_TEST_CASE(device_hours_are_a_budget_over_all_sessions) {
+  const std::string limit = std::to_string(0.5 / 3600.0);
+  const Outcome outcome = search({"budget.device_hours=" + limit}, slow());
+  BOOST_TEST((outcome.stop == Outcome::Stop::device), outcome.reason);
+  const Summary summary = record().summary();
+  BOOST_TEST(summary.state == "finished");
+  BOOST_TEST(summary.budget.at("device_hours").used >= 0.5 / 3600.0);
+  BOOST_TEST(summary.budget.at("device_hours").used < 5.0 / 3600.0);
+  BOOST_CHECK_THROW((void)resume_search(path() / "run", {"budget.device_hours=" + limit},
+                                        simulated_runtime({}), {}, kNever),
+                    InputError);
+  const auto more = resume_search(path() / "run", {"budget.device_hours=1", "budget.evaluations=60"},
+                                  simulated_runtime({}), {}, kNever);
+  BOOST_REQUIRE(more);
+  BOOST_TEST((more->stop == Outcome::Stop::evaluations), more->reason);
+  BOOST_TEST(record().summary().budget.at("device_hours").used >= summary.budget.at("device_hours").used);
+}
+
+BOOST_AUTO_TEST_CASE(a_plateau_ends_a_search_and_says_what_was_tried) {
+  const Outcome outcome = search(
+      {"budget.plateau=2s", "budget.evaluations=100000", "supervisor.evaluations=5", "supervisor.term=3"},
+      [] {
+        Simulation simulation = slow();
+        simulation.evaluate_s = 0.1;
+        return simulation;
+      }());
+  BOOST_TEST((outcome.stop == Outcome::Stop::plateau), outcome.reason);
+  BOOST_TEST(contains(outcome.reason, "no kernel was promoted for 2s"), outcome.reason);
+  BOOST_TEST(contains(outcome.reason, "the supervisor tried: "), outcome.reason);
+  const Summary summary = record().summary();
+  BOOST_TEST(summary.state == "finished");
+  BOOST_TEST(summary.budget.at("plateau").limit.value() == 2.0);
+  const auto report = replay(path() / "run", simulated_runtime({}));
+  BOOST_REQUIRE(report);
+  BOOST_TEST(report->differences.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
