@@ -26,7 +26,8 @@ YamlNode completed(YamlNode item, const std::optional<YamlNode>& common) {
 }
 
 bool limited(const Budget& budget) {
-  return budget.wall_s > 0 || budget.evaluations > 0 || budget.models.usd || budget.models.tokens;
+  return budget.wall_s > 0 || budget.evaluations > 0 || budget.device_s > 0 || budget.plateau_s > 0 ||
+         budget.models.usd || budget.models.tokens;
 }
 
 }  // namespace

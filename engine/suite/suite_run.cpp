@@ -21,6 +21,8 @@ struct Limit {
 std::vector<Limit> limits_of(const Budget& budget) {
   return {{"wall", budget.wall_s},
           {"evaluations", static_cast<double>(budget.evaluations)},
+          {"device_hours", budget.device_s / 3600.0},
+          {"plateau", budget.plateau_s},
           {"usd", budget.models.usd.value_or(0.0)},
           {"tokens", static_cast<double>(budget.models.tokens.value_or(0))}};
 }
