@@ -118,8 +118,9 @@ int compare_command(const Arguments& arguments) {
     throw InputError("--min-gain must be a fraction from 0 to below 1, for example 0.005 for 0.5 %");
   if (!(prepare_deadline_s > 0.0))
     throw InputError("--prepare-deadline must be a number of seconds above 0, for example 1200");
-  if (!(gate.max_device_seconds > 0.0 && std::isfinite(gate.max_device_seconds)))
-    throw InputError("--max-seconds must be a number of seconds above 0, for example 10");
+  if (!(gate.max_device_seconds > 0.0 && gate.max_device_seconds <= 86400.0))
+    throw InputError(
+        "--max-seconds must be a number of seconds above 0 and at most 86400 (a day), for example 10");
 
   const Output output(as_json);
   const InstallationPaths installation = find_installation();
@@ -144,7 +145,7 @@ int compare_command(const Arguments& arguments) {
   request.seed = std::random_device{}();
   std::optional<StepLine> line("gate");
   const GateReport report =
-      must(bench.device().gate(request, [&](const std::string& step) { line->show("gate: " + step); }));
+      must(bench.device().gate(request, [&](const std::string& step) { line->show(step); }));
   line.reset();
   if (interrupted()) return 130;
 
@@ -183,7 +184,11 @@ int compare_command(const Arguments& arguments) {
                 {"exactness", exactness},
                 {"trouble", report.trouble}});
   output.line("A = " + a + "\nB = " + b + "\n");
-  if (d.blocks > 0 || d.batches > 0) output.line(table.text("  "));
+  if (request.challenger.variant.id == request.incumbent.variant.id)
+    output.line("A and B are the same kernel with the same configuration.\n");
+  if (d.blocks > 0 || d.batches > 0)
+    output.line(table.text("  ") +
+                "  Times are medians; the gain and its bounds come from pairs of runs (?: too few pairs).");
   if (!exactness.empty()) output.line(exactness_text(exactness));
   for (const std::string& trouble : report.trouble) output.line("error: " + trouble);
   if (!report.trouble.empty()) {
@@ -203,8 +208,8 @@ int compare_command(const Arguments& arguments) {
       output.line(fmt::format("A is not better than B: {}. {}. {}", range, figures, d.reason));
       break;
     case Verdict::undecided:
-      output.line(fmt::format("Undecided: {}. {}. To allow more time, add --max-seconds {:.0f}", range,
-                              figures, 4 * gate.max_device_seconds));
+      output.line(fmt::format("Undecided: {}. {}. {}. To allow more time, add --max-seconds {:.0f}", range,
+                              figures, d.reason, std::min(4 * gate.max_device_seconds, 86400.0)));
       break;
   }
   return 0;

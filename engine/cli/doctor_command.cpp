@@ -81,9 +81,10 @@ int doctor_command(const Arguments& arguments) {
   found.line("cores", fmt::format("{}, load {:.1f}", cores, load));
   found.line(
       "clock",
-      fmt::format("steps of {:.0f} ns; the same millisecond of work varies by {:.1f} % (half of the runs), "
-                  "{:.0f} % at worst",
-                  step * 1e9, noise.quartiles * 100, noise.worst * 100));
+      fmt::format(
+          "steps of {:.0f} ns; repeating 1 ms of work, the middle half of the times lies within {:.1f} %, "
+          "the longest is {:.0f} % above the median",
+          step * 1e9, noise.quartiles * 100, noise.worst * 100));
   facts["cores"] = cores;
   facts["load"] = load;
   facts["clock"] = {

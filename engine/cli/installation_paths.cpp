@@ -82,7 +82,9 @@ std::vector<std::string> task_names(const InstallationPaths& installation) {
 
 fs::path find_task(const InstallationPaths& installation, const std::string& name) {
   std::error_code ignored;
-  for (const fs::path& folder : {installation.root / "configs" / "tasks" / name, fs::path(name)})
+  const bool path = name.find('/') != std::string::npos;
+  for (const fs::path& folder :
+       {path ? fs::path(name) : installation.root / "configs" / "tasks" / name, fs::path(name)})
     if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
   throw InputError(fmt::format("there is no task '{}'{}; name a task, or a folder with a task.yaml", name,
                                did_you_mean(name, task_names(installation))));

@@ -82,7 +82,7 @@ std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, cons
   const std::string value =
       row.state == IndividualState::measured
           ? fmt::format("{:.4g}{}", standings.fitness(id), row.expelled ? " (failed confirmation)" : "")
-      : row.state == IndividualState::proposed ? "in flight"
+      : row.state == IndividualState::proposed ? "pending"
                                                : "rejected at " + row.stage;
   const std::string change =
       parent == 0 ? row.individual.descent.note : change_of(tree.rows.at(parent).individual, row.individual);

@@ -59,16 +59,16 @@ int new_task(const Arguments& arguments) {
   Options options(
       "new task",
       "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, two "
-      "seeds for each target, and a search. On a terminal it asks for what no option says.",
+      "seeds for each target, and a search. Without --summary it asks for the names on a terminal.",
       "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
   options.argument("NAME", outline.name, "the task's name, an identifier");
-  options.option("--folder", folder, "the folder to write (default: NAME)");
+  options.option("--folder", folder, "the new folder; by default, NAME");
   options.option("--summary", outline.summary, "what the task computes, in one line");
   options.option("--rows", outline.rows, "the name of the dimension that counts rows");
   options.option("--columns", outline.columns, "the name of the dimension that counts columns");
   options.option("--input", outline.input, "the name of the input tensor");
   options.option("--output", outline.output, "the name of the output tensor");
-  options.option("--dtypes", dtypes, "the dtypes, with commas");
+  options.option("--dtypes", dtypes, "the dtypes, separated by commas");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
   if (outline.summary.empty() && !as_json && ::isatty(STDIN_FILENO) == 1) {
@@ -95,7 +95,9 @@ int new_task(const Arguments& arguments) {
   load_task(target);  // the files must be good
   const Output output(as_json);
   output.facts({{"task", outline.name}, {"folder", fs::absolute(target).string()}, {"files", files}});
-  const std::string cultivar = called_as(), typed = as_typed(target);
+  const std::string cultivar = called_as();
+  std::string typed = as_typed(target);
+  if (typed.find('/') == std::string::npos) typed = "./" + typed;  // not the installed task of that name
   Table next({"", ""});
   next.row({fmt::format("{} tasks {}", cultivar, typed), "explains the task"});
   next.row(
@@ -119,7 +121,7 @@ int new_seed(const Arguments& arguments) {
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.option("--target", target_name, "cpu or cuda");
   options.option("--name", name, "the variant's name");
-  options.option("--out", file, "the file to write (in the task's folder seeds/)");
+  options.option("--out", file, "the new file; by default, seeds/NAME in the task's folder");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
   const Task task = load_task(find_task(find_installation(), task_name));

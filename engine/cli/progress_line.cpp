@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,6 +17,13 @@ namespace {
 
 double now() {
   return in_seconds(Clock::now().time_since_epoch());
+}
+
+// Continuation lines begin below the text, so that no text from outside looks like an event of its own.
+std::string indented(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '\n' ? "\n" + std::string(22, ' ') : std::string(1, c);
+  return result;
 }
 
 std::size_t terminal_width() {
@@ -98,7 +106,7 @@ void ProgressLine::show(const Progress& progress) {
     return;
   }
   const std::size_t width = terminal_width() - 1;
-  if (text.size() > width) text.resize(width);
+  if (text.size() > width) text.resize(std::min(width, text.find_last_of(",|", width)));  // whole fields
   notify("\r\033[K{}", text);
   std::fflush(stderr);
   drawn_ = true;
@@ -110,7 +118,7 @@ void ProgressLine::show(const Event& event) {
   notify(
       "{:>9}  {:<10} {}{}\n", duration(event.elapsed_s), event.kind,
       event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
-      utf8_text(event.text));
+      indented(utf8_text(event.text)));
 }
 
 }  // namespace cultivar

@@ -71,7 +71,7 @@ std::string steps_text(const RunReport& run_report, const Record& record, const 
 }
 
 std::string yields_text(const RunReport& run_report, const std::string& unit) {
-  MarkdownTable table({"operator", "model", "proposed", "measured", "rejected", "duels", "promoted",
+  MarkdownTable table({"operator", "model", "proposed", "measured", "rejected", "challenges", "promoted",
                        "best " + unit, "worker time", "calls", "tokens", "USD"});
   const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
   for (const auto& [who, y] : run_report.yields)

@@ -7,6 +7,18 @@
 #include "engine/cli/search_session.hpp"
 
 namespace cultivar {
+namespace {
+
+// A session that had nothing left to spend looks like one that found nothing.
+void tell_if_idle(const Summary& before, const Summary& after, const Outcome& outcome,
+                  const std::filesystem::path& folder) {
+  if (after.evaluations > before.evaluations || after.duels > before.duels) return;
+  if (outcome.stop != Outcome::Stop::wall && outcome.stop != Outcome::Stop::evaluations) return;
+  notify("Nothing was evaluated or compared: {}. To continue:\n  {} resume {}{}\n", outcome.reason,
+         called_as(), as_typed(folder), twice_what_is_spent(after));
+}
+
+}  // namespace
 
 int resume_command(const Arguments& arguments) {
   std::string run;
@@ -42,7 +54,11 @@ int resume_command(const Arguments& arguments) {
   return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {
                           runtime.trusts_record = trust;
-                          return resume_search(folder, overrides, runtime, callbacks, interrupted());
+                          const Summary before = must(Record::open(folder)).summary();
+                          auto outcome = resume_search(folder, overrides, runtime, callbacks, interrupted());
+                          if (outcome)
+                            tell_if_idle(before, must(Record::open(folder)).summary(), *outcome, folder);
+                          return outcome;
                         });
 }
 

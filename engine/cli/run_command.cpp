@@ -15,6 +15,14 @@
 
 namespace cultivar {
 namespace fs = std::filesystem;
+namespace {
+
+std::string task_name_of(const fs::path& folder) {  // of ".", too
+  const fs::path whole = fs::absolute(folder / "").lexically_normal();
+  return whole.parent_path().filename().string();
+}
+
+}  // namespace
 
 int run_command(const Arguments& arguments) {
   std::string file, run_dir;
@@ -84,8 +92,8 @@ int run_command(const Arguments& arguments) {
   session.open_log();
   const auto announce = [&] {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
-           config.task_folder.filename().string(), name_of(config.target), config.workloads,
-           config.seeds.size(), config.seeds.size() == 1 ? "" : "s", as_typed(folder));
+           task_name_of(config.task_folder), name_of(config.target), config.workloads, config.seeds.size(),
+           config.seeds.size() == 1 ? "" : "s", as_typed(folder));
   };
   // Whether the GPU works is only known after the first event, so nothing about it is printed before.
   bool announced = config.target->on_host;

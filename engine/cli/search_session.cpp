@@ -85,9 +85,13 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   if (const auto best = record.best()) {
     const auto confirmed = record.confirmation(*best), searched = record.evaluation(*best);
     const bool fresh = confirmed && confirmed->measured();
+    const bool beside = fresh && std::ranges::any_of(confirmed->workloads, [](const WorkloadResult& w) {
+                          return !w.ratios.empty();
+                        });
     if (const auto& shown = fresh ? confirmed : searched)
       output.line(fmt::format("\n  {}:\n{}",
-                              fresh ? "confirmed in a fresh process, interleaved with the contenders"
+                              fresh ? "confirmed in a fresh process" +
+                                          std::string(beside ? ", interleaved with the contenders" : "")
                                     : "measured during the search",
                               evaluation_table(*shown, "  ")));
   }

@@ -236,7 +236,9 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
       {"fitness", fmt::format("{:.2f} {}", Standings(record).fitness(id), in_a_cell(evaluation->unit))},
       {"ratio", seed_row ? ratio_words(record, row->individual.id, seed_row->individual.id) : ""},
-      {"specialisations", fmt::format("{}", fmt::join(contents.specialisations, ", "))},
+      {"specialisations", contents.specialisations == std::vector<std::string>{"any"}
+                              ? "none (one binary serves all)"
+                              : fmt::format("{}", fmt::join(contents.specialisations, ", "))},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},

@@ -72,7 +72,7 @@ class Contender : public Session {
     fail_with_the_device(opened.error());
     // Independent of the workload, and advice for kernels would not apply.
     if (opened.error().kind == Fault::Kind::load_failed)
-      return rejection(Stage::lint, "the library cannot be used", opened.error().detail + "\n");
+      return rejection(Stage::lint, "the contender cannot be used", opened.error().detail + "\n");
     return rejection_of(stage_, opened.error(), workload_.name);
   }
 

@@ -259,10 +259,16 @@ std::string where(const HotLoop& loop) {
   return "the innermost loop at " + lines + (loop.file.empty() ? "" : " of " + loop.file);
 }
 
+// Functions of the source that take or return vectors ("Dv" in their mangled names) do not work on one
+// element.
+bool scalar(const std::string& function) {
+  return !function.starts_with("_Z") || function.find("Dv") == std::string::npos;
+}
+
 Found calls_in_loops(const Profile& p) {
   for (const HotLoop& loop : p.loops) {
     std::vector<std::string> calls = loop.calls;
-    std::erase_if(calls, moves_blocks);
+    std::erase_if(calls, [](const std::string& name) { return moves_blocks(name) || !scalar(name); });
     if (!calls.empty())
       return Finding{
           "scalar_calls", 0.7,

@@ -155,6 +155,8 @@ std::int64_t YamlNode::integer(std::int64_t minimum, std::int64_t maximum) const
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(begin, last, value);
+  if (is_scalar() && error == std::errc::result_out_of_range && end == last)
+    fail(fmt::format("is too large a number: {}", described(*data_)));
   if (!is_scalar() || error != std::errc() || end != last || begin == last)
     fail(fmt::format("must be a whole number, not {}", described(*data_)));
   const char* const digits = begin + (*begin == '-' ? 1 : 0);

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_reports_those_
 
   const auto useless = run({"evaluate", "own_softmax", "naive", "--contender", library("OLD_ABI")});
   BOOST_TEST(useless.exit == 1);
-  BOOST_TEST(contains(useless.out, "contender OLD_ABI: the library cannot be used\n"), useless.out);
+  BOOST_TEST(contains(useless.out, "contender OLD_ABI: the contender cannot be used\n"), useless.out);
 }
 
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {

@@ -50,6 +50,14 @@ BOOST_AUTO_TEST_CASE(a_new_task_explains_itself_and_its_seeds_pass_all_checks) {
   BOOST_TEST(contains(again.err, "my_norm exists"), again.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_with_the_name_of_an_installed_task_is_meant_by_its_path) {
+  const auto made = run({"new", "task", "softmax", "--summary", "y = x / rms(x)"});
+  BOOST_TEST_REQUIRE(made.exit == 0, made.err);
+  BOOST_TEST(contains(made.out, "evaluate ./softmax ./softmax/seeds/naive.cpp"), made.out);
+  BOOST_TEST(facts(run({"tasks", "./softmax", "--json"}))["summary"] == "y = x / rms(x)");
+  BOOST_TEST(facts(run({"tasks", "softmax", "--json"}))["summary"] != "y = x / rms(x)");
+}
+
 BOOST_AUTO_TEST_CASE(names_that_cannot_be_are_refused_with_the_remedy) {
   BOOST_TEST(contains(run({"new", "task", "9lives"}).err, "'9lives' is not a name"));
   BOOST_TEST(

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_name_with_a_colon_is_still_that_name) {
 
 BOOST_AUTO_TEST_CASE(a_library_that_is_not_a_contender_is_reported_and_the_run_continues) {
   const Evaluation e = judged({"OLD_ABI"});
-  BOOST_TEST(contains(e.diagnostics, "contender libOLD_ABI: the library cannot be used\n"), e.diagnostics);
+  BOOST_TEST(contains(e.diagnostics, "contender libOLD_ABI: the contender cannot be used\n"), e.diagnostics);
   BOOST_REQUIRE(e.contender_troubles.size() == 1U);
   BOOST_TEST((e.contender_troubles[0].kind == ContenderTrouble::Kind::unusable));
   const std::size_t said = e.diagnostics.find("built with version 0");
