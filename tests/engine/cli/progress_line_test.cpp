@@ -8,7 +8,7 @@ using namespace cultivar;
 BOOST_AUTO_TEST_SUITE(progress_line)
 
 BOOST_AUTO_TEST_CASE(before_anything_is_known_it_claims_nothing) {
-  BOOST_TEST(words_of({}) == "no kernel measured yet | 0 evaluated | 0 in flight | 0.0 s");
+  BOOST_TEST(words_of(Progress{}) == "no kernel measured yet | 0 evaluated | 0 in flight | 0.0 s");
 }
 
 BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
