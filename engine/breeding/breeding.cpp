@@ -66,10 +66,11 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
     bool any = false;
     auto order = portfolio_.order(stream, open, shares);
     if (must_plan)
-      std::ranges::stable_partition(order, [](const Portfolio::Arm* arm) { return arm->op->plans(); });
+      std::stable_partition(order.begin(), order.end(),
+                            [](const Portfolio::Arm* arm) { return arm->op->plans(); });
     if (must_inherit)
-      std::ranges::stable_partition(
-          order, [](const Portfolio::Arm* arm) { return arm->op->partner() == Partner::tuning; });
+      std::stable_partition(order.begin(), order.end(),
+                            [](const Portfolio::Arm* arm) { return arm->op->partner() == Partner::tuning; });
     for (const Portfolio::Arm* arm : order) {
       Operator* op = arm->op;
       OperatorContext context{sources_.task(),

@@ -1,7 +1,7 @@
 // Searches in which a language model makes proposals: the real loop, record, chat service and protocol; the
 // model is a local server, the device is simulated.
-#include <boost/test/unit_test.hpp>
 #include <atomic>
+#include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <map>
 #include <mutex>

@@ -321,9 +321,10 @@ BOOST_AUTO_TEST_CASE(a_search_decides_the_same_whatever_compilers_and_devices_sa
     BOOST_TEST(decided.kinds.contains(kind), name_of(kind));
 }
 
-BOOST_AUTO_TEST_CASE(a_search_without_a_device_ends_by_what_kind_of_trouble_it_is) {
+BOOST_AUTO_TEST_CASE(a_search_without_a_device_waits_or_ends_by_what_kind_of_trouble_it_is) {
   misfortunes.host = {1, 2, 3};
-  BOOST_TEST((with_and_without_words({"evaluation.depth=1"}).stop == Outcome::Stop::failed));
+  BOOST_TEST((with_and_without_words({"evaluation.depth=1", "budget.evaluations=4"}).stop ==
+              Outcome::Stop::evaluations));
   misfortunes.kind = ErrorKind::missing;
   BOOST_TEST((with_and_without_words({"evaluation.depth=1"}).stop == Outcome::Stop::failed));
 }

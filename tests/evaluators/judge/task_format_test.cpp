@@ -25,7 +25,7 @@ void check_stopped(const Evaluation& e, std::set<Stage> stages, const std::strin
 BOOST_AUTO_TEST_SUITE(task_format)
 
 BOOST_AUTO_TEST_CASE(an_output_with_rows_of_its_own_is_checked_and_may_differ_only_by_its_share) {
-  TaskJudge judge("rmsnorm_backward", {{"R", 1024}, {"C", 2048}});
+  TaskJudge judge("rmsnorm_backward", {{"R", 6144}, {"C", 2048}});
   check_measured(judge.judge("../../configs/tasks/rmsnorm_backward/seeds/naive.cpp", Stage::measure));
   check_stopped(judge.judge("format/sums_half_of_the_rows.cpp", Stage::measure), {Stage::smoke},
                 "dw differs from the oracle");
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(an_output_with_rows_of_its_own_is_checked_and_may_differ_on
 }
 
 BOOST_AUTO_TEST_CASE(index_tensors_have_the_values_that_the_task_says) {
-  TaskJudge judge("cross_entropy", {{"R", 512}, {"V", 4096}});
+  TaskJudge judge("cross_entropy", {{"R", 1024}, {"V", 4096}});
   check_measured(judge.judge("../../configs/tasks/cross_entropy/seeds/naive.cpp", Stage::measure));
   check_stopped(judge.judge("format/expects_no_ignored_rows.cpp", Stage::measure),
                 {Stage::smoke, Stage::sweep}, "loss differs from the oracle");
