@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,7 +101,13 @@ class Notifier::Channel {
       if (url != nullptr) url_ = url;
     }
     if (what_.command.empty()) client_ = std::make_unique<HttpClient>();
-    thread_ = std::jthread([this](const std::stop_token& stop) { deliver_all(stop); });
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      sigset_t pipe;  // a command need not read its input
+      sigemptyset(&pipe);
+      sigaddset(&pipe, SIGPIPE);
+      ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+      deliver_all(stop);
+    });
   }
   ~Channel() {
     leave();
