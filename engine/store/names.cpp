@@ -25,8 +25,8 @@ IndividualId find_individual(const Record& record, const std::string& text) {
       (digits.size() >= 8 || digits.find_first_not_of("0123456789") != std::string::npos) &&
       digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   throw InputError(fmt::format(
-      "{} '{}'. Valid names are 1 to {}, `best` and `seed`; the lineage shows which kernels became the "
-      "best{}",
+      "{} '{}'. Valid names are 1 to {}, `best` and `seed`; `cultivar lineage RUN` and the tool "
+      "list_lineage show them{}",
       prefix ? "no individual of this run, or more than one, has an id that starts with"
              : "this run has no individual",
       text, record.count(),
