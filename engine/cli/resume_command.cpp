@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/detached_search.hpp"
@@ -8,6 +9,14 @@
 
 namespace cultivar {
 namespace {
+
+// None of a damaged record, which only the search itself restores.
+std::optional<Summary> summary_of(const std::filesystem::path& folder) try {
+  const auto record = Record::open(folder);
+  return record ? std::optional(record->summary()) : std::nullopt;
+} catch (const std::exception&) {
+  return std::nullopt;
+}
 
 // A session that had nothing left to spend looks like one that found nothing.
 void tell_if_idle(const Summary& before, const Summary& after, const Outcome& outcome,
@@ -54,10 +63,10 @@ int resume_command(const Arguments& arguments) {
   return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {
                           runtime.trusts_record = trust;
-                          const Summary before = must(Record::open(folder)).summary();
+                          const auto before = summary_of(folder);
                           auto outcome = resume_search(folder, overrides, runtime, callbacks, interrupted());
-                          if (outcome)
-                            tell_if_idle(before, must(Record::open(folder)).summary(), *outcome, folder);
+                          if (const auto after = summary_of(folder); outcome && before && after)
+                            tell_if_idle(*before, *after, *outcome, folder);
                           return outcome;
                         });
 }
