@@ -217,6 +217,12 @@ BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_runs_to_the_end) {
   BOOST_TEST_INFO(replayed.out + replayed.err);
   BOOST_TEST(replayed.exit == 0);
   BOOST_TEST(facts(replayed)["differences"].empty());
+
+  fs::resize_file(folder / "runs/own/run.db", 20'000);  // as after a damaged disk
+  const auto restored = run({"resume", "own"});
+  BOOST_TEST_INFO(restored.err);
+  BOOST_TEST(restored.exit == 0);
+  BOOST_TEST(status()["evaluations"] == end["evaluations"]);
 }
 
 BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_resumes) {
