@@ -3,12 +3,14 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 using namespace cultivar::testing;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -49,6 +51,20 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
     found |= each["folder"] == (folder / "runs/own").string() && each["status"]["state"] == "running";
   BOOST_TEST(found, listed.dump());
   BOOST_TEST(contains(run({"runs"}).out, "running"));
+
+  // A batch system that is about to end the job: the search makes a checkpoint, and goes on.
+  const auto checkpoints = [&] {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator(folder / "runs/own/checkpoints"))
+      count += entry.path().extension() == ".db" ? 1 : 0;
+    return count;
+  };
+  BOOST_TEST(checkpoints() == 0);
+  ::kill(now["process"].get<int>(), SIGUSR1);
+  for (int i = 0; i < 100 && checkpoints() == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  BOOST_TEST(checkpoints() == 1);
+  BOOST_TEST(status()["state"] == "running");
 
   RunningCommand follower(cultivar_command({"attach", "runs/own"}),
                           {.folder = folder.path(), .environment = {}, .deadline_s = 60.0});
