@@ -124,6 +124,7 @@ void SearchLoop::returned(const JobPtr& job) {
                           if (breeding_.incumbent() == 0 && asks_models() &&
                               breeding_.archive().state(job->id) == Member::State::measured)
                             profiles_.measured_first(job->id);
+                          questions_.withdraw_superseded();
                         },
                         [&](Pace& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
@@ -188,7 +189,11 @@ void SearchLoop::advance() {
   if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
   // After a failure, evaluations go before comparisons.
   if (faults_.canary_in_flight()) return;
-  if (faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending()))
+  // The first questions need the first profile, which takes seconds; a slow seed's confirmation takes
+  // minutes.
+  if (running() && profiles_.first_due())
+    profiles_.start();
+  else if (faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending()))
     comparisons_.start();
   if (!running()) return;
   profiles_.start();
@@ -324,6 +329,8 @@ void SearchLoop::finish_if_idle() {
     else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);
+    else if (exhausted() && asks_models() && faults_.has_put_off())  // questions may wait for them
+      stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (exhausted())
       stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
     else
