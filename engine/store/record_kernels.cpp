@@ -150,11 +150,11 @@ KernelRow row_of(const RecordedDraft& made) {
 
 }  // namespace
 
-std::vector<KernelRow> drafts_in(const Record& record, std::int64_t but) {
+std::vector<KernelRow> drafts_in(const Record& record, const std::string& but) {
   constexpr std::size_t kMostDrafts = 40;
   std::vector<KernelRow> rows;
   for (const RecordedDraft& made : recorded_drafts(record, kMostDrafts))
-    if (made.asking != but) rows.push_back(row_of(made));
+    if (made.conversation != but) rows.push_back(row_of(made));
   return rows;
 }
 
