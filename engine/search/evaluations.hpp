@@ -52,6 +52,7 @@ class Evaluations {
  private:
   void reevaluate(IndividualId);
   std::optional<Evaluation> lint(const Variant&) const;
+  std::map<std::string, double> descriptors_of(IndividualId, const Evaluation&) const;
   void judge(IndividualId, const Evaluation&, const std::string& kernel, IndividualId duplicate_of);
 
   const Config& config_;
