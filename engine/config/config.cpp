@@ -122,7 +122,7 @@ PopulationOptions population_defaults(Target target, int rules) {
     options.explore = 0.2;
   }
   options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
-                                 : std::vector<std::string>{"family", "registers", "shared_bytes"};
+                                 : std::vector<std::string>{"family", "registers", "block_shared_bytes"};
   return options;
 }
 

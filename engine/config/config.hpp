@@ -77,7 +77,7 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
-inline constexpr int kNewestRules = 2;
+inline constexpr int kNewestRules = 3;
 
 struct Config {
   std::string name;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/sampling.hpp"
+#include "engine/search/descriptors.hpp"
 
 namespace cultivar {
 
@@ -105,6 +106,16 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   pipeline_.measure(job);
 }
 
+std::map<std::string, double> Evaluations::descriptors_of(IndividualId id,
+                                                          const Evaluation& evaluation) const {
+  if (!evaluation.measured()) return evaluation.resources.values;
+  const Member member = breeding_.archive().member(id);
+  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  if (!variant) return evaluation.resources.values;
+  return cultivar::descriptors_of(evaluation.resources, **variant, breeding_.task(),
+                                  breeding_.task().most_expensive(breeding_.workloads()), breeding_.facts());
+}
+
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
                         IndividualId duplicate_of) {
   if (evaluation.host_fault &&
@@ -122,8 +133,9 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
     for (const WorkloadResult& result : evaluation.workloads)
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
-  const auto migrations = breeding_.judge(
-      id, findings_of(individual, evaluation.stage, evaluation.resources.values, device_seconds(evaluation)));
+  const std::map<std::string, double> descriptors = descriptors_of(id, evaluation);
+  const auto migrations =
+      breeding_.judge(id, findings_of(individual, evaluation.stage, descriptors, device_seconds(evaluation)));
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;
@@ -132,7 +144,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
     ++rejected_[evaluation.stage];
   }
   recorder_.step([&](Step& step) {
-    step.judge(individual, evaluation);
+    step.judge(individual, evaluation, descriptors);
     for (const Migration& migration : migrations) step.migrate(migration);
     if (individual.measured)
       recorder_.tell(step, "measured", id, fmt::format("{:.4g} {}", evaluation.fitness, evaluation.unit));

@@ -125,6 +125,7 @@ void SearchLoop::returned(const JobPtr& job) {
                           if (breeding_.incumbent() == 0 && asks_models() &&
                               breeding_.archive().state(job->id) == Member::State::measured)
                             profiles_.measured_first(job->id);
+                          questions_.withdraw_superseded();
                         },
                         [&](Pace& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
@@ -191,7 +192,12 @@ void SearchLoop::advance() {
   if (faults_.canary_in_flight()) return;
   const bool before_evaluations =
       faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending());
-  if (before_evaluations && comparisons_.due(ending())) comparisons_.start();
+  // The first questions need the first profile, which takes seconds; a slow seed's confirmation takes
+  // minutes.
+  if (running() && profiles_.first_due())
+    profiles_.start();
+  else if (before_evaluations && comparisons_.due(ending()))
+    comparisons_.start();
   if (!running()) return;
   profiles_.start();
   evaluations_.start_pending();
@@ -344,6 +350,8 @@ void SearchLoop::finish_if_idle() {
     else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);
+    else if (exhausted() && asks_models() && faults_.has_put_off())  // questions may wait for them
+      stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (exhausted())
       stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
     else
