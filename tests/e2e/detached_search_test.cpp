@@ -76,6 +76,10 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(contains(left.err, "stop"), left.err);
   BOOST_TEST(status()["state"] == "running");
 
+  const auto busy = run({"gc", "own"});
+  BOOST_TEST(busy.exit == 1);
+  BOOST_TEST(contains(busy.err, "in use"), busy.err);
+
   const auto second = run({"run", "search.yaml", "--detach"});
   BOOST_TEST(second.exit == 2);
 
@@ -90,6 +94,16 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(status()["state"] == "running");
   BOOST_TEST(status()["budget"]["wall"]["limit"] == 3600.0);
   BOOST_TEST(run({"stop", "own"}).exit == 0);
+
+  const auto evaluated = status()["evaluations"];
+  const auto smaller = run({"gc", "own", "--json"});
+  BOOST_TEST_INFO(smaller.err);
+  BOOST_TEST_REQUIRE(smaller.exit == 0);
+  BOOST_TEST(facts(smaller)["bytes_after"].get<std::int64_t>() <=
+             facts(smaller)["bytes_before"].get<std::int64_t>());
+  BOOST_TEST(checkpoints() == 1);
+  BOOST_TEST(status()["evaluations"] == evaluated);
+  BOOST_TEST(run({"replay", "own"}).exit == 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_before_anything_is_started) {
