@@ -191,7 +191,9 @@ batch() {
   scancel --batch --signal=USR1 "$job"
   until_ 20 grep -q "requeued and will resume" "$folder/batch.out" || fail "the job does not requeue itself"
   until_ 20 pending "$job" || fail "the job is not requeued: $(squeue)"
-  scontrol update jobid="$job" starttime=now  # after a requeue, Slurm waits for two minutes
+  # After a requeue, Slurm waits for two minutes; a node refuses the job only in the second in which it ended.
+  sleep 2
+  scontrol update jobid="$job" starttime=now
   local before; before=$(count)
   until_ 40 evaluated $((before + 1)) || fail "the requeued job does not resume: $(squeue -h -o '%T %r')"
   scancel --batch --signal=TERM "$job"
