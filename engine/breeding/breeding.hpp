@@ -82,6 +82,7 @@ class Breeding {
   // qualifies. Last, those whose duel against this incumbent may go on, at most kMostParts times. nullopt
   // also until all seeds are judged.
   std::optional<IndividualId> challenger() const;
+  std::size_t challengers() const { return waiting_.size() + open_duels_.size(); }  // their number
   // An earlier individual with the same source and values, or with the same machine code and plans.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
   std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;

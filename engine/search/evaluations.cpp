@@ -38,12 +38,19 @@ void Evaluations::reevaluate(IndividualId id) {
   const Member member = breeding_.archive().member(id);
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (variant)
-    if (const auto twin = breeding_.twin_by_variant((*variant)->id); twin && *twin != id)
+    if (const auto twin = breeding_.twin_by_variant((*variant)->id); repeats(id, twin))
       return judge(id,
                    rejection(Stage::lint, fmt::format("the same source and values as individual {}", *twin),
                              "It was proposed before."),
                    "", *twin);
   start(id, variant);
+}
+
+bool Evaluations::repeats(IndividualId id, std::optional<IndividualId> twin) const {
+  if (!twin || *twin == id) return false;
+  const Archive& archive = breeding_.archive();
+  return archive.origin(id) != Origin::submission || archive.state(*twin) != Member::State::rejected ||
+         archive.duplicate_of(*twin) != 0;
 }
 
 void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
@@ -85,7 +92,7 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   for (const Binary& binary : compiled->binaries) codes.push_back(binary.machine_code);
   work.kernel =
       kernel_hash(codes, compiled->variant, breeding_.task(), breeding_.workloads(), breeding_.facts());
-  if (const auto twin = breeding_.twin_by_machine_code(work.kernel); twin && *twin != job->id)
+  if (const auto twin = breeding_.twin_by_machine_code(work.kernel); repeats(job->id, twin))
     return judge(job->id,
                  rejection(Stage::screen, fmt::format("the same kernel as individual {}", *twin),
                            "Its machine code and launch plan are equal; it was not measured again."),
