@@ -8,6 +8,10 @@
 
 namespace cultivar {
 
+// A kernel that is slower than another one by this factor is left behind: changes of it teach little about
+// that one.
+inline constexpr double kLeftBehind = 1.5;
+
 struct Elite {
   IndividualId id = 0;
   double fitness = 0.0;

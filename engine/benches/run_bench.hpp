@@ -6,6 +6,7 @@
 
 #include "engine/benches/worker_bench.hpp"
 #include "engine/search/search.hpp"
+#include "engine/store/conversations.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
 
@@ -28,6 +29,8 @@ class RunBench : public WorkerBench {
   Expected<std::vector<KernelRow>> kernels(const KernelQuery&) const override;
   Expected<Kernel> kernel(const std::string& id) const override;
   std::vector<KernelRow> drafts() const override;
+  Expected<void> share(const ToolOutcome&) override;
+  std::string similar(const Variant&, const std::string& from) const override;
   Expected<Outlook> outlook(const std::string& id) const override;
   std::filesystem::path notes_file() const override;
   bool takes_submissions() const override { return true; }
@@ -53,6 +56,8 @@ class RunBench : public WorkerBench {
   std::optional<Facts> facts_;
   std::string device_words_;
   Ceilings ceilings_;
+  ConversationLog own_;
+  mutable std::mutex mutex_;  // guards own_
 };
 
 }  // namespace cultivar

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "engine/breeding/subject.hpp"
 #include "evaluators/system/hash.hpp"
 #include "operators/registry.hpp"
 
@@ -89,8 +90,12 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       if (config_.rules >= 2 && !context.parents.empty())
         fruitless.insert(archive_.source_id(context.parents.front()));
       if (AskingOperator* const asking = op->asking()) {
+        const bool chooses = chooses_subjects() && operator_named(op->name()).writes;
+        if (chooses && !context.parents.empty())
+          if (const IndividualId faster = left_behind_by(context.parents.front()))
+            context.parents.front() = faster;
         auto brief = asking->plan(context, stream);
-        if (!brief) continue;
+        if (!brief || (chooses && waits_for_offspring(brief->parents.front()))) continue;
         brief->op = op->name();
         brief->model = arm->model;
         return Asking{std::move(*brief), stream_name};
@@ -134,6 +139,28 @@ std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island,
   if (parents.size() > static_cast<std::size_t>(wanted.count))
     parents.resize(static_cast<std::size_t>(wanted.count));
   return parents;
+}
+
+bool Breeding::chooses_subjects() const {
+  const std::optional<Intervention>& intervention = supervisor_.current();
+  if (config_.rules < 3) return false;
+  return !intervention || (intervention->answer != Answer::parent &&
+                           intervention->answer != Answer::ancestor && intervention->answer != Answer::reset);
+}
+
+IndividualId Breeding::left_behind_by(IndividualId id) const {
+  if (incumbent_ != 0 && faster_descendant(id, {incumbent_}, archive_) != 0) return 0;
+  std::set<IndividualId> candidates = waiting_;
+  if (winner_ != 0) candidates.insert(winner_);
+  return faster_descendant(id, candidates, archive_);
+}
+
+bool Breeding::waits_for_offspring(IndividualId subject) const {
+  if (archive_.state(subject) != Member::State::measured) return false;  // a repair
+  if (left_behind_by(subject) != 0) return true;
+  constexpr double kFar = 0.25;  // share of the roofline
+  if (roofline_ > 0.0 && archive_.fitness(subject) >= kFar * roofline_) return false;
+  return first_offspring_due(subject, archive_);
 }
 
 std::optional<Supervision> Breeding::supervise() const {

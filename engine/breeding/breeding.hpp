@@ -73,12 +73,16 @@ class Breeding {
   // True if proposals may be made: every seed has been judged and at least one individual was measured.
   bool ready() const { return seeds_in_flight_ == 0 && measured_ > 0; }
   bool seeds_judged() const { return seeds_in_flight_ == 0; }
+  // Of the individuals that wait for their duel or confirmation, the fittest that descends from this one's
+  // source, has another source and leaves it behind. 0: none, or the incumbent has already done so.
+  IndividualId left_behind_by(IndividualId) const;
   // The next challenger, among measured individuals that were not compared before. First, submissions whose
   // fitness is at least 0.95 of the incumbent's; then individuals that appear faster by at least half of the
   // gate's minimum gain; the fittest of each. Before the first incumbent, every measured individual
   // qualifies. Last, those whose duel against this incumbent may go on, at most kMostParts times. nullopt
   // also until all seeds are judged.
   std::optional<IndividualId> challenger() const;
+  std::size_t challengers() const { return waiting_.size() + open_duels_.size(); }  // their number
   // An earlier individual with the same source and values, or with the same machine code and plans.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
   std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;
@@ -142,6 +146,10 @@ class Breeding {
  private:
   bool deserves_a_duel(IndividualId) const;
   bool submitted(IndividualId) const;
+  // Rules 3: a question is not about a kernel that is left behind, nor about a slow one whose first offspring
+  // is not judged yet. Interventions that choose other parents choose them in any case.
+  bool chooses_subjects() const;
+  bool waits_for_offspring(IndividualId subject) const;
   // The ratio to the nearest measured ancestor by first parents, minus 1; 0 if it is not more than noise.
   double gain_over_parent(IndividualId) const;
   std::vector<IndividualId> parents_for(const Operator&, int island, const std::set<std::string>& avoid,

@@ -30,6 +30,7 @@ int show_command(const Arguments&);
 int lineage_command(const Arguments&);
 int report_command(const Arguments&);
 int submit_command(const Arguments&);
+int gc_command(const Arguments&);
 int evaluate_command(const Arguments&);
 int compare_command(const Arguments&);
 int profile_command(const Arguments&);

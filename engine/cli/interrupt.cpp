@@ -11,6 +11,9 @@ namespace {
 std::atomic<bool> flag{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+std::atomic<int> wanted{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
 void on_signal(int) {
   if (flag.exchange(true)) ::_exit(130);
 }
@@ -32,6 +35,17 @@ const std::atomic<bool>& interrupted() {
   static const bool listening = (listen(), true);
   (void)listening;
   return flag;
+}
+
+const std::atomic<int>& checkpoints_wanted() {
+  static const bool listening = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ++wanted; };
+    action.sa_flags = SA_RESTART;
+    return ::sigaction(SIGUSR1, &action, nullptr) == 0;
+  }();
+  (void)listening;
+  return wanted;
 }
 
 WhenInterrupted::WhenInterrupted(std::function<void()> act)

@@ -13,6 +13,9 @@ namespace cultivar {
 // ignored at the start (nohup) stays ignored.
 const std::atomic<bool>& interrupted();
 
+// Counts the SIGUSR1 that arrived, which end nothing; for Runtime::checkpoints_wanted.
+const std::atomic<int>& checkpoints_wanted();
+
 // Calls `act` once, from its own thread, when the flag is set; for work that blocks elsewhere.
 class WhenInterrupted {
  public:

@@ -70,6 +70,9 @@ std::string words_of(const Progress& p) {
     else if (p.in_flight.empty() && q.open > 0)
       text += " | waiting for " + (q.waits_for.empty() ? "the next step of a question" : q.waits_for);
   }
+  if (p.most_last_comparisons > 0)
+    text += fmt::format(" | {} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
+                        p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s");
   if (!p.waiting.empty()) text += " | " + p.waiting;
   if (p.wall_limit_s > 0)
     text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));

@@ -220,8 +220,17 @@ void print_summary(const Summary& s, const Output& output) {
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
   output.line("  evaluated   " + judged_text(s));
-  output.line(
-      fmt::format("  gate        {}, {}", counted(s.duels, "duel"), counted(s.promotions, "promotion")));
+  if (s.waiting)
+    output.line(fmt::format(
+        "  no worker   waiting since {}, {}: {}", duration(s.waiting->for_s),
+        s.waiting->next_try_s > 0 ? "next try in " + duration(s.waiting->next_try_s) : "trying now",
+        plain_line(s.waiting->why, 300)));
+  output.line(fmt::format("  gate        {}, {}{}", counted(s.duels, "duel"),
+                          counted(s.promotions, "promotion"),
+                          s.challengers == 0 ? ""
+                          : s.alive() ? fmt::format("; {} waiting", counted(s.challengers, "challenger"))
+                                      : fmt::format("; {} left without a duel until the search is resumed",
+                                                    counted(s.challengers, "challenger"))));
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
                             s.alive() ? "waiting" : "waiting until the search is resumed"));

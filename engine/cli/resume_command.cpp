@@ -6,6 +6,8 @@
 #include "engine/cli/detached_search.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/search_session.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/store/names.hpp"
 
 namespace cultivar {
 namespace {
@@ -27,11 +29,19 @@ void tell_if_idle(const Summary& before, const Summary& after, const Outcome& ou
          called_as(), as_typed(folder), twice_what_is_spent(after));
 }
 
+void ask_again(const std::filesystem::path& folder, const std::string& text) {
+  const Record record = must(Record::open(folder));
+  const IndividualId id = find_individual(record, text);
+  const Individual individual = record.individual(id)->individual;
+  must(submit_variant(folder, record.source(id), individual.configuration, fmt::format("again: #{}", id),
+                      {id}, true));
+}
+
 }  // namespace
 
 int resume_command(const Arguments& arguments) {
   std::string run;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, again;
   bool trust = false;
   SessionOptions session;
   Options options("resume", "Resumes a stopped search exactly where its record ends.",
@@ -43,6 +53,10 @@ int resume_command(const Arguments& arguments) {
       "the gate for later duels; undecided challengers of the best kernel are compared again; "
       "evaluation.KEY=VALUE: launcher, devices, depth, workers_per_device, compile_workers; notify, metrics, "
       "checkpoint");
+  options.each("--again", again,
+               "an individual that was rejected, by its number or a prefix of its variant id: evaluate its "
+               "kernel once "
+               "more (may be repeated)");
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands and libraries not used "
                "here before");
@@ -52,6 +66,7 @@ int resume_command(const Arguments& arguments) {
   const Output output(session.as_json);
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
+  for (const std::string& each : again) ask_again(folder, each);
   if (session.detach) {
     std::vector<std::string> again{"resume", folder.string()};
     for (const std::string& each : overrides) again.insert(again.end(), {"--set", each});

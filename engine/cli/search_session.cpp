@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cli/interrupt.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
@@ -60,7 +61,8 @@ std::vector<std::string> SessionOptions::again() const {
 int search_session(const InstallationPaths& installation, const fs::path& folder, const Output& output,
                    const SessionOptions& options,
                    const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search) {
-  const Runtime runtime = runtime_of(installation);
+  Runtime runtime = runtime_of(installation);
+  runtime.checkpoints_wanted = &checkpoints_wanted();
   const Outcome outcome = [&] {
     ProgressLine line(options.verbose);
     SearchCallbacks callbacks = line.callbacks();

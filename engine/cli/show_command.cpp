@@ -276,6 +276,12 @@ int show_command(const Arguments& arguments) {
         each += fmt::format("\n  {}: {}", workloads[i], gain_words(settled->workloads[i]));
     output.line(
         fmt::format("By its last duel: {:.4g}, {}{}", standings.fitness(id), duel_text(*settled), each));
+  } else if (const double at_first = standings.fitness(row), measured = row.individual.fitness;
+             measured > 0.0 && at_first != measured) {
+    output.line(
+        fmt::format("Compared as {:.4g}: the device was {:.3f}x as fast when this was measured as when the "
+                    "first best kernel was",
+                    at_first, measured / at_first));
   }
   if (record.outstanding() == id)
     output.line("Its confirmation is pending: it becomes the best when it is confirmed in a fresh process.");

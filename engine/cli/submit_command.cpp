@@ -19,7 +19,7 @@ namespace cultivar {
 int submit_command(const Arguments& arguments) {
   std::string run, file, note;
   std::vector<std::string> from;
-  bool as_json = false;
+  bool as_json = false, again = false;
   Options options("submit", "Submits a hand-written variant to a search, running or stopped.",
                   "cultivar submit runs/quickstart my_kernel.cpp --from best --note \"two rows at once\"");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
@@ -29,6 +29,7 @@ int submit_command(const Arguments& arguments) {
       "--from", from,
       "a parent, for the lineage: an individual's number, a prefix of its variant id, `best` or `seed` "
       "(the first one)");
+  options.flag("--again", again, "have a kernel evaluated once more that this run rejected");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -48,7 +49,7 @@ int submit_command(const Arguments& arguments) {
   }
   const auto waiting = [&] {
     try {
-      return must(submit_variant(folder, source, variant.configuration, note, parents));
+      return must(submit_variant(folder, source, variant.configuration, note, parents, again));
     } catch (const InputError& error) {
       throw InputError(variant.name + ": " + error.what());
     }

@@ -8,6 +8,7 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/config_checks.hpp"
+#include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/progress_line.hpp"
@@ -200,6 +201,7 @@ int suite_command(const Arguments& arguments) {
         must(RunLock::take(RunFolder(folder)));  // two suites would disturb each other's measurements
     Runtime runtime = runtime_of(installation);
     runtime.trusts_record = trust;
+    runtime.checkpoints_wanted = &checkpoints_wanted();
     ended = run_all(tasks, folder, runtime, verbose, std::move(ended.troubles),
                     [&](const Troubles& troubles) { (void)write_table(suite, folder, troubles); });
   }

@@ -46,6 +46,7 @@ Budget read_budget(const YamlNode& node, bool has_models) {
     if (!(budget.device_s > 0)) hours->fail("the limit is zero; omit device_hours for a search without it");
   }
   if (auto plateau = map.optional("plateau")) budget.plateau_s = read_duration(*plateau);
+  if (auto last = map.optional("last_comparisons")) budget.last_comparisons = last->integer(0);
   refuse(map, "gpu_hours", "write device_hours, which counts the time of all devices of any target");
   map.finish();
   return budget;
@@ -121,7 +122,7 @@ PopulationOptions population_defaults(Target target, int rules) {
     options.explore = 0.2;
   }
   options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
-                                 : std::vector<std::string>{"family", "registers", "shared_bytes"};
+                                 : std::vector<std::string>{"family", "registers", "block_shared_bytes"};
   return options;
 }
 
@@ -453,14 +454,16 @@ std::string to_yaml(const Config& c) {
   if (!contenders.empty()) yaml += fmt::format("contenders: {}\n", json_text(contenders));
   const Cap& cap = c.budget.models;
   const Budget& budget = c.budget;
+  const bool other_last = budget.last_comparisons != Budget{}.last_comparisons;
   if (budget.wall_s > 0 || budget.evaluations > 0 || budget.device_s > 0 || budget.plateau_s > 0 || cap.usd ||
-      cap.tokens) {
+      cap.tokens || other_last) {
     yaml += "budget:\n";
     if (cap.usd) yaml += fmt::format("  usd: {}\n", *cap.usd);
     if (cap.tokens) yaml += fmt::format("  tokens: {}\n", *cap.tokens);
     if (c.budget.wall_s > 0) yaml += fmt::format("  wall: {}s\n", c.budget.wall_s);
     if (c.budget.evaluations > 0) yaml += fmt::format("  evaluations: {}\n", c.budget.evaluations);
     if (budget.device_s > 0) yaml += fmt::format("  device_hours: {}\n", budget.device_s / 3600.0);
+    if (other_last) yaml += fmt::format("  last_comparisons: {}\n", budget.last_comparisons);
     if (budget.plateau_s > 0) yaml += fmt::format("  plateau: {}s\n", budget.plateau_s);
   }
   const EvaluationConfig& e = c.evaluation;

@@ -29,6 +29,8 @@ struct Budget {
   double device_s = 0.0;         // of all devices together; 0: no limit
   double plateau_s = 0.0;        // search time without a promotion; 0: no limit
   Cap models;                    // for all calls to language models together
+  // Duels and confirmations after the last evaluation that `evaluations` or `models` permits.
+  std::int64_t last_comparisons = 64;
 };
 
 struct OperatorShare {
@@ -75,7 +77,7 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
-inline constexpr int kNewestRules = 2;
+inline constexpr int kNewestRules = 3;
 
 struct Config {
   std::string name;

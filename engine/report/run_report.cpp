@@ -14,7 +14,7 @@ namespace {
 
 struct Person {
   std::string op, model;
-  double fitness = 0.0;  // as measured; after its `judge` decision, scaled to the initial pace; 0: rejected
+  double fitness = 0.0;  // as in Standings; 0: rejected
   bool refused = false, challenged = false;
 };
 
@@ -45,7 +45,7 @@ RunReport tell(const Record& record) {
   record.each_individual([&](const IndividualRow& row) {
     const Individual& i = row.individual;
     people[i.id] = {origin_name(i.descent), i.descent.model,
-                    row.state == IndividualState::measured ? i.fitness : 0.0, row.expelled};
+                    row.state == IndividualState::measured ? standings.fitness(row) : 0.0, row.expelled};
     if (const auto confirmation = row.expelled ? record.confirmation(i.id) : std::nullopt)
       ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
     ++run_report.yields[{origin_name(i.descent), i.descent.model}].proposed;
@@ -57,14 +57,11 @@ RunReport tell(const Record& record) {
   run_report.rejections = most_frequent_first(rejections);
   run_report.unconfirmed = most_frequent_first(unconfirmed);
 
-  double pace = 1.0;
   record.each_decision([&](const DecisionRow& decision) {
     const IndividualId id = decision.individual;
     const auto found = people.find(id);
     if (decision.kind == DecisionKind::session) ++run_report.sessions;
     run_report.paced |= decision.kind == DecisionKind::pace;
-    if (decision.kind == DecisionKind::pace)
-      pace = nlohmann::json::parse(decision.body).at("pace").get<double>();
     if (found == people.end()) return;
     Person& person = found->second;
     Yield& yield = run_report.yields[{person.op, person.model}];
@@ -73,8 +70,6 @@ RunReport tell(const Record& record) {
           decision.body.empty() ? 0.0 : nlohmann::json::parse(decision.body).at("device_s").get<double>();
       yield.device_s += device_s;
       run_report.device_s += device_s;
-      person.fitness =
-          standings.duel(id) && person.fitness > 0.0 ? standings.fitness(id) : person.fitness / pace;
       ++(person.fitness > 0.0 ? yield.measured : yield.rejected);
       yield.best = std::max(yield.best, person.fitness);
       run_report.judged.push_back({id, person.op, decision.elapsed_s, person.fitness, person.refused});

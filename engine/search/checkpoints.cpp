@@ -9,7 +9,7 @@ namespace cultivar {
 Checkpoints::Checkpoints(const CheckpointConfig& config, const RunFolder& folder, Recorder& recorder)
     : config_(config), folder_(folder), recorder_(recorder), last_(recorder.elapsed()) {}
 
-void Checkpoints::take_if_due() {
+void Checkpoints::take_if_due(int wanted) {
   if (being_made_.valid() && being_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     const auto made = being_made_.get();
     recorder_.step([&](Step& step) {
@@ -17,7 +17,9 @@ void Checkpoints::take_if_due() {
                      made ? made->filename().string() : made.error().message);
     });
   }
-  if (being_made_.valid() || recorder_.elapsed() - last_ < config_.every_s) return;
+  const bool due = wanted != wanted_ || recorder_.elapsed() - last_ >= config_.every_s;
+  if (being_made_.valid() || !due) return;
+  wanted_ = wanted;
   last_ = recorder_.elapsed();
   being_made_ = std::async(std::launch::async,
                            [folder = folder_, keep = config_.keep] { return make_checkpoint(folder, keep); });

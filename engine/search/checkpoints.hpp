@@ -15,13 +15,15 @@ class Checkpoints {
  public:
   Checkpoints(const CheckpointConfig&, const RunFolder&, Recorder&);
 
-  void take_if_due();  // returns at once; a separate thread makes the copy
-  void take_last();    // returns when the copy is complete
+  // Returns at once; a separate thread makes the copy. Another value of `wanted` than before: due now.
+  void take_if_due(int wanted = 0);
+  void take_last();  // returns when the copy is complete
 
  private:
   const CheckpointConfig& config_;
   const RunFolder& folder_;
   Recorder& recorder_;
+  int wanted_ = 0;
   double last_;  // in Recorder::elapsed()
   std::future<Expected<std::filesystem::path>> being_made_;
 };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/sampling.hpp"
+#include "engine/store/momentary.hpp"
 
 namespace cultivar {
 
@@ -22,12 +23,19 @@ Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& r
       second_tries_(second_tries),
       faults_(faults),
       contenders_(std::move(contenders)),
+      judged_(breeding.judged()),
+      ended_(comparisons_since_judgement(recorder.record())),
       ledger_(config.gate_alpha, static_cast<std::uint64_t>(recorder.record().summary().duels)),
       pace_(config, recorder, breeding, sources, pipeline) {
   for (const std::string& library : config.libraries) libraries_.push_back(evaluator.contender(library));
   if (!config.holdout.empty()) holdout_ = breeding.task().workloads(config.holdout)->workloads;
   everything_ = breeding.workloads();
   everything_.insert(everything_.end(), holdout_.begin(), holdout_.end());
+}
+
+void Comparisons::count_ended() {
+  ended_ = ended() + 1;
+  judged_ = breeding_.judged();
 }
 
 VariantPtr Comparisons::variant_of(IndividualId id) const {
@@ -209,6 +217,7 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
   if (course.may_go_on)
     body.update({{"options", request.options}, {"seed", request.seed}, {"times", report.times}});
   if (!course.went_on) ledger_.next();
+  count_ended();
   const IndividualId incumbent = breeding_.incumbent();
   breeding_.compared(id, decision.verdict, course.may_go_on, course.result);
   recorder_.step([&](Step& step) {
@@ -252,6 +261,7 @@ IndividualId Comparisons::confirmed(IndividualId id, const Evaluation& found) {
     return 0;  // start() sends it again
   const Evaluation evaluation = with_growth_limited(found);
   if (second_tries_.grant(id, Examination::confirm, evaluation)) return 0;  // start() sends it again
+  count_ended();
   const Record& record = recorder_.record();
   const IndividualId before = breeding_.incumbent();
   const double fitness = breeding_.archive().fitness(id);

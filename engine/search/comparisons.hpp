@@ -17,7 +17,15 @@ class Comparisons {
               HostFaults&, std::vector<VariantPtr> contenders);
 
   bool in_flight() const { return in_flight_; }
-  bool due() const { return breeding_.winner() != 0 || breeding_.challenger().has_value(); }
+  // `bounded`: a budget permits no further evaluation, so only budget.last_comparisons may follow the last
+  // one. A winner is always confirmed.
+  bool due(bool bounded = false) const {
+    return breeding_.winner() != 0 || (breeding_.challenger() && !(bounded && ended() >= most()));
+  }
+  std::int64_t ended() const {
+    return judged_ == breeding_.judged() ? ended_ : 0;
+  }  // since the last judgement
+  std::int64_t most() const { return config_.budget.last_comparisons; }
   void start();  // sends the next comparison that is due, unless one is in flight
   struct Outcome {
     std::optional<Error> trouble = {};  // of the machine, not the candidate: retry
@@ -44,6 +52,7 @@ class Comparisons {
   IndividualId confirmed(IndividualId, const Evaluation&);
   // A confirmed variant that buys speed with exactness is rejected.
   Evaluation with_growth_limited(Evaluation) const;
+  void count_ended();
 
   const Config& config_;
   Evaluator& evaluator_;
@@ -58,7 +67,8 @@ class Comparisons {
   std::vector<Compiled> libraries_;   // timed as contenders
   std::vector<Workload> everything_;  // the search's workloads and the holdout
   std::vector<Workload> holdout_;
-  bool in_flight_ = false;  // a job is in the pipeline
+  bool in_flight_ = false;       // a job is in the pipeline
+  std::int64_t judged_, ended_;  // comparisons that ended since so many individuals were judged
   AlphaLedger ledger_;
   IncumbentPace pace_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/sampling.hpp"
+#include "engine/search/descriptors.hpp"
 
 namespace cultivar {
 
@@ -37,12 +38,19 @@ void Evaluations::reevaluate(IndividualId id) {
   const Member member = breeding_.archive().member(id);
   const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
   if (variant)
-    if (const auto twin = breeding_.twin_by_variant((*variant)->id); twin && *twin != id)
+    if (const auto twin = breeding_.twin_by_variant((*variant)->id); repeats(id, twin))
       return judge(id,
                    rejection(Stage::lint, fmt::format("the same source and values as individual {}", *twin),
                              "It was proposed before."),
                    "", *twin);
   start(id, variant);
+}
+
+bool Evaluations::repeats(IndividualId id, std::optional<IndividualId> twin) const {
+  if (!twin || *twin == id) return false;
+  const Archive& archive = breeding_.archive();
+  return archive.origin(id) != Origin::submission || archive.state(*twin) != Member::State::rejected ||
+         archive.duplicate_of(*twin) != 0;
 }
 
 void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
@@ -84,7 +92,7 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   for (const Binary& binary : compiled->binaries) codes.push_back(binary.machine_code);
   work.kernel =
       kernel_hash(codes, compiled->variant, breeding_.task(), breeding_.workloads(), breeding_.facts());
-  if (const auto twin = breeding_.twin_by_machine_code(work.kernel); twin && *twin != job->id)
+  if (const auto twin = breeding_.twin_by_machine_code(work.kernel); repeats(job->id, twin))
     return judge(job->id,
                  rejection(Stage::screen, fmt::format("the same kernel as individual {}", *twin),
                            "Its machine code and launch plan are equal; it was not measured again."),
@@ -96,6 +104,16 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   work.request.incumbent_us = incumbent;
   ++in_flight_;
   pipeline_.measure(job);
+}
+
+std::map<std::string, double> Evaluations::descriptors_of(IndividualId id,
+                                                          const Evaluation& evaluation) const {
+  if (!evaluation.measured()) return evaluation.resources.values;
+  const Member member = breeding_.archive().member(id);
+  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  if (!variant) return evaluation.resources.values;
+  return cultivar::descriptors_of(evaluation.resources, **variant, breeding_.task(),
+                                  breeding_.task().most_expensive(breeding_.workloads()), breeding_.facts());
 }
 
 void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std::string& kernel,
@@ -115,8 +133,9 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
     for (const WorkloadResult& result : evaluation.workloads)
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
-  const auto migrations = breeding_.judge(
-      id, findings_of(individual, evaluation.stage, evaluation.resources.values, device_seconds(evaluation)));
+  const std::map<std::string, double> descriptors = descriptors_of(id, evaluation);
+  const auto migrations =
+      breeding_.judge(id, findings_of(individual, evaluation.stage, descriptors, device_seconds(evaluation)));
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;
@@ -125,7 +144,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
     ++rejected_[evaluation.stage];
   }
   recorder_.step([&](Step& step) {
-    step.judge(individual, evaluation);
+    step.judge(individual, evaluation, descriptors);
     for (const Migration& migration : migrations) step.migrate(migration);
     if (individual.measured)
       recorder_.tell(step, "measured", id, fmt::format("{:.4g} {}", evaluation.fitness, evaluation.unit));

@@ -51,7 +51,10 @@ class Evaluations {
 
  private:
   void reevaluate(IndividualId);
+  // Whether it is a duplicate of this one. A submission of a rejected kernel asks for it again.
+  bool repeats(IndividualId, std::optional<IndividualId> twin) const;
   std::optional<Evaluation> lint(const Variant&) const;
+  std::map<std::string, double> descriptors_of(IndividualId, const Evaluation&) const;
   void judge(IndividualId, const Evaluation&, const std::string& kernel, IndividualId duplicate_of);
 
   const Config& config_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/config/duration.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -125,9 +126,15 @@ std::string HostFaults::why_put_off() const {
 std::string HostFaults::waiting_words() const {
   if (in_a_row_ == 0) return {};
   const double left = rest_until_ - recorder_.elapsed();
-  return fmt::format(
-      "waiting for a usable worker since {}, {}: {}", duration_text(recorder_.elapsed() - first_at_),
-      left > 0 ? fmt::format("next try in {}", duration_text(std::ceil(left))) : "trying now", last_words_);
+  return fmt::format("no worker: waiting since {}, {}: {}", duration_text(recorder_.elapsed() - first_at_),
+                     left > 0 ? fmt::format("next try in {}", duration_text(std::ceil(left))) : "trying now",
+                     last_words_);
+}
+
+std::optional<Pause> HostFaults::pause() const {
+  if (in_a_row_ < 2) return std::nullopt;  // one alone may be an accident of one worker
+  const double now = unix_now(), elapsed = recorder_.elapsed();
+  return Pause{now - (elapsed - first_at_), now + (rest_until_ - elapsed), last_words_};
 }
 
 }  // namespace cultivar

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/search/recorder.hpp"
+#include "engine/store/momentary.hpp"
 
 namespace cultivar {
 
@@ -48,8 +49,9 @@ class HostFaults {
   int in_a_row() const { return in_a_row_; }
   // Why the search ends: no result for longer than the patience.
   std::optional<std::string> out_of_patience() const;
-  std::string why_put_off() const;    // why the search ends without them
-  std::string waiting_words() const;  // for the progress line; empty if the search does not wait
+  std::string why_put_off() const;     // why the search ends without them
+  std::string waiting_words() const;   // for the progress line; empty if the search does not wait
+  std::optional<Pause> pause() const;  // the same for the record
 
  private:
   struct Met {

@@ -38,6 +38,7 @@ struct Questions::Dialogue {
   std::string doing = {};                   // the tool in flight; empty: a call to a model is in flight
   IndividualId incumbent = 0;               // when it was asked, in this session
   std::vector<IndividualId> measured = {};  // of its parents, at that time
+  bool behind = false;                      // Breeding::left_behind_by its first parent, at that time
   std::stop_source withdrawal = {};         // of its call in flight
   std::string superseded = {};              // why it was withdrawn
 };
@@ -136,6 +137,7 @@ void Questions::note_state(Dialogue& dialogue) const {
   dialogue.incumbent = breeding_.incumbent();
   for (const IndividualId parent : dialogue.question.brief.parents)
     if (breeding_.archive().state(parent) == Member::State::measured) dialogue.measured.push_back(parent);
+  dialogue.behind = breeding_.left_behind_by(dialogue.question.brief.parents.front()) != 0;
 }
 
 std::string Questions::superseded(const Dialogue& dialogue) const {
@@ -144,6 +146,9 @@ std::string Questions::superseded(const Dialogue& dialogue) const {
   for (const IndividualId parent : dialogue.measured)
     if (archive.state(parent) != Member::State::measured)
       return fmt::format("#{} failed its confirmation", parent);
+  if (const IndividualId faster = dialogue.behind ? 0 : breeding_.left_behind_by(subject))
+    return fmt::format("#{}, which descends from #{}, was measured {:.1f}x as fast", faster, subject,
+                       archive.fitness(faster) / archive.fitness(subject));
   // Other values of the same source leave the question as it is.
   if (best == dialogue.incumbent || archive.source_id(best) == archive.source_id(subject)) return {};
   if (subject == dialogue.incumbent)

@@ -151,8 +151,18 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
     return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
   };
   const PromptKit kit = prompt_kit(config.asking);
-  SessionParts parts{config,  folder, writer,    breeding, sources,          evaluator,
-                     nullptr, kit,    callbacks, stop,     std::move(loaded)};
+  SessionParts parts{config,
+                     folder,
+                     writer,
+                     breeding,
+                     sources,
+                     evaluator,
+                     nullptr,
+                     kit,
+                     callbacks,
+                     stop,
+                     runtime.checkpoints_wanted,
+                     std::move(loaded)};
   if (const auto opened = open_session(parts, what, change, settings); !opened)
     return {Outcome::Stop::failed, opened.error().message, 0};
   const auto ended = [&](const Outcome& outcome) {
@@ -397,7 +407,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
 
 Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string& source,
                                   const Configuration& configuration, const std::string& note,
-                                  const std::vector<IndividualId>& parents) {
+                                  const std::vector<IndividualId>& parents, bool again) {
   const Submission submission{{}, source, note, configuration, parents};
   if (const std::string wrong = submission_trouble(submission); !wrong.empty()) throw InputError(wrong);
   const auto record = Record::open(run_folder);
@@ -410,11 +420,13 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
   if (!variant) throw InputError(variant.error().text());
   if (const auto fits = check_target(*variant, target_named(facts.target)); !fits)
     throw InputError(fits.error().text());
-  if (const auto twin = record->with_variant(variant->id))
-    return failure("submit",
-                   fmt::format("#{} of this run is the same kernel with the same values of its tunables: "
-                               "`cultivar show {} {}`",
-                               *twin, shell_word(run_folder.string()), *twin));
+  if (const auto twin = twin_of(*record, variant->id); twin && !(again && twin->rejected))
+    return failure(
+        "submit",
+        fmt::format("#{} of this run is the same kernel with the same values of its tunables: "
+                    "`cultivar show {} {}`{}",
+                    twin->id, shell_word(run_folder.string()), twin->id,
+                    twin->rejected ? "; it was rejected, and `--again` has it evaluated once more" : ""));
   if (const auto waiting = waiting_like(folder, source, variant->configuration))
     return failure("submit",
                    fmt::format("the same kernel is already in the inbox, as {}", waiting->string()));

@@ -26,6 +26,9 @@ struct Runtime {
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
   bool trusts_record = false;  // programs that a record names may run: see trust.hpp
+  // Each change asks for a checkpoint now, while the search goes on; nullptr: nobody asks. Set in a signal
+  // handler.
+  const std::atomic<int>* checkpoints_wanted = nullptr;
   // Makes the evaluator; empty: the workers of this machine. Tests supply recorded results.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
       evaluator = nullptr;
@@ -67,11 +70,13 @@ Expected<Outcome> resume_search(const std::filesystem::path& run_folder,
 
 // Checks a hand-written variant against the task and puts it into the run's inbox. A running search takes it
 // within a second, a stopped one when it is resumed. `parents`: individuals of the run that it was derived
-// from. Returns the file in the inbox.
+// from. Returns the file in the inbox. A kernel that the run holds is refused; `again`: unless it was
+// rejected, and is to be evaluated once more.
 Expected<std::filesystem::path> submit_variant(const std::filesystem::path& run_folder,
                                                const std::string& source, const Configuration&,
                                                const std::string& note,
-                                               const std::vector<IndividualId>& parents = {});
+                                               const std::vector<IndividualId>& parents = {},
+                                               bool again = false);
 
 // Recomputes every decision from the record and compares it with the recorded one.
 struct ReplayReport {

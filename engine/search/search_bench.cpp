@@ -54,7 +54,7 @@ Expected<Kernel> SearchBench::kernel(const std::string& id) const {
 }
 
 std::vector<KernelRow> SearchBench::drafts() const {
-  return drafts_in(recorded(where_.run_folder), where_.question);
+  return drafts_in(recorded(where_.run_folder), fmt::format("q{}", where_.question));
 }
 
 Expected<Outlook> SearchBench::outlook(const std::string& id) const {

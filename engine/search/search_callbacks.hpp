@@ -67,9 +67,13 @@ struct Progress {
   std::int64_t evaluation_limit = 0;  // 0: none
   double device_s = 0.0;              // device time over all sessions
   double device_limit_s = 0.0;        // 0: none
-  double seconds_left = 0.0;          // an estimate from both budgets; 0: unknown
-  std::string waiting;                // for a usable worker, as text; empty if it does not wait
-  std::string device_stage;           // what the device worker is doing, as text
+  std::int64_t challengers = 0;       // whose duel with the best is pending
+  // Duels and confirmations since the last evaluation that the budget permits, and their limit; 0: it permits
+  // more.
+  std::int64_t last_comparisons = 0, most_last_comparisons = 0;
+  double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
+  std::string waiting;        // for a usable worker, as text; empty if it does not wait
+  std::string device_stage;   // what the device worker is doing, as text
 };
 
 // Called on the thread of the search loop. Must not block and must not throw.

@@ -56,6 +56,7 @@ Outcome SearchLoop::run() {
     recorder_.step([&](Step& step) {
       step.set("state", state);
       step.set("stop_reason", outcome_->reason);
+      step.set("momentary", momentary());
       step.device_time(std::exchange(unrecorded_device_s_, 0.0));
       questions_.write_state(step);
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
@@ -88,7 +89,7 @@ void SearchLoop::tick() {
   constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
   if (evaluations_.pending() < kMostPending)
     for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
-  checkpoints_.take_if_due();
+  checkpoints_.take_if_due(parts_.checkpoints_wanted ? parts_.checkpoints_wanted->load() : 0);
 }
 
 void SearchLoop::returned(const JobPtr& job) {
@@ -124,6 +125,7 @@ void SearchLoop::returned(const JobPtr& job) {
                           if (breeding_.incumbent() == 0 && asks_models() &&
                               breeding_.archive().state(job->id) == Member::State::measured)
                             profiles_.measured_first(job->id);
+                          questions_.withdraw_superseded();
                         },
                         [&](Pace& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
@@ -188,7 +190,13 @@ void SearchLoop::advance() {
   if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
   // After a failure, evaluations go before comparisons.
   if (faults_.canary_in_flight()) return;
-  if (faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending()))
+  const bool before_evaluations =
+      faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending());
+  // The first questions need the first profile, which takes seconds; a slow seed's confirmation takes
+  // minutes.
+  if (running() && profiles_.first_due())
+    profiles_.start();
+  else if (before_evaluations && comparisons_.due(ending()))
     comparisons_.start();
   if (!running()) return;
   profiles_.start();
@@ -247,6 +255,23 @@ bool SearchLoop::budget_allows_another() const {
   if (limit == 0) return true;
   const auto asked = static_cast<std::int64_t>(breeding_.open_askings().size());
   return breeding_.archive().size() + asked < limit;
+}
+
+bool SearchLoop::ending() const {
+  return running() && (!budget_allows_another() || questions_.availability().cap_spent());
+}
+
+std::string SearchLoop::left_words() const {
+  const std::size_t left = breeding_.challengers();
+  if (left == 0) return {};
+  return fmt::format(
+      "; {} kernel{} left without a duel after the last {} comparisons (budget.last_comparisons)", left,
+      left == 1 ? " is" : "s are", comparisons_.most());
+}
+
+std::string SearchLoop::momentary() const {
+  const std::size_t challengers = breeding_.incumbent() ? breeding_.challengers() : 0;
+  return to_body({static_cast<std::int64_t>(challengers), faults_.pause()});
 }
 
 bool SearchLoop::exhausted() const {
@@ -311,19 +336,22 @@ void SearchLoop::watch_budgets() {
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
-    if (evaluations_.has_pending() || comparisons_.due() || faults_.holds_some() || faults_.resting()) return;
+    if (evaluations_.has_pending() || comparisons_.due(ending()) || faults_.holds_some() || faults_.resting())
+      return;
     if (!breeding_.ready() && faults_.has_put_off())
       stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (!breeding_.ready())
       stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
-      stop(Outcome::Stop::evaluations,
-           fmt::format("the budget of {} evaluations is exhausted", parts_.config.budget.evaluations));
+      stop(Outcome::Stop::evaluations, fmt::format("the budget of {} evaluations is exhausted{}",
+                                                   parts_.config.budget.evaluations, left_words()));
     else if (const auto& why = questions_.availability().cap_spent())
-      stop(Outcome::Stop::models, "the budget for language models is exhausted: " + *why);
+      stop(Outcome::Stop::models, "the budget for language models is exhausted: " + *why + left_words());
     else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
       stop(Outcome::Stop::failed, nobody);
+    else if (exhausted() && asks_models() && faults_.has_put_off())  // questions may wait for them
+      stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (exhausted())
       stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
     else
@@ -357,10 +385,13 @@ std::string SearchLoop::starting_words(int starting) const {
 
 void SearchLoop::show_progress() {
   // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
-  if (recorder_.elapsed() - last_heartbeat_ > 5.0 && phase_ != Phase::leaving) {
+  const bool paused = faults_.pause().has_value();
+  if ((recorder_.elapsed() - last_heartbeat_ > 5.0 || paused != paused_) && phase_ != Phase::leaving) {
     last_heartbeat_ = recorder_.elapsed();
+    paused_ = paused;
     recorder_.step([this](Step& step) {
       questions_.write_state(step);
+      step.set("momentary", momentary());
       step.device_time(std::exchange(unrecorded_device_s_, 0.0));
     });
   }
@@ -378,6 +409,11 @@ void SearchLoop::show_progress() {
   p.evaluation_limit = budget.evaluations;
   p.device_s = device_s_;
   p.device_limit_s = budget.device_s;
+  p.challengers = static_cast<std::int64_t>(breeding_.challengers());
+  if (ending() && evaluations_.in_flight() == 0 && !evaluations_.has_pending()) {
+    p.last_comparisons = comparisons_.ended();
+    p.most_last_comparisons = comparisons_.most();
+  }
   if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
   if (p.evaluation_limit > 0 && p.evaluations_per_hour > 0) {
     const double by_count =

@@ -31,7 +31,8 @@ struct SessionParts {
   const PromptKit& kit;
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
-  LoadedSources loaded;  // its seeds are used only if the record has no individuals
+  const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
+  LoadedSources loaded;                        // its seeds are used only if the record has no individuals
 };
 
 class SearchLoop {
@@ -58,6 +59,9 @@ class SearchLoop {
   void supervise();  // records and applies the supervisor's decisions that are due
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
+  bool ending() const;  // no budget permits a further evaluation; the last comparisons are bounded
+  std::string left_words() const;
+  std::string momentary() const;
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
@@ -87,6 +91,7 @@ class SearchLoop {
   bool done_ = false;
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;
+  bool paused_ = false;                             // at the last heartbeat
   double closing_s_ = 0.0, closing_limit_s_ = 0.0;  // of the budget that ended the search: when, and its size
   double device_s_ = 0.0, unrecorded_device_s_ = 0.0;  // all, and what the record does not hold yet
   double promoted_s_ = 0.0;                            // the time of the last promotion

@@ -10,6 +10,7 @@
 #include "engine/store/duel_body.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/heartbeat.hpp"
+#include "engine/store/momentary.hpp"
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
@@ -27,7 +28,6 @@ namespace cultivar {
 using nlohmann::json;
 
 namespace {
-
 std::string meta(SQLite::Database& db, const char* key) {
   return first_of<std::string>(db, "SELECT value FROM meta WHERE key = ?", key);
 }
@@ -171,6 +171,7 @@ Summary Record::summary() const {
   s.stop_reason = meta(db, "stop_reason");
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
   if (s.state == "running") set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
+  set_momentary(s, meta(db, "momentary"));
   std::int64_t proposed = 0;
   double device_s = 0.0;
   each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
@@ -266,7 +267,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, tools, devices, process, heartbeat_age_s)
+                   supervisor, tools, devices, process, heartbeat_age_s, challengers, waiting)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);
@@ -299,12 +300,6 @@ std::optional<IndividualId> Record::find(const std::string& text) const {
   if (!q.executeStep()) return std::nullopt;
   const auto id = column<IndividualId>(q, 0);
   return q.executeStep() ? std::nullopt : std::optional(id);
-}
-
-std::optional<IndividualId> Record::with_variant(const std::string& variant_id) const {
-  const auto id =
-      first_of<IndividualId>(*database_, "SELECT min(id) FROM individuals WHERE variant_id = ?", variant_id);
-  return id == 0 ? std::nullopt : std::optional(id);
 }
 
 std::string Record::source(IndividualId id) const {

@@ -103,6 +103,13 @@ struct Outstanding {
   std::string unit;
 };
 
+// For a usable worker.
+struct Waiting {
+  double for_s = 0.0;
+  double next_try_s = 0.0;  // from now on; 0: it is trying
+  std::string why;          // the last fault
+};
+
 struct BudgetUse {
   double used = 0.0;
   std::optional<double> limit;
@@ -116,8 +123,10 @@ struct Summary {
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<Stage, std::int64_t> rejected;
   std::int64_t submissions_waiting = 0;  // in the inbox
+  std::int64_t challengers = 0;          // whose duel with the best is pending, at the last heartbeat
   std::optional<Best> best;
   std::optional<Outstanding> outstanding;
+  std::optional<Waiting> waiting;           // of a search that runs
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
                                             // since a promotion) if limited; usd, tokens where models are
                                             // asked
@@ -156,7 +165,6 @@ class Record {
   std::optional<IndividualRow> individual(IndividualId) const;
   // By number, or by a prefix of a variant id if it is unique.
   std::optional<IndividualId> find(const std::string& text) const;
-  std::optional<IndividualId> with_variant(const std::string& variant_id) const;  // the first
   std::string source(IndividualId) const;
   std::string source_named(const std::string& source_id) const;
   std::optional<Evaluation> evaluation(IndividualId) const;    // of the search, with raw samples

@@ -150,11 +150,11 @@ KernelRow row_of(const RecordedDraft& made) {
 
 }  // namespace
 
-std::vector<KernelRow> drafts_in(const Record& record, std::int64_t but) {
+std::vector<KernelRow> drafts_in(const Record& record, const std::string& but) {
   constexpr std::size_t kMostDrafts = 40;
   std::vector<KernelRow> rows;
   for (const RecordedDraft& made : recorded_drafts(record, kMostDrafts))
-    if (made.asking != but) rows.push_back(row_of(made));
+    if (made.conversation != but) rows.push_back(row_of(made));
   return rows;
 }
 
@@ -194,11 +194,11 @@ Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool
     return say(!goes_on, words + (goes_on ? "; its duel may go on" : ""));
   }
   const auto best = record.best();
-  const double beside = best ? Standings(record).fitness(*best) : 0.0;
-  constexpr double kNoDuel = 0.9;  // below this share of the best, none is compared, whatever the pace
-  if (best && row.individual.fitness < kNoDuel * beside)
-    return say(true, fmt::format("{}, {:.0f} % of the best: it is not compared", fitness,
-                                 100.0 * row.individual.fitness / beside));
+  Standings standings(record);
+  const double share = best ? standings.fitness(row) / standings.fitness(*best) : 1.0;
+  constexpr double kNoDuel = 0.9;  // below this share of the best, none is compared
+  if (share < kNoDuel)
+    return say(true, fmt::format("{}, {:.0f} % of the best: it is not compared", fitness, 100.0 * share));
   return say(false, fitness + "; it has not been compared with the best yet");
 }
 

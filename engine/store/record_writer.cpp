@@ -256,7 +256,8 @@ void Step::evaluation(IndividualId id, const char* kind, const Evaluation& evalu
   this->evaluation(id, kind, bare, pack_samples(evaluation));
 }
 
-void Step::judge(const Individual& individual, const Evaluation& result) {
+void Step::judge(const Individual& individual, const Evaluation& result,
+                 const std::map<std::string, double>& descriptors) {
   evaluation(individual.id, "search", result);
   const std::string stage(name_of(result.stage));
   run("UPDATE individuals SET state = ?, stage = ?, reason = ?, machine_code = ?, duplicate_of = ?, fitness "
@@ -268,7 +269,7 @@ void Step::judge(const Individual& individual, const Evaluation& result) {
   count(result.measured() ? "measured" : tally_of_rejections(result.stage));
   if (!result.unit.empty()) set("unit", result.unit);
   nlohmann::json body{{"device_s", device_seconds(result)}};
-  if (!result.resources.values.empty()) body["descriptors"] = result.resources.values;
+  if (!descriptors.empty()) body["descriptors"] = descriptors;
   decide(DecisionKind::judge, individual.id, "", json_text(body));
 }
 

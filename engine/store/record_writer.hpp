@@ -54,7 +54,7 @@ class Step {
   // The result of a tool call in that turn of the question's dialogue.
   void tool_result(std::int64_t asking, std::size_t turn, const ToolOutcome&);
   // `individual` carries machine_code, duplicate_of, fitness and workload_values.
-  void judge(const Individual&, const Evaluation&);
+  void judge(const Individual&, const Evaluation&, const std::map<std::string, double>& descriptors = {});
   // An evaluation exceeded a deadline and will be repeated: recorded, but without effect on decisions.
   void put_off(IndividualId, Examination, const Evaluation&);
   // The same for an evaluation that met a fault of the host.

@@ -24,6 +24,9 @@ class RunFolder {
   }  // task/NAME: the task as it was at the start
   std::filesystem::path submissions() const { return folder_ / "submissions"; }  // the inbox of `submit`
   std::filesystem::path notes() const { return folder_ / "notes.txt"; }          // of agents, for each other
+  std::filesystem::path conversations() const {
+    return folder_ / "conversations";
+  }  // of agents outside of the search, with their drafts
   // The waiting files, oldest first: their names start with the time. At most `most`.
   std::vector<std::filesystem::path> submitted(std::size_t most = std::size_t(-1)) const;
   std::filesystem::path witness() const {

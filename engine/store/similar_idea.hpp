@@ -1,7 +1,9 @@
 // Finds proposals that repeat an earlier idea, before they are measured.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "engine/breeding/breeding.hpp"
 #include "engine/store/record.hpp"
@@ -9,6 +11,12 @@
 #include "operators/prompts/prompt_kit.hpp"
 
 namespace cultivar {
+
+using TextOf = std::function<std::string(const std::string& source_id)>;
+
+// The newest individual whose change of its parent is nearly that from `parent` to `source`, of those that a
+// model or a person wrote and that descend from the same seed; 0: none.
+IndividualId similar_change(const Archive&, const TextOf&, const std::string& source, IndividualId parent);
 
 // Compares the proposal's change of its parent with the changes of the newest individuals that descend from
 // the same seed. If one is nearly the same (operators/edits/similarity.hpp): what it gave, for the model,

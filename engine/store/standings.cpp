@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/rows.hpp"
 
 namespace cultivar {
@@ -41,9 +42,33 @@ bool Standings::challenged(IndividualId id) {
   return challengers_->contains(id);
 }
 
+double Standings::pace(const Individual& individual) {
+  // Seeds, and the first incumbent, were measured at the first pace; for others all decisions are read.
+  if (!first_incumbent_) {
+    const auto promotions = record_.promotions();
+    first_incumbent_ = promotions.empty() ? 0 : promotions.front().individual;
+  }
+  if (individual.descent.origin == Origin::seed || individual.id == *first_incumbent_) return 1.0;
+  if (!paces_) {
+    paces_.emplace();
+    double now = 1.0;
+    each_row(record_.database(),
+             "SELECT kind, individual, body FROM decisions WHERE kind IN ('judge', 'pace') ORDER BY seq",
+             [&](SQLite::Statement& row) {
+               if (decision_named(column<std::string>(row, 0)) == DecisionKind::pace)
+                 now = column<json>(row, 2).at("pace").get<double>();
+               else if (now != 1.0)
+                 paces_->emplace(column<IndividualId>(row, 1), now);
+             });
+  }
+  const auto found = paces_->find(individual.id);
+  return found == paces_->end() ? 1.0 : found->second;
+}
+
 // Most individuals of a record have had no duel: nothing is read for them.
 double Standings::fitness(const IndividualRow& row) {
-  return challenged(row.individual.id) ? fitness(row.individual.id) : row.individual.fitness;
+  if (challenged(row.individual.id)) return fitness(row.individual.id);
+  return row.individual.fitness > 0.0 ? row.individual.fitness / pace(row.individual) : 0.0;
 }
 
 double Standings::fitness(IndividualId id) {
@@ -59,7 +84,8 @@ double Standings::fitness(IndividualId id) {
     id = last->result.incumbent;
   }
   const auto row = record_.individual(id);
-  return row ? row->individual.fitness * std::exp(log_ratio) : 0.0;
+  if (!row || !(row->individual.fitness > 0.0)) return 0.0;
+  return row->individual.fitness / pace(row->individual) * std::exp(log_ratio);
 }
 
 }  // namespace cultivar

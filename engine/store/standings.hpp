@@ -22,7 +22,8 @@ class Standings {
   // Its last duel that timed both sides; nullptr if there was none. Workloads are in the order of the record.
   const DuelResult* duel(IndividualId);
   // The fitness of the incumbent of that duel, times the ratio; the incumbent's follows from its own duel,
-  // and so on to the first incumbent. Without a duel the fitness as measured. 0: not measured.
+  // and so on to the first incumbent. Without a duel the fitness as measured, divided by the pace of that
+  // time, as in the search (Breeding::paced). 0: not measured.
   double fitness(IndividualId);
   double fitness(const IndividualRow&);  // the same, for a row that is read already
 
@@ -33,10 +34,13 @@ class Standings {
   };
   const std::vector<Numbered>& duels_of(IndividualId);
   bool challenged(IndividualId);
+  double pace(const Individual&);  // when it was measured
 
   const Record& record_;
-  std::map<IndividualId, std::vector<Numbered>> duels_;     // in order
-  std::optional<std::set<IndividualId>> challengers_ = {};  // of all duels
+  std::map<IndividualId, std::vector<Numbered>> duels_;       // in order
+  std::optional<std::set<IndividualId>> challengers_ = {};    // of all duels
+  std::optional<std::map<IndividualId, double>> paces_ = {};  // other than 1
+  std::optional<IndividualId> first_incumbent_ = {};          // 0: none
 };
 
 }  // namespace cultivar

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/store/rows.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
@@ -93,6 +94,22 @@ void Inbox::remove(const Submission& submission) {
   std::error_code failed;
   fs::remove(submission.file, failed);
   if (failed) stuck_.insert(submission.file.filename().string());
+}
+
+std::optional<Twin> twin_of(const Record& record, const std::string& variant_id) {
+  std::vector<IndividualId> ids;
+  each_row(
+      record.database(), "SELECT id FROM individuals WHERE variant_id = ? ORDER BY id",
+      [&](SQLite::Statement& row) { ids.push_back(column<IndividualId>(row, 0)); }, variant_id);
+  std::optional<Twin> twin;
+  for (const IndividualId id : ids) {
+    const IndividualRow row = *record.individual(id);
+    const bool duplicate = row.individual.duplicate_of != 0;
+    if (twin && duplicate) continue;  // of the one before
+    twin = Twin{id, row.expelled || (row.state == IndividualState::rejected && !duplicate)};
+    if (!twin->rejected) break;
+  }
+  return twin;
 }
 
 std::optional<fs::path> waiting_like(const RunFolder& folder, const std::string& source,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/variant/tunables.hpp"
@@ -47,6 +48,13 @@ class Inbox {
   RunFolder folder_;
   std::set<std::string> stuck_;  // could be neither moved nor removed: not read again by this search
 };
+
+// What the run holds of the same kernel: an individual that is not rejected, otherwise the newest.
+struct Twin {
+  IndividualId id = 0;
+  bool rejected = false;  // for what it is, not as a duplicate of another one
+};
+std::optional<Twin> twin_of(const Record&, const std::string& variant_id);
 
 // The file of a waiting submission with the same kernel, among the newest.
 std::optional<std::filesystem::path> waiting_like(const RunFolder&, const std::string& source,

@@ -2,9 +2,15 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include <charconv>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "engine/store/conversations.hpp"
 #include "engine/store/rows.hpp"
+#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/configuration_json.hpp"
@@ -48,41 +54,64 @@ std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record& r
 
 namespace {
 
-// Adds the drafts of one question, oldest first.
-void add_drafts(const Record& record, std::int64_t asking, std::vector<RecordedDraft>& all) {
-  const std::size_t first = all.size();
-  for (const auto& [turn, outcomes] : recorded_results(record, asking))
-    for (const ToolOutcome& outcome : outcomes) {
-      for (const MadeDraft& made : outcome.drafts) {
-        std::string origin = made.base;
-        for (std::size_t i = first; i < all.size(); ++i)
-          if (all[i].draft.id == made.base) origin = all[i].origin;
-        all.push_back({asking, made, origin, {}, {}});
-      }
-      // A tool's result begins with the id of its kernel, on a line of its own.
-      for (std::size_t i = first; i < all.size(); ++i)
-        if (outcome.text.starts_with(all[i].draft.id + " (")) {
-          const std::size_t line = outcome.text.find('\n');
-          all[i].tool = outcome.tool;
-          all[i].result = line == std::string::npos
-                              ? std::string()
-                              : one_line_of(std::string_view(outcome.text).substr(line + 1), 200);
-        }
+// The results of one conversation, in order. Files of agents may hold anything.
+std::vector<ToolOutcome> results_of(const Record& record, const std::string& conversation) {
+  std::vector<ToolOutcome> all;
+  std::int64_t asking = 0;
+  const char* const end = conversation.data() + conversation.size();
+  if (conversation.starts_with('q') &&
+      std::from_chars(conversation.data() + 1, end, asking) == std::from_chars_result{end, std::errc()}) {
+    for (auto& [turn, outcomes] : recorded_results(record, asking))
+      all.insert(all.end(), outcomes.begin(), outcomes.end());
+    return all;
+  }
+  for (const std::string& line : lines_of_conversation(RunFolder(record.folder()), conversation)) {
+    const json body = foreign_json(line);
+    if (body.is_discarded()) continue;
+    try {
+      all.push_back(body.get<ToolOutcome>());
+    } catch (const json::exception&) {  // not what a conversation writes
     }
+  }
+  return all;
+}
+
+// The drafts of one conversation, oldest first.
+std::vector<RecordedDraft> drafts_of(const Record& record, const std::string& conversation) {
+  std::vector<RecordedDraft> all;
+  for (const ToolOutcome& outcome : results_of(record, conversation)) {
+    for (const MadeDraft& made : outcome.drafts) {
+      std::string origin = made.base;
+      for (const RecordedDraft& earlier : all)
+        if (earlier.draft.id == made.base) origin = earlier.origin;
+      all.push_back({conversation, made, origin, {}, {}});
+    }
+    // A tool's result begins with the id of its kernel, on a line of its own.
+    for (RecordedDraft& draft : all)
+      if (outcome.text.starts_with(draft.draft.id + " (")) {
+        const std::size_t line = outcome.text.find('\n');
+        draft.tool = outcome.tool;
+        draft.result = line == std::string::npos
+                           ? std::string()
+                           : one_line_of(std::string_view(outcome.text).substr(line + 1), 200);
+      }
+  }
+  return all;
 }
 
 }  // namespace
 
 std::vector<RecordedDraft> recorded_drafts(const Record& record, std::size_t most) {
-  std::vector<std::int64_t> questions;
+  std::vector<ConversationAt> conversations = conversations_in(RunFolder(record.folder()));
   if (has_results(record))
-    each_row(record.database(), "SELECT DISTINCT asking FROM tool_results ORDER BY asking DESC",
-             [&](auto& row) { questions.push_back(column<std::int64_t>(row, 0)); });
+    each_row(record.database(), "SELECT asking, max(at) FROM tool_results GROUP BY asking", [&](auto& row) {
+      conversations.push_back({fmt::format("q{}", column<std::int64_t>(row, 0)), column<double>(row, 1)});
+    });
+  std::ranges::stable_sort(conversations, std::ranges::greater(), &ConversationAt::at);
   std::vector<RecordedDraft> newest;
-  for (const std::int64_t asking : questions) {
+  for (const ConversationAt& conversation : conversations) {
     if (newest.size() >= most) break;
-    std::vector<RecordedDraft> own;
-    add_drafts(record, asking, own);
+    const std::vector<RecordedDraft> own = drafts_of(record, conversation.name);
     newest.insert(newest.end(), own.rbegin(), own.rend());
   }
   if (newest.size() > most) newest.resize(most);
@@ -90,14 +119,9 @@ std::vector<RecordedDraft> recorded_drafts(const Record& record, std::size_t mos
 }
 
 std::optional<RecordedDraft> recorded_draft(const Record& record, const std::string& id) {
-  std::int64_t asking = 0;
   const std::size_t dot = id.find('.');
-  if (!id.starts_with('q') || dot == std::string::npos ||
-      std::from_chars(id.data() + 1, id.data() + dot, asking).ec != std::errc())
-    return std::nullopt;
-  std::vector<RecordedDraft> own;
-  add_drafts(record, asking, own);
-  for (RecordedDraft& draft : own)
+  if (dot == std::string::npos) return std::nullopt;
+  for (RecordedDraft& draft : drafts_of(record, id.substr(0, dot)))
     if (draft.id() == id) return std::move(draft);
   return std::nullopt;
 }

@@ -21,16 +21,16 @@ std::map<std::size_t, std::vector<ToolOutcome>> recorded_results(const Record&, 
 
 // A draft of a conversation, with the last tool that looked at it.
 struct RecordedDraft {
-  std::int64_t asking = 0;
+  std::string conversation;  // "q5": the agent of question 5; "m2": an agent outside of the search
   MadeDraft draft;
   std::string origin;        // the first kernel in its chain of bases that is not a draft; empty if none
   std::string tool, result;  // the first line of the tool's result
 
-  std::string id() const { return "q" + std::to_string(asking) + "." + draft.id; }
+  std::string id() const { return conversation + "." + draft.id; }
 };
-// The newest of all questions, newest first.
+// The newest of all conversations, those of the conversation that spoke last first.
 std::vector<RecordedDraft> recorded_drafts(const Record&, std::size_t most);
-// "q5.d1"; nullopt if there is none.
+// "q5.d1", "m2.d1"; nullopt if there is none.
 std::optional<RecordedDraft> recorded_draft(const Record&, const std::string& id);
 
 // For `status --json`: {"check": {"calls", "failed", "device_s"}, ...}; empty: no agent called a tool.

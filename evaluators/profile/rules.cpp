@@ -314,9 +314,13 @@ Found moved_bytes(const Profile& p) {
         "change it: {:.3g} MB move instead of {:.3g}",
         time_words(t.streamed_us), (t.read_bytes + 2.0 * t.written_bytes) * 1e-6,
         (t.read_bytes + t.written_bytes) * 1e-6);
-  words += share >= kNear
-               ? ". Bytes are the limit: fewer passes over memory, or stores that bypass the caches"
-               : ". Bytes are not the limit yet";
+  constexpr double kPays = 0.95;
+  const bool streams = t.streamed_us > 0.0 && t.streamed_us < kPays * t.both_us;
+  words += share < kNear ? ". Bytes are not the limit yet"
+           : streams
+               ? ". Bytes are the limit: fewer passes over memory, or stores that bypass the caches for "
+                 "outputs that are written once and not read back"
+               : ". Bytes are the limit: fewer passes over memory";
   return Finding{share >= kNear ? "dram" : "traffic", share >= kNear ? std::min(1.0, share) : 0.05, words};
 }
 

@@ -78,6 +78,16 @@ void end_all(pid_t program) {
   }
 }
 
+// Asks the program, whose group it leads, to end, and waits for it.
+void say_goodbye(pid_t program, double seconds) {
+  ::kill(-program, SIGTERM);
+  const timespec moment{0, 5'000'000};
+  for (auto left = static_cast<int>(seconds / 5e-3); left > 0; --left) {
+    if (::waitpid(program, nullptr, WNOHANG) != 0) return;
+    ::nanosleep(&moment, nullptr);
+  }
+}
+
 [[noreturn]] void end_as(int status) {
   if (WIFSIGNALED(status)) {
     const rlimit no_core{0, 0};
@@ -95,7 +105,8 @@ void end_all(pid_t program) {
 
 }  // namespace
 
-[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg) {
+[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg,
+                              double goodbye_s) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the line above took effect
@@ -119,6 +130,7 @@ void end_all(pid_t program) {
         end_as(status);
       }
     if (::sigwaitinfo(&awaited, nullptr) == SIGTERM) {
+      if (goodbye_s > 0) say_goodbye(program, goodbye_s);
       end_all(program);
       ::_exit(128 + SIGTERM);
     }

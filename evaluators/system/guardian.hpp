@@ -9,8 +9,9 @@ namespace cultivar {
 
 // Runs in a forked child with all signals blocked; does not allocate. Starts the program with `start`, which
 // returns its process ID (or -1), reports the result to `told` with `arg`, and exits as the program exits.
-// SIGTERM ends the guardian and everything below it; the kernel also sends SIGTERM when the thread that
-// forked dies.
-[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg);
+// SIGTERM ends the guardian and everything below it, after `goodbye_s` in which the program may end by
+// itself; the kernel also sends SIGTERM when the thread that forked dies.
+[[noreturn]] void stand_guard(pid_t parent, pid_t (*start)(void*), void (*told)(void*), void* arg,
+                              double goodbye_s);
 
 }  // namespace cultivar

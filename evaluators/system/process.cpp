@@ -91,6 +91,7 @@ struct Launch {
   const FileAccessRules* walls = nullptr;
   Privileges privileges = Privileges::kept;
   bool expendable = false;
+  double goodbye_s = 0.0;
   pid_t parent = 0;
   sigset_t signals;              // the mask to restore in the child
   volatile int failed_step = 0;  // written by the child: vfork shares memory
@@ -174,7 +175,7 @@ pid_t fork_guarded(Launch& launch) {
   launch.report = report.write.fd;
   const pid_t parent = launch.parent;
   const pid_t guardian = ::fork();
-  if (guardian == 0) stand_guard(parent, start_guarded, report_start, &launch);
+  if (guardian == 0) stand_guard(parent, start_guarded, report_start, &launch, launch.goodbye_s);
   if (guardian < 0) {
     launch.error = errno;
     return -1;
@@ -344,6 +345,7 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   launch.walls = options.walls;
   launch.privileges = options.privileges;
   launch.expendable = options.expendable;
+  launch.goodbye_s = options.goodbye_s;
   launch.parent = ::getpid();
 
   state->errors = std::move(err.read);

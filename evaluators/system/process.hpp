@@ -33,6 +33,9 @@ struct ProcessOptions {
   bool expendable = false;  // the first to be ended when the machine runs out of memory
   // Put a guardian in between: everything that the child starts ends with the child and with this process.
   bool guarded = false;
+  // With a guardian: before all is killed, the child gets SIGTERM and this time to end what it started
+  // elsewhere.
+  double goodbye_s = 0.0;
 };
 
 struct ExitStatus {

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/protocol.hpp"
@@ -38,6 +38,8 @@ std::vector<std::string> environment_of_worker() {
 
 constexpr double kWriteSeconds = 30.0;
 constexpr double kGoodbyeSeconds = 1.0;
+constexpr double kLauncherSeconds =
+    5.0;  // for a launcher that is asked to end; srun, if killed, leaves its job running
 
 }  // namespace
 
@@ -93,10 +95,8 @@ const std::vector<std::string>& WorkerLink::launcher() const {
 HostFault WorkerLink::fault_of(const ExitStatus& status) const {
   const bool by_code = !launcher().empty() && status.signal == 0 && status.code > 128;
   const int signal = by_code ? status.code - 128 : status.signal;
-  constexpr std::array from_outside{SIGKILL, SIGTERM, SIGINT,  SIGHUP, SIGQUIT,
-                                    SIGXCPU, SIGPWR,  SIGUSR1, SIGUSR2};
   if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before_) return HostFault::out_of_memory;
-  if (std::ranges::find(from_outside, signal) != from_outside.end()) return HostFault::killed;
+  if (sent_from_outside(signal) || signal == SIGXCPU) return HostFault::killed;
   return HostFault::worker_lost;
 }
 
@@ -153,6 +153,7 @@ tl::expected<void, LinkTrouble> WorkerLink::launch() {
   // A cell that is being started when its worker dies is not yet set to die with it and would keep its
   // memory.
   process.guarded = true;
+  if (!launcher().empty()) process.goodbye_s = kLauncherSeconds;
   process.environment = environment_of_worker();
   memory_kills_before_ = out_of_memory_kills();
   // Whatever ends a launcher before the worker speaks, the launcher has not done its work.

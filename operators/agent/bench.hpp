@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "evaluators/judge/requests.hpp"
+#include "operators/agent/tool_outcome.hpp"
 #include "operators/knowledge/knowledge.hpp"
 
 namespace cultivar {
@@ -100,6 +101,12 @@ class Bench {
   virtual Expected<Kernel> kernel(const std::string& id) const = 0;
   // The drafts of other conversations about the run, newest first; their ids are as kernel() accepts them.
   virtual std::vector<KernelRow> drafts() const { return {}; }
+  // A call of this conversation has ended: shows its drafts, and what it said about one, to all other
+  // conversations about the run.
+  virtual Expected<void> share(const ToolOutcome&) { return {}; }
+  // What was tried before that is nearly the same change of the kernel `from`, and what that gave; empty:
+  // nothing is known.
+  virtual std::string similar(const Variant&, const std::string& /*from*/) const { return {}; }
   // By a row's id or a variant id.
   virtual Expected<Outlook> outlook(const std::string& id) const;
   virtual const std::vector<Note>& notes() const = 0;

@@ -153,6 +153,10 @@ Answer submit_variant_tool(ToolSession& session, const json& arguments, Watch&) 
   if (!subject->draft)
     return refused(fmt::format("{} is already in the run: submit a kernel that you changed", subject->label));
   const auto draft = session.drafts.find(subject->label);
+  if (const std::string known = draft ? likeness(session, *draft) : std::string(); !known.empty())
+    return refused(
+        known +
+        "It is not submitted. If yours differs in what matters, submit it again and say how in `note`.");
   const auto done = session.bench.submit(subject->variant, arguments.at("note").get<std::string>(),
                                          draft ? draft->origin : subject->base);
   if (!done) return refused(done.error().message);

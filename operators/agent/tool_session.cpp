@@ -99,6 +99,13 @@ tl::expected<Variant, EditRefusal> variant_of(const Bench& bench, const Kernel& 
   return linted(bench, kernel.source, kernel.row.configuration);
 }
 
+std::string likeness(ToolSession& session, const Draft& draft) {
+  if (draft.origin.empty()) return {};
+  const std::lock_guard lock(session.shared_mutex);
+  if (!session.compared.insert(draft.id).second) return {};
+  return session.bench.similar(draft.variant, draft.origin);
+}
+
 tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& arguments) {
   const std::string id = id_in(arguments, "variant"), source = text_of(arguments, "source"),
                     edit = text_of(arguments, "edit");

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "operators/agent/device_turns.hpp"
@@ -19,6 +20,11 @@ struct ToolSession {
   DeviceTurns turns;
   std::vector<std::string> notes = {};  // of a bench without a file for them
   std::mutex notes_mutex = {};
+  // Of the drafts that this conversation made: what the bench was told, and whose likeness the agent was
+  // told.
+  std::mutex shared_mutex = {};
+  std::set<std::string> shared = {}, compared = {};
+  bool share_failed = false;
 };
 
 // A message for the model: the tool's result, or why there is none.
@@ -61,5 +67,9 @@ struct Subject {
 };
 tl::expected<Subject, EditRefusal> subject_of(ToolSession&, const nlohmann::json& arguments);
 tl::expected<Variant, EditRefusal> variant_of(const Bench&, const Kernel&);
+
+// What an earlier kernel gave whose change is nearly that of this draft, the first time that it is asked for
+// one; otherwise empty.
+std::string likeness(ToolSession&, const Draft&);
 
 }  // namespace cultivar

@@ -40,7 +40,7 @@ json values(const char* about) {
 json with_kernel(json properties, std::vector<std::string> required = {}) {
   properties["variant"] =
       id("id of a kernel: a number of the lineage, `best`, `seed`, a draft (`d1`; of another conversation: "
-         "`q5.d1`) or a seed's name");
+         "`q5.d1`, `m2.d1`) or a seed's name");
   properties["edit"] = text(
       "change `variant` first: one or more blocks of\n<<<<<<< SEARCH\ncomplete lines of its source, copied "
       "exactly, enough to occur only once\n"
@@ -247,6 +247,33 @@ bool Toolbox::has(const std::string& name) const {
   return std::ranges::any_of(tools_, [&](const AgentTool& tool) { return tool.spec.name == name; });
 }
 
+void Toolbox::tell_others(const std::string& tool, ToolResult& result) {
+  constexpr std::size_t kMostShared = 1000;  // bytes of the result
+  ToolOutcome outcome;
+  outcome.tool = tool;
+  outcome.failed = result.failed;
+  outcome.text =
+      result.text.substr(0, character_start(result.text, std::min(kMostShared, result.text.size())));
+  std::string known;
+  bool of_draft = false;
+  for (const Draft& draft : session_->drafts.all()) {
+    of_draft = of_draft || result.text.starts_with(draft.id + " (");
+    {
+      const std::lock_guard lock(session_->shared_mutex);
+      if (!session_->shared.insert(draft.id).second) continue;
+    }
+    outcome.drafts.push_back({draft.id, draft.variant.source, draft.variant.configuration, draft.base});
+    if (known.empty()) known = likeness(*session_, draft);
+  }
+  if (!result.failed && !known.empty()) result.text += "\n" + known;
+  if (outcome.drafts.empty() && !of_draft) return;
+  const std::lock_guard lock(session_->shared_mutex);
+  const auto shared = session_->bench.share(outcome);
+  if (!shared && !session_->share_failed)
+    result.text += fmt::format("\nOther conversations do not see these drafts: {}\n", shared.error().message);
+  session_->share_failed = !shared;
+}
+
 ToolResult Toolbox::call(const std::string& name, const json& arguments, std::stop_token stop,
                          std::function<void(const std::string&)> progress) {
   std::vector<std::string> known;
@@ -261,9 +288,12 @@ ToolResult Toolbox::call(const std::string& name, const json& arguments, std::st
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(session_->limits.call_seconds));
   auto answer = answer_to(*session_, *entry_named(name), arguments, watch);
-  const std::size_t most = session_->limits.result_bytes;
-  if (!answer) return {bounded(std::move(answer.error().words), most), true};
-  return {bounded(std::move(*answer), most), false};
+  ToolResult result;
+  result.failed = !answer;
+  result.text = answer ? std::move(*answer) : std::move(answer.error().words);
+  tell_others(name, result);
+  result.text = bounded(std::move(result.text), session_->limits.result_bytes);
+  return result;
 }
 
 double Toolbox::device_seconds_used() const {

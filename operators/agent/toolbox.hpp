@@ -59,6 +59,9 @@ class Toolbox {
   void restore(const std::vector<MadeDraft>&, double device_seconds);
 
  private:
+  // Tells the bench of new drafts, and the agent of earlier kernels that are nearly like them.
+  void tell_others(const std::string& tool, ToolResult&);
+
   std::vector<AgentTool> tools_;
   std::unique_ptr<ToolSession> session_;
 };

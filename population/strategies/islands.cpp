@@ -89,8 +89,11 @@ void Islands::settle(const Member& member, const Findings& findings, const Archi
     elite.family = family_of(member.id, archive);
     tunings_.add(elite);
   }
-  if (member.origin == Origin::operator_)
-    return settle(islands_.at(static_cast<std::size_t>(member.island)), elite);
+  if (member.origin == Origin::operator_) {
+    Island& home = islands_.at(static_cast<std::size_t>(member.island));
+    home.bred = true;
+    return settle(home, elite);
+  }
   for (Island& island : islands_) settle(island, elite);
 }
 
@@ -127,6 +130,8 @@ std::vector<Migration> Islands::judged() {
   ++judged_;
   std::vector<Migration> moves;
   if (options_.migrate_every > 0 && islands() > 1 && judged_ % options_.migrate_every == 0) moves = migrate();
+  if (options_.rules >= 3)
+    for (const Migration& move : catch_up()) moves.push_back(move);
   if (options_.rules < 2 || options_.reset_after <= 0) return moves;
   for (std::size_t i = 0; i < islands_.size(); ++i) {
     if (islands_[i].barren < options_.reset_after || i == leader()) continue;
@@ -154,6 +159,36 @@ std::vector<Migration> Islands::migrate() {
         admit(islands_[static_cast<std::size_t>(moves[i].to)], migrants[i]))
       landed.push_back(moves[i]);
   return landed;
+}
+
+// Of several that leave the founders behind, an island takes the one that is on the fewest islands.
+std::vector<Migration> Islands::catch_up() {
+  std::vector<Migration> moves;
+  for (std::size_t to = 0; to < islands_.size(); ++to) {
+    Island& island = islands_[to];
+    if (island.bred || island.begun || island.elites.empty()) continue;
+    const auto holders = [&](const Elite& elite) {
+      return std::ranges::count_if(islands_, [&](const Island& other) {
+        return std::ranges::find(other.elites, elite.source, &Elite::source) != other.elites.end();
+      });
+    };
+    const Elite* chosen = nullptr;
+    std::size_t home = 0;
+    for (std::size_t from = 0; from < islands_.size(); ++from)
+      for (const Elite& elite : islands_[from].elites) {
+        if (elite.immigrant || island.sources.contains(elite.source) ||
+            elite.fitness < kLeftBehind * island.elites.front().fitness)
+          continue;
+        if (chosen == nullptr || holders(elite) < holders(*chosen) ||
+            (holders(elite) == holders(*chosen) && fitter(elite, *chosen)))
+          chosen = &elite, home = from;
+      }
+    if (chosen == nullptr) continue;
+    Elite migrant = *chosen;
+    migrant.immigrant = true;
+    if (admit(island, migrant)) moves.push_back({migrant.id, static_cast<int>(home), static_cast<int>(to)});
+  }
+  return moves;
 }
 
 std::size_t Islands::leader() const {

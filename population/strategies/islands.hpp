@@ -12,8 +12,9 @@
 namespace cultivar {
 
 // Rules 2: a source has one place among an island's elites, a family PopulationOptions::family_elites if
-// others need the places, and an island without progress is begun anew. Rules 1 keep any fit individuals, and
-// choose partners like first parents.
+// others need the places, and an island without progress is begun anew. Rules 3: an island that has only
+// founders takes an elite of another island at once that leaves them behind. Rules 1 keep any fit
+// individuals, and choose partners like first parents.
 class Islands : public Strategy {
  public:
   explicit Islands(const PopulationOptions&);
@@ -43,12 +44,14 @@ class Islands : public Strategy {
     int barren = 0;                 // natives measured since then
     int natives = 0;                // measured in all since it was begun
     bool begun = false;             // anew
+    bool bred = false;              // an operator's individual was born here
     // Migrants, which are fitter at first, would end its new line.
     bool young(const PopulationOptions&) const;
   };
   void settle(Island&, const Elite&);
   bool admit(Island&, const Elite&);
   std::vector<Migration> migrate();
+  std::vector<Migration> catch_up();
   std::vector<Migration> begin_anew(std::size_t island);
   std::vector<Migration> begin_anew(std::size_t island, Elite founder, std::size_t from);
   std::size_t leader() const;  // the island with the fittest elite

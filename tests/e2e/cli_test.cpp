@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(help_lists_every_command_and_each_has_an_example) {
   BOOST_TEST(contains(help.out, "\n  mcp "));
   for (const std::string command :
        {"run", "resume", "status", "show", "lineage", "report", "submit", "export", "evaluate", "compare",
-        "profile", "tasks", "replay", "doctor", "attach", "stop", "runs"}) {
+        "profile", "tasks", "replay", "doctor", "attach", "stop", "runs", "gc"}) {
     BOOST_TEST(contains(help.out, "\n  " + command + " "));
     const auto own = run({command, "--help"});
     BOOST_TEST(own.exit == 0);

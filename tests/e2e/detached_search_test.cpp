@@ -3,12 +3,14 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 
 using namespace cultivar::testing;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -50,6 +52,20 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(found, listed.dump());
   BOOST_TEST(contains(run({"runs"}).out, "running"));
 
+  // A batch system that is about to end the job: the search makes a checkpoint, and goes on.
+  const auto checkpoints = [&] {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator(folder / "runs/own/checkpoints"))
+      count += entry.path().extension() == ".db" ? 1 : 0;
+    return count;
+  };
+  BOOST_TEST(checkpoints() == 0);
+  ::kill(now["process"].get<int>(), SIGUSR1);
+  for (int i = 0; i < 100 && checkpoints() == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  BOOST_TEST(checkpoints() == 1);
+  BOOST_TEST(status()["state"] == "running");
+
   RunningCommand follower(cultivar_command({"attach", "runs/own"}),
                           {.folder = folder.path(), .environment = {}, .deadline_s = 60.0});
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -59,6 +75,10 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(contains(left.out, "Searching: own"), left.out);
   BOOST_TEST(contains(left.err, "stop"), left.err);
   BOOST_TEST(status()["state"] == "running");
+
+  const auto busy = run({"gc", "own"});
+  BOOST_TEST(busy.exit == 1);
+  BOOST_TEST(contains(busy.err, "in use"), busy.err);
 
   const auto second = run({"run", "search.yaml", "--detach"});
   BOOST_TEST(second.exit == 2);
@@ -74,6 +94,16 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(status()["state"] == "running");
   BOOST_TEST(status()["budget"]["wall"]["limit"] == 3600.0);
   BOOST_TEST(run({"stop", "own"}).exit == 0);
+
+  const auto evaluated = status()["evaluations"];
+  const auto smaller = run({"gc", "own", "--json"});
+  BOOST_TEST_INFO(smaller.err);
+  BOOST_TEST_REQUIRE(smaller.exit == 0);
+  BOOST_TEST(facts(smaller)["bytes_after"].get<std::int64_t>() <=
+             facts(smaller)["bytes_before"].get<std::int64_t>());
+  BOOST_TEST(checkpoints() == 1);
+  BOOST_TEST(status()["evaluations"] == evaluated);
+  BOOST_TEST(run({"replay", "own"}).exit == 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_before_anything_is_started) {

@@ -43,6 +43,14 @@ class SimulatedBench : public Bench {
   Expected<ProfilePartial> profile(const ProfileRequest&, const Watch&) override;
   bool takes_submissions() const override { return submissions; }
   Expected<std::string> submit(const Variant&, const std::string& note, const std::string& from) override;
+  Expected<void> share(const ToolOutcome& outcome) override {
+    shared.push_back(outcome);
+    if (!shares) return failure("share drafts", "the folder is full");
+    return {};
+  }
+  std::string similar(const Variant&, const std::string& from) const override {
+    return from.empty() || alike.empty() ? "" : alike + " of " + from + "\n";
+  }
 
   bool quiet = false, submissions = true;
   double sleep_s = 20.0;
@@ -51,6 +59,9 @@ class SimulatedBench : public Bench {
     std::string source, note, from;
   };
   std::vector<Submitted> submitted;
+  std::vector<ToolOutcome> shared;
+  bool shares = true;
+  std::string alike;  // what similar() says
   std::atomic<int> evaluations{0}, measuring{0}, most_measuring{0};
   std::filesystem::path notes_path;
   std::filesystem::path notes_file() const override { return notes_path; }

@@ -15,6 +15,7 @@
 #include <new>
 #include <thread>
 
+#include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
@@ -269,9 +270,10 @@ Fault CellProcess::timed_out() {
   return fault(Fault::Kind::timed_out, "the kernel did not finish before the deadline and was killed");
 }
 
-Fault CellProcess::killed() const {
-  if (out_of_memory_kills() == memory_kills_before_)
-    return fault(Fault::Kind::killed, "the kernel's process was killed from outside (SIGKILL)");
+Fault CellProcess::killed(int signal) const {
+  if (signal != SIGKILL || out_of_memory_kills() == memory_kills_before_)
+    return fault(Fault::Kind::killed,
+                 fmt::format("the kernel's process was killed from outside ({})", signal_name(signal)));
   return fault(Fault::Kind::memory_limit,
                fmt::format("the system killed the kernel's process at {}", memory_limit_in_words()));
 }
@@ -292,7 +294,7 @@ Fault CellProcess::died() {
                             : end_ && *end_->text ? std::string(end_->text)
                                                   : process_.captured();
     if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, why);
-    if (signal == SIGKILL) return killed();
+    if (sent_from_outside(signal)) return killed(signal);
     const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
     return fault(kind,
                  fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(), why));
@@ -305,7 +307,7 @@ Fault CellProcess::died() {
     return fault(Fault::Kind::forbidden_call,
                  told ? fmt::format("the kernel made the system call {}", call_name(hint.system_call))
                       : std::string("the kernel made a forbidden system call"));
-  if (first == SIGKILL) return killed();
+  if (sent_from_outside(first)) return killed(first);
   if (first != 0) {
     if (told && hint.memory_exhausted)
       return fault(Fault::Kind::out_of_memory,

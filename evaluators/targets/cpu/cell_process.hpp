@@ -79,7 +79,7 @@ class CellProcess {  // not thread-safe
   tl::expected<void, Fault> await(std::uint32_t number, Clock::time_point deadline);
   Fault timed_out();
   Fault died();
-  Fault killed() const;  // by SIGKILL
+  Fault killed(int signal) const;  // by that signal, which another process sent
 
   ChildProcess process_;
   SharedMemory page_;

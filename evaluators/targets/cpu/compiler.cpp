@@ -13,6 +13,7 @@
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
@@ -198,7 +199,7 @@ struct CpuCompiler::State {
                                                     status.describe(), memory_limit_in_words(), log),
                          .host_fault = HostFault::out_of_memory});
     if (const std::string why = why_unwritable(out); !why.empty()) return cannot_write(options.cache, why);
-    if (status.signal == SIGKILL || status.code == 128 + SIGKILL)
+    if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
       return tl::make_unexpected(CompileFailure{.reason = "the compiler was killed from outside",
                                                 .diagnostics = log,
                                                 .host_fault = HostFault::killed});

@@ -12,6 +12,7 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
@@ -185,7 +186,7 @@ struct CudaCompiler::State {
     if (!status.success())
       if (const std::string why = why_unwritable(folder.out()); !why.empty())
         return fail(HostFault::cache_unwritable, why);
-    if (status.signal == SIGKILL || status.code == 128 + SIGKILL)
+    if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
       return fail(HostFault::killed, "NVRTC was killed from outside.\n" + child->captured());
     if (!status.success() && status.code != 1)
       return fail(Stage::compile, "NVRTC crashed on this source",

@@ -33,6 +33,16 @@ BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
       "best 101.5 GFLOPS (#3, 8.35x seed) | 16 evaluated, 954/h | 0 in flight | 0.0 s, 16 of 40 evaluations");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_comparisons_and_their_limit_are_shown) {
+  Progress p;
+  p.evaluations = p.evaluation_limit = 40, p.challengers = 734;
+  BOOST_TEST(words_of(p).find("comparisons") == std::string::npos);
+  p.last_comparisons = 12, p.most_last_comparisons = 64;
+  BOOST_TEST(
+      words_of(p).find(" | 12 of the last 64 comparisons, 734 challengers waiting | ") != std::string::npos,
+      words_of(p));
+}
+
 BOOST_AUTO_TEST_CASE(a_running_tool_is_not_a_model_that_is_waited_for) {
   Progress p;
   p.questions.emplace();

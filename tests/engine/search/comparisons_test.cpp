@@ -92,6 +92,23 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   BOOST_TEST(parts.events("promoted").size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_measurement_counts_at_the_pace_of_its_time_for_everybody) {
+  Parts parts;
+  parts.compare();
+  const IndividualId first = parts.breeding.incumbent();
+  parts.breeding.paced(1.25);
+  parts.recorder.step([&](Step& step) { step.pace(first, 1.0, 1.25); });
+  const IndividualId later = parts.add("softmax_fastest");
+  const Record& record = parts.writer.record();
+  Standings standings(record);
+  const double at_first = parts.breeding.archive().fitness(later);
+  BOOST_TEST(record.individual(later)->individual.fitness == 1.25 * at_first,
+             boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(standings.fitness(later) == at_first);
+  BOOST_TEST(standings.fitness(*record.individual(later)) == at_first);
+  BOOST_TEST(standings.fitness(first) == parts.breeding.archive().fitness(first));
+}
+
 BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   Simulation simulation;
   simulation.noise = 0.05;  // a measurement is up to 5 % wrong; a duel has many runs

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "support/scripted_search.hpp"
@@ -145,6 +146,34 @@ BOOST_AUTO_TEST_CASE(without_a_worker_a_search_waits_for_its_patience_and_a_resu
   BOOST_REQUIRE(again);
   BOOST_TEST((again->stop == Outcome::Stop::evaluations), again->reason);
   require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(while_it_waits_its_record_says_since_when_and_when_it_tries_again) {
+  std::atomic<bool> away{true};
+  simulation.has_no_worker = [&](int) { return away.load(); };
+  std::optional<Waiting> seen;
+  bool gone_again = false;
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) {
+    if (!std::filesystem::exists(run / "run.db")) return;
+    const Summary summary = record().summary();
+    if (away && summary.waiting && summary.waiting->for_s > 0.1) {
+      seen = summary.waiting;
+      BOOST_TEST(nlohmann::json(summary).at("waiting").at("why") == seen->why);
+      BOOST_TEST(progress.waiting.starts_with("no worker: waiting since"), progress.waiting);
+      away = false;
+    } else if (!away && progress.evaluations > 0) {
+      gone_again = gone_again || !summary.waiting;
+    }
+  };
+  simulation.evaluate_s = 0.05;
+  const Config config =
+      softmax_config(path() / "config", {"budget.evaluations=10", "evaluation.patience=30s"});
+  BOOST_REQUIRE(begin_search(config, run, simulated_runtime(simulation), callbacks, kNever));
+  BOOST_REQUIRE(seen.has_value());
+  BOOST_TEST(seen->why.find("the device does not answer") != std::string::npos, seen->why);
+  BOOST_TEST(gone_again);
+  BOOST_TEST(!record().summary().waiting);
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_come_back_within_the_patience_are_used_again) {

@@ -82,6 +82,43 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(a_rejected_kernel_is_evaluated_again_when_somebody_asks_for_it) {
+  begin("20");
+  const Configuration good{{"BLOCK", std::int64_t{64}},
+                           {"UNROLL", std::int64_t{4}},
+                           {"THREADS", std::int64_t{8}},
+                           {"LAYOUT", std::string("packed")}};
+  const std::string source = softmax_source("softmax_very_fast");
+  const auto submit = [&](bool again) { return submit_variant(run, source, good, "mine", {}, again); };
+  const auto submitted = [&] {
+    std::vector<IndividualRow> rows;
+    record().each_individual([&](const IndividualRow& row) {
+      if (row.individual.descent.note == "mine") rows.push_back(row);
+    });
+    return rows;
+  };
+  BOOST_REQUIRE(submit(false));
+  Simulation ill;
+  ill.evaluate_instead = [](const Variant&) -> Expected<Evaluation> {
+    return rejection(Stage::smoke, "wrong output", "planted");
+  };
+  go_on("24", ill);
+  BOOST_REQUIRE(submitted().size() == 1u);
+  BOOST_TEST((submitted().front().state == IndividualState::rejected));
+
+  const auto refused = submit(false);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(contains(refused.error().message, "`--again` has it evaluated once more"),
+             refused.error().message);
+  BOOST_REQUIRE(submit(true));
+  go_on("28");
+  BOOST_REQUIRE(submitted().size() == 2u);
+  BOOST_TEST((submitted().back().state == IndividualState::measured));
+  BOOST_TEST(best().descent.note == "mine");
+  BOOST_TEST(!submit(true));  // it is not rejected any more
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_no_trace) {
   begin("20");
   const auto judged = record().summary().evaluations;

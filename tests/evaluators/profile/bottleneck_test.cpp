@@ -253,6 +253,11 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_
   const Report near = explain(p);
   BOOST_TEST(near.limited_by == "dram");
   BOOST_TEST(near.findings[0].words.find("Bytes are the limit") != std::string::npos);
+  // Stores that bypass the caches are recommended where they were measured faster.
+  BOOST_TEST(near.findings[0].words.find("or stores that bypass the caches") != std::string::npos);
+  p.traffic.streamed_us = 46.0;
+  BOOST_TEST(explain(p).findings[0].words.find("or stores that bypass") == std::string::npos);
+  p.traffic.streamed_us = 38.0;
   for (const Finding& finding : near.findings) BOOST_TEST(finding.kind != "scalar_loop");
   // A record of an earlier version has neither.
   nlohmann::json old = p;

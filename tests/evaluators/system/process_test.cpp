@@ -75,6 +75,27 @@ BOOST_AUTO_TEST_CASE(a_guardian_has_a_command_line_of_its_own_and_the_program_ke
   BOOST_TEST(status->code == 3);
 }
 
+// srun, for example, ends its job then; if it is killed, the job goes on without it.
+BOOST_AUTO_TEST_CASE(a_guarded_program_with_time_to_say_goodbye_may_end_what_it_started_elsewhere) {
+  ProcessOptions options;
+  options.guarded = true;
+  options.goodbye_s = 5.0;
+  auto polite = shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done", options);
+  char buffer[32] = {};
+  BOOST_TEST_REQUIRE(::read(polite.output(), buffer, sizeof buffer - 1) > 0);
+  polite.kill();
+  BOOST_REQUIRE(polite.wait(deadline_in(4)));
+  BOOST_TEST(read_all(polite.output()) == "bye\n");
+
+  options.goodbye_s = 0.3;
+  auto deaf = shell("trap '' TERM; echo ready; while :; do sleep 0.02; done", options);
+  BOOST_TEST_REQUIRE(::read(deaf.output(), buffer, sizeof buffer - 1) > 0);
+  const auto begin = Clock::now();
+  deaf.kill();
+  BOOST_REQUIRE(deaf.wait(deadline_in(5)));
+  BOOST_TEST((Clock::now() - begin >= 300ms));
+}
+
 BOOST_AUTO_TEST_CASE(input_output_errors_and_the_exit_code_come_through) {
   auto child = shell("read word; echo got $word; echo bad >&2; exit 3");
   BOOST_TEST(::write(child.input(), "seed\n", 5) == 5);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -120,18 +121,19 @@ class ScratchCache {
 };
 
 // The workers among this process's children.
-std::vector<int> children() {
+std::vector<int> children(int of = getpid()) {
   std::vector<int> pids;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream in(entry.path() / "stat");
-    std::string stat((std::istreambuf_iterator<char>(in)), {});
+    std::string stat;
+    std::getline(in, stat, '\0');
     if (stat.find(')') == std::string::npos) continue;  // it has ended
     std::istringstream rest(stat.substr(stat.rfind(')') + 1));
     std::string state;
     int parent = 0;
-    if (rest >> state >> parent && parent == getpid() && state != "Z") pids.push_back(std::stoi(name));
+    if (rest >> state >> parent && parent == of && state != "Z") pids.push_back(std::stoi(name));
   }
   return pids;
 }
@@ -329,6 +331,34 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_again_and_again_is_a_fault_of_the_h
   BOOST_REQUIRE(e->host_fault.has_value());
   BOOST_TEST(name_of(*e->host_fault) == "killed");
   BOOST_TEST(e->diagnostics.find("killed by SIGKILL, from outside") != std::string::npos, e->diagnostics);
+}
+
+// A batch system sends it to all processes of a job, of which the worker may be the last to end.
+BOOST_AUTO_TEST_CASE(a_kernel_whose_process_gets_a_signal_of_another_one_is_not_rejected_for_it) {
+  InstallationPaths installation("softmax");
+  EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
+  request.sampling.screening_samples = 100000;
+  request.sampling.screening_seconds = 20.0;
+  BOOST_REQUIRE(installation.device.info());
+  const std::function<void(int)> signal_cells = [&](int above) {
+    for (const int pid : children(above)) {
+      std::string name;
+      std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+      if (name == "cell") kill(pid, SIGTERM);
+      signal_cells(pid);
+    }
+  };
+  std::jthread killer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      signal_cells(getpid());
+    }
+  });
+  const auto e = installation.device.evaluate(request);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_REQUIRE_MESSAGE(e->host_fault.has_value(), e->reason << e->diagnostics);
+  BOOST_TEST(name_of(*e->host_fault) == "killed");
+  BOOST_TEST(e->diagnostics.find("killed from outside (SIGTERM)") != std::string::npos, e->diagnostics);
 }
 
 BOOST_AUTO_TEST_CASE(a_compiled_kernel_that_is_no_longer_in_the_cache_is_a_fault_of_the_host) {

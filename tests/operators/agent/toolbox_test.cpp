@@ -338,6 +338,43 @@ BOOST_AUTO_TEST_CASE(a_submission_says_which_kernel_of_the_run_it_goes_back_to) 
   BOOST_TEST(bench.submitted[0].from == "1");
 }
 
+BOOST_AUTO_TEST_CASE(a_change_that_was_tried_before_is_told_once_before_it_is_submitted) {
+  bench.alike = "The same as 7";
+  const json wider{{"variant", "1"}, {"edit", replacing("// SPEED 10", "// SPEED 25")}, {"note", "wider"}};
+  const ToolResult refused = call("submit", wider);
+  BOOST_TEST(refused.failed);
+  SAYS(refused, "The same as 7 of 1");
+  BOOST_TEST(bench.submitted.empty());
+  BOOST_TEST(!call("submit", wider).failed);  // it insists
+  BOOST_TEST(bench.submitted.size() == 1u);
+  // A draft that another tool makes is told of there, and then submitted at once.
+  json other = wider;
+  other["edit"] = replacing("// SPEED 10", "// SPEED 26");
+  other.erase("note");
+  const ToolResult made = call("compile", other);
+  BOOST_TEST(!made.failed);
+  SAYS(made, "The same as 7 of 1");
+  BOOST_TEST(!call("submit", {{"variant", "d2"}, {"note", "wider still"}}).failed);
+}
+
+BOOST_AUTO_TEST_CASE(drafts_and_what_came_of_them_are_shown_to_other_conversations) {
+  call("list_lineage", json::object());
+  BOOST_TEST(bench.shared.empty());
+  call("compile", {{"variant", "1"}, {"edit", replacing("// SPEED 10", "// SPEED 25")}});
+  BOOST_TEST_REQUIRE(bench.shared.size() == 1u);
+  BOOST_TEST(bench.shared[0].tool == "compile");
+  BOOST_TEST_REQUIRE(bench.shared[0].drafts.size() == 1u);
+  BOOST_TEST(bench.shared[0].drafts[0].id == "d1");
+  BOOST_TEST(bench.shared[0].drafts[0].base == "1");
+  call("check", {{"variant", "d1"}});
+  BOOST_TEST_REQUIRE(bench.shared.size() == 2u);
+  BOOST_TEST(bench.shared[1].drafts.empty());
+  BOOST_TEST(bench.shared[1].text.starts_with("d1 ("));
+  bench.shares = false;
+  SAYS(call("check", {{"variant", "d1"}}), "Other conversations do not see these drafts: ");
+  BOOST_TEST(call("check", {{"variant", "d1"}}).text.find("Other conversations") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(where_nothing_can_be_submitted_the_tool_is_not_offered) {
   bench.submissions = false;
   BOOST_TEST(call("submit", {{"variant", "1"}, {"note", "x"}}).failed);

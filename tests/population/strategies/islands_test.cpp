@@ -309,6 +309,40 @@ BOOST_AUTO_TEST_CASE(the_island_of_the_fittest_leads) {
   for (int i = 0; i < 9; ++i) BOOST_TEST(old.islands.turn(i) == i % 3);
 }
 
+BOOST_AUTO_TEST_CASE(islands_with_founders_alone_take_what_leaves_them_behind) {
+  History h({.islands = 3, .migrate_every = 0});
+  h.add({.founder = true});
+  h.islands.judged();
+  h.add({.fitness = 1.4, .island = 0, .parents = {1}});  // not enough
+  BOOST_TEST(h.islands.judged().empty());
+  h.add({.fitness = 9.0, .island = 0, .parents = {1}});
+  BOOST_TEST((h.islands.judged() == std::vector<Migration>{{3, 0, 1}, {3, 0, 2}}));
+  BOOST_TEST(h.islands.elites(2).front().id == 3);
+  // Now it leads there; the founder is no longer the best of any island.
+  BOOST_TEST(h.islands.judged().empty());
+
+  History other({.islands = 3, .migrate_every = 0});
+  other.add({.founder = true});
+  other.add({.fitness = 1.2, .island = 1, .parents = {1}});  // island 1 has a line of its own
+  other.add({.fitness = 9.0, .island = 0, .parents = {1}});
+  BOOST_TEST((other.islands.judged() == std::vector<Migration>{{3, 0, 2}}));
+
+  PopulationOptions before{.islands = 3, .migrate_every = 0};
+  before.rules = 2;
+  History old(before);
+  old.add({.founder = true});
+  old.add({.fitness = 9.0, .island = 0, .parents = {1}});
+  BOOST_TEST(old.islands.judged().empty());
+}
+
+BOOST_AUTO_TEST_CASE(islands_take_different_kernels_if_there_are_several) {
+  History h({.islands = 4, .migrate_every = 0});
+  h.add({.founder = true});
+  h.add({.fitness = 9.0, .island = 0, .parents = {1}});
+  h.add({.fitness = 8.0, .island = 0, .parents = {1}});
+  BOOST_TEST((h.islands.judged() == std::vector<Migration>{{2, 0, 1}, {3, 0, 2}, {2, 0, 3}}));
+}
+
 BOOST_AUTO_TEST_CASE(another_fitness_moves_an_elite) {
   History h({.islands = 1});
   h.add({.fitness = 2.0});

@@ -1,0 +1,62 @@
+#include "engine/search/descriptors.hpp"
+
+#include <algorithm>
+
+#include "evaluators/profile/occupancy.hpp"
+
+namespace cultivar {
+
+namespace {
+
+double bytes_given(const Plan& plan, const PlannedKernel& kernel) {
+  std::vector<bool> given(plan.buffers.size());
+  for (const PlannedArgument& argument : kernel.args) {
+    if (argument.kind == PlannedArgument::Kind::buffer)
+      given.at(static_cast<std::size_t>(argument.index)) = true;
+    if (argument.kind == PlannedArgument::Kind::tensor_map)
+      given.at(static_cast<std::size_t>(
+          plan.tensor_maps.at(static_cast<std::size_t>(argument.index)).buffer)) = true;
+  }
+  double bytes = 0.0;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (given[i]) bytes += static_cast<double>(plan.buffers[i].bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::map<std::string, double> descriptors_of(const Resources& resources, const Variant& variant,
+                                             const Task& task, const Workload& workload, const Facts& facts) {
+  std::map<std::string, double> all = resources.values;
+  const auto plan = make_plan(variant, task, workload, facts);
+  if (!plan || plan->kernels.empty()) return all;
+  double tensors = 0.0, workspaces = 0.0, given = 0.0;
+  for (const PlannedBuffer& buffer : plan->buffers)
+    (buffer.use == PlannedBuffer::Use::workspace ? workspaces : tensors) += static_cast<double>(buffer.bytes);
+  for (const PlannedKernel& kernel : plan->kernels) given += bytes_given(*plan, kernel);
+  all["launches"] = static_cast<double>(plan->kernels.size());
+  all["workspace_bytes"] = workspaces;
+  if (tensors > 0.0) all["passes"] = given / tensors;
+  if (variant.manifest.target->on_host) return all;
+
+  const MultiprocessorLimits limits = limits_of(facts);
+  const auto reported = [&](const char* name) {
+    const auto found = resources.values.find(name);
+    return found == resources.values.end() ? 0 : static_cast<int>(found->second);
+  };
+  double threads = 0.0, shared = 0.0, share = 1.0;
+  for (const PlannedKernel& kernel : plan->kernels) {
+    const auto block = kernel.launch.three("block");
+    const BlockNeeds needs{static_cast<int>(block[0] * block[1] * block[2]), reported("registers"),
+                           reported("shared_bytes") + static_cast<int>(kernel.launch.number("shared", 0))};
+    threads = std::max(threads, static_cast<double>(needs.threads));
+    shared = std::max(shared, static_cast<double>(needs.shared_bytes));
+    share = std::min(share, occupancy(needs, limits).share);
+  }
+  all["block_threads"] = threads;
+  all["block_shared_bytes"] = shared;
+  all["occupancy"] = 100.0 * share;
+  return all;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,42 @@
+#include "engine/store/momentary.hpp"
+
+#include <SQLiteCpp/Database.h>
+
+#include <algorithm>
+
+#include "engine/store/plausible.hpp"
+#include "evaluators/system/clock.hpp"
+#include "evaluators/system/json_text.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+std::string to_body(const Momentary& now) {
+  json body{{"challengers", now.challengers}};
+  if (now.pause)
+    body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
+  return json_text(body);
+}
+
+void set_momentary(Summary& s, const std::string& text) {
+  if (text.empty()) return;
+  const json body = json_in(text);
+  s.challengers = body.value("challengers", std::int64_t{0});
+  const json pause = body.value("pause", json());
+  if (!s.alive() || !pause.is_object()) return;
+  s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),
+                      std::max(0.0, pause.value("next_try", 0.0) - unix_now()), pause.value("why", "")};
+}
+
+std::int64_t comparisons_since_judgement(const Record& record) {
+  // The inner query reads from the end.
+  return record.database()
+      .execAndGet(
+          "SELECT count(*) FROM decisions WHERE kind IN ('duel', 'confirm') AND seq > coalesce((SELECT seq "
+          "FROM "
+          "decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
+      .getInt64();
+}
+
+}  // namespace cultivar

@@ -1,0 +1,30 @@
+// What a search waits for, as of its last heartbeat; no decision depends on it.
+#pragma once
+
+#include <string>
+
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+// A search without a usable worker.
+struct Pause {
+  double since = 0.0;     // seconds since 1970
+  double next_try = 0.0;  // the same; in the past: it is trying now
+  std::string why;        // the last fault
+};
+
+struct Momentary {
+  std::int64_t challengers = 0;  // whose duel with the best is pending
+  std::optional<Pause> pause;
+};
+std::string to_body(const Momentary&);
+// Sets what `status` shows of it. Empty text: from a version that recorded none.
+void set_momentary(Summary&, const std::string& text);
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Waiting, for_s, next_try_s, why)
+
+// Duels and confirmations since an individual was last judged.
+std::int64_t comparisons_since_judgement(const Record&);
+
+}  // namespace cultivar

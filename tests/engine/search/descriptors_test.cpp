@@ -1,0 +1,77 @@
+// What a measured variant is like: the compiler's numbers, and those of its plan.
+#include "engine/search/descriptors.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/targets/cuda/known_devices.hpp"
+#include "support/simulated_evaluator.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const Task& softmax() {
+  static const Task task = load_task(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax");
+  return task;
+}
+
+const Workload& workload(const char* set) {
+  return softmax().most_expensive(softmax().workloads(set)->workloads);
+}
+
+const std::string kTwoLaunches = R"(/*--- cultivar
+name: softmax_two
+task: softmax
+target: cpu
+requires: "dtype == f32"
+workspace:
+  kept: {bytes: "4 * R * C"}
+launch:
+  - kernel: first
+    threads: 1
+    args: [x, kept, R, C]
+  - kernel: second
+    threads: 1
+    args: [kept, y, y, R, C]
+---*/
+extern "C" void first(const float*, float*, int, int) {}
+extern "C" void second(const float*, float*, float*, int, int) {}
+)";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(descriptors)
+
+BOOST_AUTO_TEST_CASE(passes_over_memory_are_counted_from_what_the_launches_get) {
+  const Facts facts = SimulatedEvaluator({}).devices()->front().facts;
+  const Workload& w = workload("cpu_quick");
+  const auto once = descriptors_of({{{"text_bytes", 640.0}}},
+                                   make_variant(softmax_source("s"), softmax()).value(), softmax(), w, facts);
+  BOOST_TEST(
+      (once == std::map<std::string, double>{
+                   {"text_bytes", 640.0}, {"launches", 1.0}, {"workspace_bytes", 0.0}, {"passes", 1.0}}));
+  auto twice = descriptors_of({}, make_variant(kTwoLaunches, softmax()).value(), softmax(), w, facts);
+  BOOST_TEST(twice["launches"] == 2.0);
+  BOOST_TEST(twice["passes"] == 2.0);
+  BOOST_TEST(twice["workspace_bytes"] > 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(occupancy_follows_from_registers_shared_memory_and_blocks) {
+  const KnownDevice* const h100 = known_device("h100");
+  BOOST_REQUIRE(h100);
+  const Variant seed =
+      load_variant(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax/seeds/cuda_naive.cu", softmax());
+  const auto with = [&](double registers, double shared) {
+    return descriptors_of({{{"registers", registers}, {"shared_bytes", shared}}}, seed, softmax(),
+                          workload("quick"), h100->facts);
+  };
+  auto light = with(32.0, 1024.0), heavy = with(128.0, 1024.0), wide = with(32.0, 100.0 * 1024.0);
+  BOOST_TEST(light["occupancy"] == 100.0);
+  BOOST_TEST(light["block_threads"] == 256.0);
+  BOOST_TEST(heavy["occupancy"] == 25.0);
+  BOOST_TEST(wide["occupancy"] == 25.0);  // two blocks of 8 warps
+  BOOST_TEST(wide["block_shared_bytes"] == 100.0 * 1024.0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

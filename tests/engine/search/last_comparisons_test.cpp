@@ -1,0 +1,95 @@
+// After a spent budget, duels and confirmations are bounded; a resumed search does those that are left.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "engine/search/search.hpp"
+#include "engine/store/momentary.hpp"
+#include "support/contains.hpp"
+#include "support/scripted_search.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const std::atomic<bool> kNever{false};
+
+// Evaluations are fast, and duels slow: many kernels seem better than the best and wait for theirs.
+struct Crowded : ScratchFolder {
+  std::filesystem::path run = path() / "run";
+  Simulation simulation;
+  Crowded() {
+    simulation.noise = 0.3;
+    simulation.gate_noise = 50.0;
+    simulation.gate_s = 0.3;
+    simulation.device_workers = 3;
+  }
+  Outcome search(std::vector<std::string> overrides, const SearchCallbacks& callbacks = {}) {
+    const Config config = softmax_config(path() / "config", overrides);
+    const auto outcome = begin_search(config, run, simulated_runtime(simulation), callbacks, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    return *outcome;
+  }
+  Outcome resumed(std::vector<std::string> overrides) {
+    const auto outcome = resume_search(run, overrides, simulated_runtime({}), {}, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    return *outcome;
+  }
+  Record record() const {
+    auto opened = Record::open(run);
+    BOOST_REQUIRE(opened);
+    return std::move(*opened);
+  }
+  void require_replay_agrees() const {
+    const auto report = replay(run, simulated_runtime({}));
+    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(last_comparisons, Crowded)
+
+BOOST_AUTO_TEST_CASE(they_end_at_their_limit_and_those_left_are_compared_when_the_search_is_resumed) {
+  std::int64_t shown = 0;
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) {
+    if (progress.most_last_comparisons > 0) shown = progress.most_last_comparisons;
+  };
+  const Outcome outcome = search(
+      {"budget.evaluations=60", "budget.last_comparisons=3", "gate.max_device_seconds=0.3s"}, callbacks);
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(contains(outcome.reason, "left without a duel after the last 3 comparisons"), outcome.reason);
+  BOOST_TEST(shown == 3);
+  const std::int64_t left = record().summary().challengers;
+  BOOST_TEST(left > 0);
+  // The confirmation of a winner may come on top.
+  const std::int64_t made = comparisons_since_judgement(record());
+  BOOST_TEST(made >= 3);
+  BOOST_TEST(made <= 4);
+  BOOST_TEST(!record().outstanding());
+  require_replay_agrees();
+
+  // The same budget: nothing is left to do.
+  BOOST_TEST((resumed({}).stop == Outcome::Stop::evaluations));
+  BOOST_TEST(comparisons_since_judgement(record()) == made);
+
+  BOOST_TEST((resumed({"budget.last_comparisons=1000"}).stop == Outcome::Stop::evaluations));
+  BOOST_TEST(record().summary().challengers == 0);
+  BOOST_TEST(record().summary().evaluations == 60);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_larger_budget_goes_on_with_those_left) {
+  search({"budget.evaluations=60", "budget.last_comparisons=0", "gate.max_device_seconds=0.3s"});
+  const auto left = record().summary().challengers;
+  const auto duels = record().summary().duels;
+  BOOST_TEST(left > 0);
+  resumed({"budget.evaluations=64", "budget.last_comparisons=1000"});
+  BOOST_TEST(record().summary().challengers == 0);
+  BOOST_TEST(record().summary().duels > duels);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

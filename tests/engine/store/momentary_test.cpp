@@ -1,0 +1,42 @@
+// What `status` shows of a search that waits.
+#include "engine/store/momentary.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "evaluators/system/clock.hpp"
+
+using namespace cultivar;
+
+BOOST_AUTO_TEST_SUITE(momentary)
+
+BOOST_AUTO_TEST_CASE(a_pause_is_shown_with_its_ages_while_a_process_holds_the_run) {
+  const std::string body = to_body({3, Pause{unix_now() - 60.0, unix_now() + 30.0, "srun: no node"}});
+  Summary s;
+  s.state = "running";
+  set_momentary(s, body);
+  BOOST_TEST(s.challengers == 3);
+  BOOST_REQUIRE(s.waiting.has_value());
+  BOOST_TEST(s.waiting->for_s >= 60.0);
+  BOOST_TEST(s.waiting->for_s < 70.0);
+  BOOST_TEST(s.waiting->next_try_s <= 30.0);
+  BOOST_TEST(s.waiting->next_try_s > 20.0);
+  BOOST_TEST(s.waiting->why == "srun: no node");
+  Summary stopped;
+  stopped.state = "stopped";
+  set_momentary(stopped, body);
+  BOOST_TEST(stopped.challengers == 3);
+  BOOST_TEST(!stopped.waiting);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
+  Summary s;
+  s.state = "running";
+  set_momentary(s, "");
+  set_momentary(s, to_body({}));
+  BOOST_TEST(s.challengers == 0);
+  BOOST_TEST(!s.waiting);
+  set_momentary(s, to_body({0, Pause{unix_now() - 9.0, unix_now() - 1.0, "x"}}));
+  BOOST_TEST(s.waiting->next_try_s == 0.0);  // it is trying
+}
+
+BOOST_AUTO_TEST_SUITE_END()
