@@ -6,7 +6,8 @@ help() {
   cat <<'END'
 Starts a Slurm cluster of two nodes on this machine (munged, slurmctld and two slurmd in a temporary folder, as this user),
 and searches on it: with one worker on each node, while a worker is cancelled, a node dies and the controller is restarted;
-and as a batch job of configs/cluster/slurm.sbatch that is told that its time ends, requeues itself and resumes.
+and as a batch job of configs/cluster/slurm.sbatch that is told that its time ends, requeues itself and
+resumes, and that Slurm kills and requeues.
 
 Usage: tests/slurm.sh [--programs FOLDER] [--keep] [CASE ...]
 
@@ -177,6 +178,7 @@ faults() {
   wait "$search"; search=''
   until_ 10 no_jobs || fail "jobs are left after the end of the search: $(squeue)"
   no_one_is_condemned
+  cultivar replay "$run" >/dev/null || fail "the replay differs"
   cultivar export "$run" --out "$folder/kernel" >/dev/null || fail "export"
 }
 
@@ -190,12 +192,20 @@ batch() {
   until_ 40 evaluated 2 || fail "the job's search does not begin: $(squeue -h -o '%T %r')"
   scancel --batch --signal=USR1 "$job"
   until_ 20 grep -q "requeued and will resume" "$folder/batch.out" || fail "the job does not requeue itself"
-  until_ 20 pending "$job" || fail "the job is not requeued: $(squeue)"
-  scontrol update jobid="$job" starttime=now  # after a requeue, Slurm waits for two minutes
-  local before; before=$(count)
-  until_ 40 evaluated $((before + 1)) || fail "the requeued job does not resume: $(squeue -h -o '%T %r')"
+  resumes "a requeue by itself"
+  scontrol requeue "$job"  # as a preemption does
+  resumes "a requeue by Slurm"
   scancel --batch --signal=TERM "$job"
   until_ 20 no_jobs || fail "the job does not end: $(squeue)"
+  cultivar replay "$run" >/dev/null || fail "the replay differs"
+}
+resumes() {
+  local before; before=$(count)
+  until_ 20 pending "$job" || fail "the job is not requeued: $(squeue)"
+  # After a requeue, Slurm waits for two minutes; a node refuses the job only in the second in which it ended.
+  sleep 2
+  scontrol update jobid="$job" starttime=now
+  until_ 40 evaluated $((before + 1)) || fail "after $1, the job does not resume: $(squeue -h -o '%T %r')"
 }
 pending() { [[ $(squeue -h -o %T -j "$1") == PENDING ]]; }
 

@@ -116,18 +116,37 @@ std::string grid(const RunReport& run_report, const Axis& time, const Axis& fitn
   return svg;
 }
 
+struct Mark {
+  const JudgedKernel* kernel = nullptr;
+  double x = 0.0, y = 0.0;
+};
+
+// One of those that would lie within the same few pixels: fewer, the more there are.
+std::vector<Mark> marks_of(const RunReport& run_report, const Axis& time, const Axis& fitness) {
+  constexpr std::size_t kMost = 5000;  // at most 150 bytes each
+  std::vector<Mark> marks;
+  for (double cell = 2.0;; cell *= 2.0) {
+    std::set<std::tuple<int, int, std::string>> taken;
+    marks.clear();
+    for (const JudgedKernel& kernel : run_report.judged) {
+      const bool rejected = kernel.fitness <= 0.0;
+      const double x = time.at(kernel.elapsed_s), y = rejected ? fitness.from : fitness.at(kernel.fitness);
+      const std::string kind = (rejected ? "" : kernel.op) + (kernel.refused ? " refused" : "");
+      if (taken.emplace(static_cast<int>(x / cell), static_cast<int>(y / cell), kind).second)
+        marks.push_back({&kernel, x, y});
+      if (marks.size() > kMost && cell < width) break;
+    }
+    if (marks.size() <= kMost || cell >= width) return marks;
+  }
+}
+
 // Rejected kernels are drawn below the scale; kernels too slow for the scale are arrows at its edge.
 std::string dots(const RunReport& run_report, const Axis& time, const Axis& fitness) {
   std::string svg;
-  std::set<std::tuple<int, int, std::string>> taken;
-  for (const JudgedKernel& kernel : run_report.judged) {
-    const double x = time.at(kernel.elapsed_s);
-    const bool rejected = kernel.fitness <= 0.0;
-    const double y = rejected ? fitness.from : fitness.at(kernel.fitness);
-    const std::string kind = (rejected ? "" : kernel.op) + (kernel.refused ? " refused" : "");
-    if (!taken.emplace(static_cast<int>(x / 2), static_cast<int>(y / 2), kind).second) continue;
+  for (const auto& [marked, x, y] : marks_of(run_report, time, fitness)) {
+    const JudgedKernel& kernel = *marked;
     const std::string_view colour = colour_of(kernel.op);
-    if (rejected) {
+    if (kernel.fitness <= 0.0) {
       svg += fmt::format("<path class=\"rejected\" d=\"M{:.1f} {:.1f}v6\"/>\n", x, y);
       continue;
     }

@@ -1,5 +1,6 @@
 // The contents of a report: its numbers from a real search with the simulated evaluator, and the picture.
 #include <boost/test/unit_test.hpp>
+#include <random>
 
 #include "engine/report/chart.hpp"
 #include "support/scripted_search.hpp"
@@ -151,6 +152,19 @@ BOOST_AUTO_TEST_CASE(an_axis_has_numbers_that_people_count_in) {
   near(0.0, 10.0, 5, {0, 2, 4, 6, 8, 10});
   near(623.0, 701.0, 8, {630, 640, 650, 660, 670, 680, 690, 700});
   near(0.0, 0.0, 5, {});
+}
+
+BOOST_AUTO_TEST_CASE(the_picture_of_a_hundred_thousand_kernels_is_below_a_megabyte) {
+  RunReport many;
+  many.summary.elapsed_s = 1e5;
+  std::mt19937 random(1);
+  std::uniform_real_distribution<> any(0.0, 1.0);
+  for (IndividualId id = 1; id <= 100'000; ++id)
+    many.judged.push_back({id, "operator" + std::to_string(id % 7), static_cast<double>(id),
+                           any(random) < 0.2 ? 0.0 : 100.0 * any(random), any(random) < 0.01});
+  const std::string svg = running_best_chart(many, "GFLOPS");
+  BOOST_TEST(svg.size() < 1'000'000u);
+  BOOST_TEST(count(svg, "<circle") > 1000u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
