@@ -51,7 +51,7 @@ std::string reach(const PromptWriter& from) {
   const PromptContext& s = from.context();
   const std::optional<Evaluation>& evaluation = from.evaluation();
   const std::vector<double>& floors_us = from.floors_us();
-  constexpr double kFar = 0.25, kNear = 0.6, kFarBehind = 0.5, kBeside = 0.9;
+  constexpr double kFar = 0.5, kNear = 0.6, kFarBehind = 0.5, kBeside = 0.9;
   double logs = 0.0;
   int rows = 0;
   if (evaluation && evaluation->measured() && floors_us.size() == s.workloads.size())
@@ -63,17 +63,19 @@ std::string reach(const PromptWriter& from) {
   const double best = s.incumbent == 0 ? 0.0 : s.archive.fitness(s.incumbent);
   const double beside = best > 0.0 ? s.archive.fitness(from.subject()) / best : 1.0;
   std::string where;
-  if (share > 0.0) where = fmt::format("It reaches {:.0f} % of the device's measured peak", 100 * share);
+  if (share > 0.0)
+    where = fmt::format("It reaches {:.0f} % of the device's measured peak (geometric mean)", 100 * share);
   if (beside < kBeside)
     where += fmt::format("{} {:.0f} % of the best", where.empty() ? "It reaches" : " and", 100 * beside);
   where += where.empty() ? "" : ". ";
   if ((share > 0.0 && share < kFar) || beside < kFarBehind)
     return where +
-           "That is far from the peak: one change means one idea, no matter how much code it affects. Be "
-           "bold, and rewrite the core if the idea needs it.";
+           "That is far from the peak: be bold, and rewrite the core if the idea needs it. One idea may "
+           "affect "
+           "all of the code.";
   if (share >= kNear && beside >= kBeside)
     return where + "That is near the peak: change only what serves this direction.";
-  return where + "One change means one idea, fully implemented; leave everything else unchanged.";
+  return where + "One change means one idea, fully implemented.";
 }
 
 }  // namespace

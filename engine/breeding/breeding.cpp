@@ -8,6 +8,7 @@
 
 #include "engine/breeding/subject.hpp"
 #include "evaluators/system/hash.hpp"
+#include "operators/best_setting.hpp"
 #include "operators/registry.hpp"
 
 namespace cultivar {
@@ -92,7 +93,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       if (AskingOperator* const asking = op->asking()) {
         const bool chooses = chooses_subjects() && operator_named(op->name()).writes;
         if (chooses && !context.parents.empty())
-          if (const IndividualId faster = left_behind_by(context.parents.front()))
+          if (const IndividualId faster = left_behind_by(best_setting(archive_, context.parents.front())))
             context.parents.front() = faster;
         auto brief = asking->plan(context, stream);
         if (!brief || (chooses && waits_for_offspring(brief->parents.front()))) continue;

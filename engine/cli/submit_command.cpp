@@ -56,14 +56,16 @@ int submit_command(const Arguments& arguments) {
   }();
   output.facts({{"run", folder.string()}, {"waiting", waiting.string()}});
   if (RunLock::holder(RunFolder(folder))) {
-    output.line("The running search picks it up within a second; then `status` and `lineage` show it.");
+    output.line(
+        "Its manifest is valid. The running search picks it up within a second, compiles and checks it; then "
+        "`status` and `lineage` show it.");
     return 0;
   }
   const std::string more = twice_what_is_spent(record.summary());
-  output.line(
-      fmt::format("Stored as {}. The search picks it up when it is resumed:\n"
-                  "  {} resume {}{}",
-                  as_typed(waiting), called_as(), as_typed(folder), more));
+  output.line(fmt::format(
+      "Its manifest is valid; stored as {}. The search compiles and checks it when it is resumed:\n"
+      "  {} resume {}{}",
+      as_typed(waiting), called_as(), as_typed(folder), more));
   return 0;
 }
 

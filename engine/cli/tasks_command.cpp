@@ -128,7 +128,8 @@ int tasks_command(const Arguments& arguments) {
     std::vector<std::string> sets;
     for (const WorkloadSet& set : task.workload_sets) sets.push_back(set.name);
     all.push_back(describe(installation, task));
-    table.row({task.name, task.summary, fmt::format("{}", fmt::join(sets, ", "))});
+    table.row({task.name, task.summary.substr(0, task.summary.find_first_of(":,;(")),
+               fmt::format("{}", fmt::join(sets, " "))});
   }
   output.facts(all);
   output.line(table.text() + "\n`cultivar tasks TASK` describes one.");

@@ -78,6 +78,17 @@ std::optional<Evaluation> Evaluations::lint(const Variant& variant) const {
               ", and a search needs variants that run all of its workloads");
     }
   }
+  // Otherwise only its confirmation would find out, after everything else.
+  const WorkloadSet* const holdout = breeding_.task().workloads(config_.holdout);
+  if (holdout && !std::ranges::all_of(holdout->workloads, [&](const Workload& workload) {
+        return claims(variant, breeding_.task(), workload);
+      }))
+    return rejection(
+        Stage::lint, "does not claim a workload of the holdout",
+        fmt::format("`requires: \"{}\"` excludes a workload of the holdout, and a kernel that becomes the "
+                    "best must run all of them. They are of the same kinds as those that are listed, "
+                    "with other sizes, odd ones among them: widen `requires`.\n",
+                    variant.manifest.requires_ ? variant.manifest.requires_->text() : ""));
   if (const auto why = illegal_on(breeding_.workloads(), variant, breeding_.task(), breeding_.facts()))
     return rejection(Stage::lint, why->message, why->text());
   return std::nullopt;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "evaluators/system/append_line.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/lines.hpp"
 
@@ -32,41 +33,25 @@ bool is_name(const std::string& name) {
          std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-Expected<void> cannot(const fs::path& file, const std::string& why) {
-  return failure("share drafts", fmt::format("{}: {}", file.string(), why));
-}
-
 }  // namespace
 
 Expected<void> ConversationLog::add(const std::string& line) {
   std::error_code none;
   fs::create_directories(folder_.conversations(), none);
-  int out = -1;
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  if (!name_.empty()) out = ::open(file_of(folder_, name_).c_str(), kFlags);
   for (std::size_t i = 1; name_.empty() && i <= kMostConversations; ++i) {
     const std::string name = fmt::format("m{}", i);
-    out = ::open(file_of(folder_, name).c_str(), kFlags | O_CREAT | O_EXCL, 0644);
-    if (out >= 0) name_ = name;
-    if (out < 0 && errno != EEXIST) return cannot(file_of(folder_, name), std::strerror(errno));
+    const fs::path file = file_of(folder_, name);
+    const int out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (out < 0 && errno != EEXIST)
+      return failure("share drafts", fmt::format("{}: {}", file.string(), std::strerror(errno)));
+    if (out < 0) continue;
+    ::close(out);
+    name_ = name;
   }
   if (name_.empty())
-    return cannot(folder_.conversations(),
-                  fmt::format("it holds {} conversations: remove old ones", kMostConversations));
-  const fs::path file = file_of(folder_, name_);
-  if (out < 0) return cannot(file, std::strerror(errno));
-  const std::string whole = line + "\n";
-  struct stat facts {};
-  std::string trouble;
-  if (::fstat(out, &facts) != 0 || !S_ISREG(facts.st_mode))
-    trouble = "it is not a regular file";
-  else if (static_cast<std::size_t>(facts.st_size) + whole.size() > kMostBytes)
-    trouble = fmt::format("it would be larger than {} MiB", kMostBytes >> 20);
-  else if (::write(out, whole.data(), whole.size()) !=
-           static_cast<ssize_t>(whole.size()))  // one write: readers see whole lines, or a last part
-    trouble = std::strerror(errno);
-  ::close(out);
-  return trouble.empty() ? Expected<void>() : cannot(file, trouble);
+    return failure("share drafts", fmt::format("{} holds {} conversations: remove old ones",
+                                               folder_.conversations().string(), kMostConversations));
+  return append_line(file_of(folder_, name_), line, kMostBytes);
 }
 
 std::vector<ConversationAt> conversations_in(const RunFolder& folder) {

@@ -131,14 +131,15 @@ class ShapeDraw {
 };
 
 // Whether the variant claims at least half of the shapes that differ from this one in one dimension, on one
-// side: by up to the value itself above and half of it below (at least four steps), in steps of the same
-// power of two (of one that is small against the value).
+// side: by up to the value itself above and half of it below (at least four steps). The others are divisible
+// by the same power of two and by no greater one, so that a claim of multiples of 8 does not look like one of
+// half of them; for a power that is large against the value, they are multiples of one that is not.
 bool claims_most_beside(const Task& task, const Variant& variant, const Workload& shape,
                         const std::string& dimension, bool above, int most, RandomStream& stream) {
   const double value = shape.values.at(dimension);
   const auto whole = static_cast<std::uint64_t>(value);
   const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
-  const double unit = twos == 0 ? 2.0 : std::exp2(std::max(0, std::min(twos, bits - 4)));
+  const double unit = std::exp2(twos == 0 || twos <= bits - 4 ? twos + 1 : std::max(0, bits - 4));
   const int steps =
       static_cast<int>(std::min(1e6, std::max(4.0, std::ceil(value / unit / (above ? 1.0 : 2.0)) - 1.0)));
   int legal = 0, claimed = 0;

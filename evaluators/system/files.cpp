@@ -89,7 +89,12 @@ Expected<void> put_in_place(const fs::path& temporary, const fs::path& file) {
   return {};
 }
 
-Expected<void> write_atomically(const fs::path& file, std::string_view bytes) {
+namespace {
+
+// Writes a new file beside this one, which `put(temporary, file)` then puts in place.
+template <class Put>
+auto write_beside(const fs::path& file, std::string_view bytes, const Put& put)
+    -> decltype(put(std::string(), file)) {
   static std::atomic<unsigned> serial{0};
   std::error_code ignored;
   fs::create_directories(file.parent_path(), ignored);
@@ -103,9 +108,29 @@ Expected<void> write_atomically(const fs::path& file, std::string_view bytes) {
     ::unlink(temporary.c_str());
     return failure("write", fmt::format("{}: {}", file.string(), std::strerror(why)));
   }
-  auto placed = put_in_place(temporary, file);
-  if (!placed) ::unlink(temporary.c_str());
+  auto placed = put(temporary, file);
+  ::unlink(temporary.c_str());  // unless it was renamed
   return placed;
+}
+
+}  // namespace
+
+Expected<void> write_atomically(const fs::path& file, std::string_view bytes) {
+  return write_beside(file, bytes, [](const std::string& temporary, const fs::path& to) {
+    return put_in_place(temporary, to);
+  });
+}
+
+Expected<bool> write_if_missing(const fs::path& file, std::string_view bytes) {
+  return write_beside(file, bytes, [](const std::string& temporary, const fs::path& to) -> Expected<bool> {
+    if (::link(temporary.c_str(), to.c_str()) == 0) return true;
+    if (errno == EEXIST) return false;
+    if (errno == EPERM || errno == EOPNOTSUPP) {  // a file system without hard links
+      auto placed = put_in_place(temporary, to);
+      return placed ? Expected<bool>(true) : tl::make_unexpected(placed.error());
+    }
+    return failure("write", fmt::format("{}: {}", to.string(), std::strerror(errno)));
+  });
 }
 
 }  // namespace cultivar

@@ -106,11 +106,17 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
                       {"resources", binary.resources.values},
                       {"log", binary.log}};
   // Write the description last: an entry exists only once its description does.
-  // An equal object stays: another process may have opened a sandbox for this very file.
-  if (const auto stored = read_file(binary.path); stored && *stored == *bytes)
-    mark_used(binary.path);
-  else if (auto done = write_atomically(binary.path, *bytes); !done)
-    return tl::make_unexpected(done.error());
+  // An equal object stays, also one that another process stores at this moment: it may have opened a sandbox
+  // for this very file, in which no later one can be read.
+  const auto placed = write_if_missing(binary.path, *bytes);
+  if (!placed) return tl::make_unexpected(placed.error());
+  if (!*placed) {
+    const auto stored = read_file(binary.path);
+    if (stored && *stored == *bytes)
+      mark_used(binary.path);
+    else if (auto done = write_atomically(binary.path, *bytes); !done)
+      return tl::make_unexpected(done.error());
+  }
   const auto text = json_text(facts, 1);
   if (auto done = write_atomically(entry(folder_, key, ".json"), text); !done)
     return tl::make_unexpected(done.error());

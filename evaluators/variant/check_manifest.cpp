@@ -84,7 +84,7 @@ class Checker {
                              name));
     if (is_cpp_keyword(name))
       fail(path, fmt::format("the name '{}' is a C++ keyword (choose another)", name));
-    if (name == "thread" || name == "threads")
+    if (manifest_.target->thread_arguments && (name == "thread" || name == "threads"))
       fail(path, fmt::format("the name '{}' is a built-in argument (choose another)", name));
     const auto [at, fresh] = taken_.emplace(name, what);
     if (!fresh) fail(path, fmt::format("the name '{}' is already {} (choose another)", name, at->second));
@@ -135,6 +135,10 @@ class Checker {
       claim(path, name, "a let");
       numbers_.push_back(name);
     }
+  }
+
+  bool is_thread_argument(const std::string& text) const {
+    return (text == "thread" || text == "threads") && !contains(numbers_, text);
   }
 
   void check_specialize() {
@@ -226,14 +230,14 @@ class Checker {
       const ArgumentSpec& argument = launch.args[i];
       const std::string at = fmt::format("{}.args[{}]", path, i);
       const bool special = contains(pointers_, argument.text) || contains(maps_, argument.text) ||
-                           argument.text == "thread" || argument.text == "threads";
+                           is_thread_argument(argument.text);
       if (special && argument.type)
         fail(at, fmt::format("'{}' takes no type (write only the name)", argument.text));
       if (contains(pointers_, argument.text) || contains(maps_, argument.text)) {
         writes = true;
         continue;
       }
-      if (argument.text == "thread" || argument.text == "threads") {
+      if (is_thread_argument(argument.text)) {
         if (!manifest_.target->thread_arguments) refuse_thread_argument(at, argument.text);
         continue;
       }

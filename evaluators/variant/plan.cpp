@@ -168,7 +168,7 @@ class Planner {
         argument.index = static_cast<int>(i);
         return argument;
       }
-    if (spec.text == "thread" || spec.text == "threads") {
+    if (manifest_.target->thread_arguments && (spec.text == "thread" || spec.text == "threads")) {
       argument.kind = spec.text == "thread" ? PlannedArgument::Kind::thread : PlannedArgument::Kind::threads;
       return argument;
     }

@@ -1,5 +1,7 @@
 #include "operators/knowledge/knowledge.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -38,6 +40,10 @@ Note parse_note(const std::string& text, const fs::path& file) {
   note.targets = list("targets");
   note.tasks = list("tasks");
   note.architectures = list("architectures");
+  note.intensity = list("intensity");
+  for (const std::string& each : note.intensity)
+    if (each != "low" && each != "medium" && each != "high")
+      throw InputError(fmt::format("{}: intensity: '{}' is none of low, medium, high", file.string(), each));
   head.finish();
   note.body = text.substr(end + 5);
   return note;
@@ -64,7 +70,7 @@ bool applies(const Note& note, const NoteQuery& situation) {
   };
   return (note.targets.empty() || contains(note.targets, situation.target)) &&
          (note.tasks.empty() || contains(note.tasks, situation.task)) &&
-         allows(note.architectures, situation.architecture);
+         allows(note.architectures, situation.architecture) && allows(note.intensity, situation.intensity);
 }
 
 }  // namespace
@@ -95,6 +101,13 @@ std::vector<Note> listed(std::map<std::string, Note>&& by_name) {
 }
 
 }  // namespace
+
+std::string intensity_class(double operations_per_byte, double ridge) {
+  constexpr double kLow = 8.0, kUsualRidge = 128.0;
+  if (!(operations_per_byte > 0.0)) return {};
+  if (operations_per_byte < kLow) return "low";
+  return operations_per_byte < (ridge > 0.0 ? ridge : kUsualRidge) ? "medium" : "high";
+}
 
 std::vector<Note> load_notes(const std::vector<fs::path>& folders) {
   std::map<std::string, Note> by_name;

@@ -5,6 +5,7 @@
 //   bottlenecks: [...]       kinds of findings of a profile ("tensor_pipe", "stall_long_scoreboard")
 //   warnings: [...]          optional: parts of compiler messages that it explains
 //   targets, tasks, architectures: [...]   optional: where it applies; everywhere if omitted
+//   intensity: [low, medium, high]         optional: for tasks of this arithmetic intensity (see below)
 #pragma once
 
 #include <filesystem>
@@ -16,7 +17,7 @@ namespace cultivar {
 struct Note {
   std::string name;  // the file's name without .md
   std::string title, body;
-  std::vector<std::string> bottlenecks, warnings, targets, tasks, architectures;
+  std::vector<std::string> bottlenecks, warnings, targets, tasks, architectures, intensity;
 };
 
 // All *.md files of the folders except README.md, by name; a later folder's note replaces an earlier one with
@@ -31,7 +32,13 @@ struct NoteQuery {
   std::string architecture;              // "sm_90a"; empty: unknown, then no note is excluded by architecture
   std::vector<std::string> bottlenecks;  // most important first
   std::string compiler_output;
+  std::string intensity;  // "low", "medium", "high"; empty: unknown, then no note is excluded by it
 };
+
+// The class of a task that does so many operations for each byte that it must move: low below 8 (row kernels,
+// elementwise), high from the device's own ratio of peak rates on (`ridge`; 0: unknown, then 128), where
+// arithmetic can be the limit, and medium in between (products with few rows).
+std::string intensity_class(double operations_per_byte, double ridge);
 
 // The notes that apply, most relevant first: those that match compiler messages, then by the rank of the
 // first matching bottleneck, then notes for the task. Pointers into `notes`.

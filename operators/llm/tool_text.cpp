@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "evaluators/system/foreign_json.hpp"
@@ -130,9 +131,17 @@ std::string tools_as_text(const ChatRequest& request) {
       "answer "
       "may contain several calls, which are run in order; their results come in the next message. Other text "
       "is ignored. The tools:\n";
-  for (const ToolSpec& tool : request.tools)
+  std::set<std::string> explained;  // arguments, with their schema
+  for (const ToolSpec& tool : request.tools) {
+    json parameters = tool.parameters;
+    if (parameters.contains("properties"))
+      for (auto& [name, schema] : parameters["properties"].items())
+        if (schema.is_object() && schema.contains("description") &&
+            !explained.insert(name + json_text(schema)).second)
+          schema = {{"description", "as above"}};
     text += fmt::format("\n## Tool `{}`\n\n{}\n\n```json\n{}\n```\n", tool.name, tool.description,
-                        json_text(tool.parameters));
+                        json_text(parameters));
+  }
   return text;
 }
 

@@ -61,11 +61,11 @@ std::vector<std::string> compact_report(const Profile& profile, const Profile* b
     std::uint64_t samples = 0;
     for (const auto& [reason, count] : line.stalls)
       if (reason != "selected" && count.samples > samples) most = reason, samples = count.samples;
-    lines += fmt::format("line {}: {:.0f} % of samples, {}: {}\n", line.line,
+    lines += fmt::format("- line {}: {:.0f} % of samples, {}: {}\n", line.line,
                          100.0 * static_cast<double>(line.samples) /
                              static_cast<double>(std::max<std::uint64_t>(1, kernel->samples)),
                          most, one_line_of(line.text, 60));
-    if ((i + 1) % kLinesAPart == 0 || i + 1 == shown) parts.push_back(fenced(std::exchange(lines, {})));
+    if ((i + 1) % kLinesAPart == 0 || i + 1 == shown) parts.push_back(std::exchange(lines, {}));
   }
   return parts;
 }

@@ -82,7 +82,8 @@ std::string fill_words(const Fill& fill) {
       return fmt::format("one row, normal with mean {} and standard deviation {}, repeated along {}", a, b,
                          along);
     case Fill::Kind::integers:
-      return fmt::format("whole numbers from {} to ({}) - 1", a, b);
+      return b == "1" && a == "0" ? std::string("every element 0")
+                                  : fmt::format("whole numbers from {} up to, but not including, {}", a, b);
     case Fill::Kind::permutation:
       return fmt::format("a permutation of whole numbers from {} on", a);
     case Fill::Kind::lengths:
@@ -249,6 +250,8 @@ std::string describe_device(const std::string& description, const Facts& facts, 
     words += "Measured peaks of the complete device (the roofline in tables):" + most + "\n" +
              arithmetic_words(facts, seen);
   }
+  if (seen.handshake_s > 0)
+    words += fmt::format("An empty kernel takes {}.\n", time_of(seen.handshake_s * 1e6));
   return words;
 }
 

@@ -318,12 +318,30 @@ void PromptWriter::add_trajectory() {
   if (!newest.empty()) add("trajectory", "The newest sources, newest first:\n" + newest, 3, "newest sources");
 }
 
+namespace {
+
+// Geometric mean over the workloads; 0 if a cost is not known.
+double operations_per_byte(const Task& task, const std::vector<Workload>& workloads) {
+  double logs = 0.0;
+  for (const Workload& w : workloads) {
+    const double flops = task.flops(w), bytes = task.bytes(w);
+    if (!(flops > 0.0) || !(bytes > 0.0)) return 0.0;
+    logs += std::log(flops / bytes);
+  }
+  return workloads.empty() ? 0.0 : std::exp(logs / static_cast<double>(workloads.size()));
+}
+
+}  // namespace
+
 void PromptWriter::add_notes() {
   const std::optional<Profile>& profile = reported_ ? reported_ : profile_;
   NoteQuery situation;
   situation.target = name_of(s_.target);
   situation.task = s_.task.name;
   situation.architecture = s_.architecture;
+  situation.intensity =
+      intensity_class(operations_per_byte(s_.task, s_.workloads),
+                      s_.seen.bytes_per_second > 0.0 ? s_.seen.flops / s_.seen.bytes_per_second : 0.0);
   if (profile) {
     for (const Finding& finding : explain(*profile).findings) situation.bottlenecks.push_back(finding.kind);
     if (const KernelProfile* kernel = main_kernel(*profile))

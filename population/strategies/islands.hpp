@@ -13,7 +13,7 @@ namespace cultivar {
 
 // Rules 2: a source has one place among an island's elites, a family PopulationOptions::family_elites if
 // others need the places, and an island without progress is begun anew. Rules 3: an island that has only
-// founders takes an elite of another island at once that leaves them behind. Rules 1 keep any fit
+// founders takes an elite of another island at once that is three times as fast. Rules 1 keep any fit
 // individuals, and choose partners like first parents.
 class Islands : public Strategy {
  public:

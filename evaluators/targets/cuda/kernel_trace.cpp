@@ -43,8 +43,8 @@ void complete_buffer(Context, std::uint32_t, std::uint8_t* buffer, std::size_t, 
     if (kernel->kind != cupti::kind_kernel && kernel->kind != cupti::kind_concurrent_kernel) continue;
     if (kernel->start < to.since) continue;
     to.kernels.push_back({kernel->name == nullptr ? "" : kernel->name,
-                          static_cast<double>(kernel->start) * 1e-9,
-                          static_cast<double>(kernel->end) * 1e-9});
+                          static_cast<double>(kernel->start) * 1e-9, static_cast<double>(kernel->end) * 1e-9,
+                          std::to_array(kernel->grid), std::to_array(kernel->block)});
   }
   std::free(buffer);
 }

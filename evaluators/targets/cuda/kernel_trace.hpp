@@ -2,6 +2,8 @@
 // launches and of event times.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,8 +11,9 @@
 namespace cultivar::cuda {
 
 struct TracedKernel {
-  std::string name;
+  std::string name;  // of a kernel that was unloaded before, if the driver gave its handle to this one
   double begin_s = 0.0, end_s = 0.0;  // on the same clock
+  std::array<std::int32_t, 3> grid = {}, block = {};
 };
 
 // At most one per process, because CUPTI has process-wide state. Not thread-safe.

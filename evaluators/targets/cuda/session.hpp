@@ -40,7 +40,6 @@ class CudaSession : public Session {
   // Checks guards, inputs and unwritten elements.
   std::optional<Fault> inspect(const RunOptions&);
   std::optional<Fault> broken_guard() const;
-  std::optional<Fault> compare_trace(const std::vector<TracedKernel>&, double event_seconds) const;
   std::optional<Fault> fetch(std::span<std::vector<std::byte>> outputs, const RunOptions&);
   std::optional<Fault> bring_findings(const std::string& what);
   void judge_clock(Sample&) const;

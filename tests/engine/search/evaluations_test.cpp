@@ -26,8 +26,8 @@ struct Parts : SearchParts {
     work();
   }
   // As an operator proposes it.
-  IndividualId breed(const Configuration& configuration) {
-    const std::string source = softmax_source("softmax_plain");
+  IndividualId breed(const Configuration& configuration,
+                     const std::string& source = softmax_source("softmax_plain")) {
     NewProposal bred{{source, configuration, {}}, sources.variant(source, configuration), "stream"};
     bred.proposal.descent.parents = {1};
     bred.proposal.descent.op = "tune";
@@ -87,6 +87,19 @@ BOOST_AUTO_TEST_CASE(lint_refuses_before_anything_is_compiled) {
   BOOST_TEST(parts.writer.record().individual(id)->stage == "lint");
   const IndividualId wrong = parts.breed({{"BLOCK", std::int64_t{7}}});  // no value of this tunable
   BOOST_TEST(parts.writer.record().individual(wrong)->stage == "lint");
+}
+
+// It would be measured, win its duels, and fail its confirmation.
+BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_claim_the_holdout_is_refused_before_it_is_compiled) {
+  std::string source = softmax_source("softmax_plain");
+  const std::string claim = "dtype == f32";
+  source.replace(source.find(claim), claim.size(), claim + " && C % 4 == 0");
+  Parts parts({}, {"holdout=cpu_holdout"});
+  parts.take_seeds();
+  const IndividualId id = parts.breed({}, source);
+  const auto row = parts.writer.record().individual(id);
+  BOOST_TEST(row->stage == "lint");
+  BOOST_TEST(row->reason == "does not claim a workload of the holdout");
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_that_is_late_is_owed_once_more_and_then_rejected) {

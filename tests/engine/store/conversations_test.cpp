@@ -38,7 +38,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_an_error_and_links_are_not_follow
   BOOST_REQUIRE(log.add("one"));
   const auto full = log.add(std::string(17 << 20, 'x'));
   BOOST_REQUIRE(!full);
-  BOOST_TEST(full.error().message.find("larger than 16 MiB") != std::string::npos, full.error().message);
+  BOOST_TEST(full.error().message.find("is full (at most 16 MiB)") != std::string::npos,
+             full.error().message);
   fs::remove(run.conversations() / "m1.jsonl");
   fs::create_symlink("/etc/passwd", run.conversations() / "m1.jsonl");
   BOOST_TEST(!log.add("two"));

@@ -95,13 +95,15 @@ BOOST_AUTO_TEST_CASE(a_claim_that_excludes_a_listed_shape_alone_is_found) {
     for (const char* claim :
          {"dtype == f32 && R != 3001", "dtype == f32 && C != 1333", "dtype == f32 && R * C != 3001 * 1333",
           "dtype == f32 && !(R == 37 && C == 1000)", "dtype == f32 && (R < 3000 || R > 3002)",
-          "dtype == f32 && C != 50000", "dtype == f32 && C != 7", "dtype == f32 && R % 3 != 1",
-          "dtype == f32 && (R < 2600 || R > 3400)"})
+          "dtype == f32 && C != 50000", "dtype == f32 && C % 8 == 0 && C != 1000", "dtype == f32 && C != 7",
+          "dtype == f32 && R % 3 != 1", "dtype == f32 && (R < 2600 || R > 3400)"})
       BOOST_TEST(singled_out_by(task, claim, seed).has_value(), claim);
     for (const char* claim :
          {"dtype == f32", "dtype == f32 && C % 2 == 0", "dtype == f32 && C <= 32768",
           "dtype == f32 && C >= 8", "dtype == f32 && R >= 3", "dtype == f32 && C % 64 == 0 && R % 8 == 0",
-          "dtype == f32 && C <= 49999", "dtype == f32 && C % 96 == 0", "dtype == f32 && R % 3 == 0"})
+          "dtype == f32 && C <= 49999", "dtype == f32 && C % 96 == 0", "dtype == f32 && C % 8 == 0",
+          "dtype == f32 && C % 16 == 0", "dtype == f32 && R % 4 == 0", "dtype == f32 && R % 64 == 0",
+          "dtype == f32 && R % 3 == 0"})
       BOOST_TEST(!singled_out_by(task, claim, seed).has_value(), claim);
   }
 }

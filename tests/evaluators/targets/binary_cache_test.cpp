@@ -1,10 +1,15 @@
 #include "evaluators/targets/binary_cache.hpp"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 using namespace cultivar;
 namespace fs = std::filesystem;
@@ -53,6 +58,27 @@ BOOST_AUTO_TEST_CASE(an_equal_kernel_stays_the_same_file) {
   BOOST_TEST(fs::equivalent(object, path / "opened"));
   store(cache, "key", 2'000, 0);
   BOOST_TEST(!fs::equivalent(object, path / "opened"));
+}
+
+BOOST_AUTO_TEST_CASE(of_several_that_store_it_at_once_all_see_the_same_file) {
+  constexpr int kKeys = 200, kAtOnce = 4;
+  std::ofstream(path / "object", std::ios::binary) << std::string(1'000, 'x');
+  std::vector<std::vector<ino_t>> seen(kAtOnce, std::vector<ino_t>(kKeys));
+  std::barrier start(kAtOnce);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kAtOnce; ++t)
+    threads.emplace_back([&, t] {
+      const BinaryCache cache(path / "cpu", ".so", 10'000'000);
+      for (int key = 0; key < kKeys; ++key) {
+        start.arrive_and_wait();
+        struct stat facts {};
+        if (const auto binary = cache.store(fmt::format("{:04}", 1000 + key), path / "object", {}))
+          if (::stat(binary->path.c_str(), &facts) == 0) seen[t][key] = facts.st_ino;
+      }
+    });
+  threads.clear();
+  for (int t = 0; t < kAtOnce; ++t) BOOST_TEST(seen[t] == seen[0], boost::test_tools::per_element());
+  BOOST_TEST(seen[0].back() != 0U);
 }
 
 BOOST_AUTO_TEST_CASE(below_its_limit_nothing_goes) {

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(our_own_notes_are_whole) {
 
 BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before_all) {
   const auto notes = load_notes({kOwn});
-  NoteQuery situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, ""};
+  NoteQuery situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, "", ""};
   auto picked = names(pick_notes(notes, situation));
   BOOST_TEST_REQUIRE(picked.size() >= 2u);
   BOOST_TEST(picked.front() == "shared_memory_banks");
@@ -70,11 +70,20 @@ BOOST_AUTO_TEST_CASE(notes_of_other_cards_targets_and_tasks_are_omitted) {
     const auto picked = names(pick_notes(notes, situation));
     return std::find(picked.begin(), picked.end(), name) != picked.end();
   };
-  BOOST_TEST(has({"cuda", "attention_forward", "sm_90a", {}, ""}, "attention_on_hopper"));
-  BOOST_TEST(!has({"cuda", "attention_forward", "sm_90a", {}, ""}, "blackwell_attention"));
-  BOOST_TEST(has({"cuda", "attention_forward", "sm_100a", {}, ""}, "blackwell_attention"));
-  BOOST_TEST(!has({"cpu", "attention_forward", "", {"tensor_pipe"}, ""}, "wgmma"));
-  BOOST_TEST(!has({"cuda", "softmax", "sm_90a", {"tensor_pipe_idle"}, ""}, "attention_on_hopper"));
+  BOOST_TEST(has({"cuda", "attention_forward", "sm_90a", {}, "", ""}, "attention_on_hopper"));
+  BOOST_TEST(!has({"cuda", "attention_forward", "sm_90a", {}, "", ""}, "blackwell_attention"));
+  BOOST_TEST(has({"cuda", "attention_forward", "sm_100a", {}, "", ""}, "blackwell_attention"));
+  BOOST_TEST(!has({"cpu", "attention_forward", "", {"tensor_pipe"}, "", ""}, "wgmma"));
+  BOOST_TEST(!has({"cuda", "softmax", "sm_90a", {"tensor_pipe_idle"}, "", ""}, "attention_on_hopper"));
+  // A row kernel is told about rows, a product about products, and neither about the other.
+  const std::string row = intensity_class(1.25, 226.0), product = intensity_class(1365.0, 226.0);
+  BOOST_TEST(has({"cuda", "mine", "sm_90a", {"exposed_latency"}, "", row}, "reductions_and_softmax"));
+  BOOST_TEST(!has({"cuda", "mine", "sm_90a", {"exposed_latency"}, "", row}, "wgmma"));
+  BOOST_TEST(has({"cuda", "mine", "sm_90a", {"exposed_latency"}, "", product}, "wgmma"));
+  BOOST_TEST(!has({"cuda", "mine", "sm_90a", {"exposed_latency"}, "", product}, "reductions_and_softmax"));
+  BOOST_TEST(has({"cuda", "mine", "sm_90a", {"dram"}, "", intensity_class(16.0, 226.0)}, "skinny_products"));
+  BOOST_TEST(has({"cuda", "mine", "sm_90a", {"exposed_latency"}, "", ""},
+                 "wgmma"));  // not known: nothing is left out
 }
 
 BOOST_AUTO_TEST_CASE(notes_for_the_cpu_speak_of_no_gpu) {

@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(islands_with_founders_alone_take_what_leaves_them_behind) {
   History h({.islands = 3, .migrate_every = 0});
   h.add({.founder = true});
   h.islands.judged();
-  h.add({.fitness = 1.4, .island = 0, .parents = {1}});  // not enough
+  h.add({.fitness = 2.9, .island = 0, .parents = {1}});  // not enough
   BOOST_TEST(h.islands.judged().empty());
   h.add({.fitness = 9.0, .island = 0, .parents = {1}});
   BOOST_TEST((h.islands.judged() == std::vector<Migration>{{3, 0, 1}, {3, 0, 2}}));
@@ -326,6 +326,13 @@ BOOST_AUTO_TEST_CASE(islands_with_founders_alone_take_what_leaves_them_behind) {
   other.add({.fitness = 1.2, .island = 1, .parents = {1}});  // island 1 has a line of its own
   other.add({.fitness = 9.0, .island = 0, .parents = {1}});
   BOOST_TEST((other.islands.judged() == std::vector<Migration>{{3, 0, 2}}));
+
+  // A founder is as fast as its best setting, wherever that was born.
+  History tuned({.islands = 3, .migrate_every = 0});
+  tuned.add({.source = "seed", .founder = true});
+  tuned.add({.fitness = 7.0, .island = 0, .source = "seed", .parents = {1}});
+  tuned.add({.fitness = 9.0, .island = 0, .parents = {2}});
+  BOOST_TEST(tuned.islands.judged().empty());
 
   PopulationOptions before{.islands = 3, .migrate_every = 0};
   before.rules = 2;
