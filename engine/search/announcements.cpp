@@ -129,6 +129,10 @@ void Announcements::write_metrics(const std::string& state) {
         {{"stage", std::string(name_of(stage))}});
   add("in_flight", "Individuals being compiled, checked or measured.", gauge,
       static_cast<double>(p.in_flight.size()));
+  add("challengers", "Kernels whose duel with the best is pending.", gauge,
+      static_cast<double>(p.challengers));
+  add("waiting_for_workers", "1 while the search waits for workers, some or all.", gauge,
+      p.waiting.empty() ? 0.0 : 1.0);
   add("best_individual", "The number of the best kernel; 0: none yet.", gauge, static_cast<double>(p.best));
   if (p.best != 0) {
     add("best_fitness", "The fitness of the best kernel.", gauge, p.best_fitness, {{"unit", p.unit}});
@@ -159,6 +163,8 @@ void Announcements::ended(const std::string& stop, const Summary& summary) {
   last_.measured = summary.measured;
   last_.rejected = summary.rejected;
   last_.in_flight.clear();
+  last_.challengers = summary.challengers;
+  last_.waiting.clear();
   last_.device_s = 3600.0 * summary.budget.at("device_hours").used;
   if (summary.best) {
     last_.best = summary.best->id;

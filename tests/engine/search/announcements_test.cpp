@@ -54,6 +54,8 @@ BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) 
   const std::string metrics = read_text(prom);
   BOOST_TEST(contains(metrics, "state=\"finished\"} 1\n"), metrics);
   BOOST_TEST(contains(metrics, "cultivar_best_fitness{"), metrics);
+  BOOST_TEST(contains(metrics, "cultivar_challengers{run=\"simulated\"} "), metrics);
+  BOOST_TEST(contains(metrics, "cultivar_waiting_for_workers{run=\"simulated\"} 0"), metrics);
   BOOST_TEST(contains(metrics, "cultivar_best_individual{run=\"simulated\"} " + std::to_string(outcome.best)),
              metrics);
 }
