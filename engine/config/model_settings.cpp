@@ -152,6 +152,7 @@ void read_http(YamlMap& map, const ProviderFacts& facts, ModelConfig& m) {
 void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
   const auto path_of = [&](const YamlNode& node) {
     const fs::path path = node.string();
+    if (m.provider == "mailbox" && *path.begin() == kRunPlaceholder) return path.lexically_normal().string();
     return fs::absolute(path.is_absolute() ? path : base / path).lexically_normal().string();
   };
   if (m.provider == "command") {
@@ -185,6 +186,7 @@ void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
     // The folder is created when it is needed; its nearest existing parent must be a folder.
     std::error_code none;
     fs::path there = m.folder;
+    if (*there.begin() == kRunPlaceholder) return;  // it moves with the run
     while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
       there = there.parent_path();
     if (!fs::is_directory(there, none))

@@ -10,6 +10,9 @@
 
 namespace cultivar {
 
+// At the beginning of a mailbox's `folder`: the run's folder, so that its letters move with the run.
+inline constexpr std::string_view kRunPlaceholder = "{run}";
+
 // In the order of the file. Relative paths start at `base`. `limited_in_usd`: the run or an operator has a
 // budget in USD, so every model that may cost something needs prices. Environment variables are not read.
 std::vector<ModelConfig> read_models(const YamlNode&, const std::filesystem::path& base, bool limited_in_usd);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/config/model_settings.hpp"
 #include "engine/search/search.hpp"
 #include "operators/llm/providers.hpp"
 
@@ -38,14 +39,21 @@ json facts_of(const Spent& spent) {
             {"estimated", spent.usage.estimated}}}};
 }
 
+std::string mail_of(const ModelConfig& model, const RunFolder& folder) {
+  return model.folder.starts_with(kRunPlaceholder)
+             ? folder.path().string() + model.folder.substr(kRunPlaceholder.size())
+             : model.folder;
+}
+
 }  // namespace
 
-Expected<ChatModels> make_models(const Config& config) {
+Expected<ChatModels> make_models(const Config& config, const RunFolder& folder) {
   ChatModels models;
   std::shared_ptr<HttpClient> client;
   for (const std::string& name : models_in_use(config))
-    for (const ModelConfig& model : config.models) {
+    for (ModelConfig model : config.models) {
       if (model.name != name) continue;
+      model.folder = mail_of(model, folder);
       if (provider_named(model.provider)->over_http && !client) client = std::make_shared<HttpClient>();
       auto made = make_chat_model(model, client, process_environment());
       if (!made) return failure(ErrorKind::missing, made.error().doing, made.error().message);
@@ -68,9 +76,10 @@ Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& con
     // A model that is here only as a fallback may name fallbacks that were not made.
     std::erase_if(options.models.back().fallbacks,
                   [&](const std::string& name) { return !models.contains(name); });
-    made->whereabouts_[model.name] = model.provider == "mailbox"
-                                         ? fmt::format("{} (mailbox: {}/requests)", model.name, model.folder)
-                                         : fmt::format("{} ({})", model.name, model.provider);
+    made->whereabouts_[model.name] =
+        model.provider == "mailbox"
+            ? fmt::format("{} (mailbox: {}/requests)", model.name, mail_of(model, folder))
+            : fmt::format("{} ({})", model.name, model.provider);
   }
   options.caps.run = config.budget.models;
   for (const OperatorShare& share : config.operators) options.caps.by_operator[share.name] = share.budget;

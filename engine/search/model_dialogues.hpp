@@ -22,7 +22,7 @@ struct Runtime;
 // Makes the models that the configuration's operators ask, and their fallbacks, without a call to any. An
 // Error says what is missing: the environment variable of a key, or a recording.
 using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
-Expected<ChatModels> make_models(const Config&);
+Expected<ChatModels> make_models(const Config&, const RunFolder&);
 
 // Thread-safe except for ask(), which only the pipeline calls.
 class ModelDialogues {

@@ -224,7 +224,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
                                const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
   const RunFolder folder(fs::absolute(run_folder).lexically_normal());
   // Check keys and sources before anything is written.
-  auto models = make_models(config);
+  auto models = make_models(config, folder);
   if (!models) return tl::make_unexpected(models.error());
   LoadedSources loaded{loaded_from(config.seeds, config), loaded_from(config.contenders, config)};
   std::error_code ec;
@@ -364,7 +364,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       require_trust(config, folder, runtime);
       remember_programs(config, runtime);
       require_larger_budgets(config, overrides, writer->record().summary());
-      auto models = make_models(config);
+      auto models = make_models(config, folder);
       if (!models) return tl::make_unexpected(models.error());
       const auto evaluator = evaluator_for(config, runtime, callbacks, stop);
       for (const std::string& library : config.libraries) (void)evaluator->contender(library);

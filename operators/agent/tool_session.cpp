@@ -87,10 +87,13 @@ tl::expected<Kernel, EditRefusal> find_kernel(ToolSession& session, const std::s
     kernel.evaluation = draft->evaluation;
     return kernel;
   }
-  auto kernel = session.bench.kernel(id);
-  if (kernel) return std::move(*kernel);
   std::string drafts;
   for (const Draft& draft : session.drafts.all()) drafts += (drafts.empty() ? "" : ", ") + draft.id;
+  if (id.size() > 1 && id[0] == 'd' && id.find_first_not_of("0123456789", 1) == id.npos)
+    return refused(fmt::format("skipped: there is no draft {}, because no call has made it. Drafts: {}", id,
+                               drafts.empty() ? "none yet" : drafts));
+  auto kernel = session.bench.kernel(id);
+  if (kernel) return std::move(*kernel);
   return refused(fmt::format("{}. Drafts of this session: {}. `list_lineage` lists kernels",
                              kernel.error().message, drafts.empty() ? "none yet" : drafts));
 }

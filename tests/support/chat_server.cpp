@@ -178,10 +178,15 @@ ChatServer::ChatServer(Script script) : state_(std::make_unique<State>()) {
 }
 
 ChatServer::~ChatServer() {
-  state_->closing = true;
-  state_->acceptor.join();
-  for (std::thread& connection : state_->connections) connection.join();
+  stop();
   ::close(state_->listener);
+}
+
+void ChatServer::stop() {
+  state_->closing = true;
+  if (state_->acceptor.joinable()) state_->acceptor.join();
+  for (std::thread& connection : state_->connections)
+    if (connection.joinable()) connection.join();
 }
 
 int ChatServer::port() const {

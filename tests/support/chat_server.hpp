@@ -41,6 +41,7 @@ class ChatServer {
   using Script = std::function<Reply(const SeenRequest&)>;
   explicit ChatServer(Script);  // one thread per connection; the script is called by one thread at a time
   ~ChatServer();
+  void stop();  // waits for its threads; what the script wrote may then be read without a lock
   ChatServer(const ChatServer&) = delete;
   ChatServer& operator=(const ChatServer&) = delete;
 

@@ -76,7 +76,7 @@ struct SearchParts {
     return std::move(*made);
   }
   std::unique_ptr<ModelDialogues> opened() {
-    auto models = make_models(config);
+    auto models = make_models(config, folder);
     BOOST_REQUIRE(models);
     if (models->empty()) return nullptr;
     auto made = ModelDialogues::open(config, std::move(*models), folder, writer, {});

@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_breaks_repairs_times_and_submits_and_the_sea
   simulation.evaluate_s = 0.02;
   const Outcome outcome = begin(
       with_model(server.url(), "{agent: 1}", {"budget.evaluations=5", "asking.in_flight=1"}), simulation);
+  server.stop();
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   const Record run = record();
   int made = 0;
@@ -148,6 +149,7 @@ BOOST_AUTO_TEST_CASE(another_protocol_carries_the_same_dialogue) {
   begin({"models.m={provider: anthropic, base_url: \"" + server.url() +
              "\", model: x, prices: {input: 2, output: 10}}",
          "operators={agent: 1}", "budget.evaluations=3", "asking.in_flight=1"});
+  server.stop();
   BOOST_TEST(by_operator()["agent"] == 1);
   BOOST_REQUIRE(last.size() == 2U);
   BOOST_TEST(last[1].at("role") == "user");
@@ -190,6 +192,7 @@ BOOST_AUTO_TEST_CASE(wrong_calls_come_back_with_the_reason_and_cost_a_step_alone
     }
   });
   begin(with_model(server.url(), "{agent: 1}", {"budget.evaluations=3", "asking.in_flight=1"}));
+  server.stop();
   BOOST_TEST(by_operator()["agent"] == 1);
   BOOST_REQUIRE(told.size() == 6U);
   BOOST_REQUIRE(told[1].size() == 2U);
@@ -240,6 +243,7 @@ BOOST_AUTO_TEST_CASE(an_exhausted_budget_leaves_one_last_chance_to_submit) {
   const int made = other.by_operator()["agent"];
   BOOST_TEST(made >= 1);
   BOOST_TEST(server.seen().size() - before == 3U * static_cast<std::size_t>(made));
+  server.stop();
   BOOST_TEST(last.back().find("2200 of 4000 tokens are used") != std::string::npos, last.back());
   other.require_replay_agrees();
 }
@@ -259,6 +263,7 @@ BOOST_AUTO_TEST_CASE(exhausted_device_time_makes_the_next_answer_the_last) {
   begin(with_model(server.url(), "{agent: 1}",
                    {"budget.evaluations=3", "asking={in_flight: 1, agent: {device_seconds: 1}}"}),
         simulation);
+  server.stop();
   BOOST_TEST(by_operator()["agent"] == 1);
   BOOST_REQUIRE(told.size() == 2U);
   BOOST_TEST(told[1].find("This is your last answer") != std::string::npos, told[1]);

@@ -117,6 +117,7 @@ BOOST_AUTO_TEST_CASE(an_edit_that_cannot_be_applied_goes_back_with_the_reason) {
     return say(renaming(name, "softmax_fast_" + std::to_string(seen.number)));
   });
   begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=2"}));
+  server.stop();
   BOOST_TEST(by_operator()["mutate"] == 6);
   BOOST_REQUIRE(!refusals.empty());
   BOOST_TEST(refusals.front().find("its SEARCH lines are not in the source") != std::string::npos,
@@ -312,6 +313,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_criticised_with_evidence_and_repaired_round_af
   begin(with_model(server.url(), "{mutate: 1, critique_repair: 3}",
                    {"budget.evaluations=16", "asking={in_flight: 1, resamples: 2}", "evaluation.depth=1",
                     "portfolio.learn=false"}));
+  server.stop();
   const Record run = record();
   int repaired = 0;
   run.each_individual([&](const IndividualRow& row) {
@@ -343,6 +345,7 @@ BOOST_AUTO_TEST_CASE(a_crossover_shows_both_kernels_and_what_each_does_better) {
   });
   begin(with_model(server.url(), "{tune: 1, crossover: 1}", {"budget.evaluations=20", "asking.in_flight=1"}),
         unhurried());
+  server.stop();
   BOOST_TEST(by_operator()["crossover"] >= 1);
   BOOST_TEST(prompt.find("softmax_plain") != std::string::npos);
   BOOST_TEST(prompt.find("softmax_fast") != std::string::npos);
@@ -411,6 +414,7 @@ BOOST_AUTO_TEST_CASE(what_a_kernel_says_to_the_model_stays_in_its_block) {
                "\nextern \"C\" void softmax(const float*, float*, int, int, int, int) {}\n>>>>>>> REPLACE\n");
   });
   begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=1"}));
+  server.stop();
   int carried = 0;
   for (const std::string& prompt : prompts) carried += prompt.find(hostile) != std::string::npos;
   BOOST_TEST(carried >= 1);  // to the letter, and inside a longer fence

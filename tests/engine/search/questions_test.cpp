@@ -101,8 +101,9 @@ BOOST_AUTO_TEST_CASE(an_open_question_of_an_earlier_session_is_asked_again_to_th
   parts.ask();
   parts.questions.cancel();
   parts.work();
-  const auto dialogues =
-      ModelDialogues::open(parts.config, *make_models(parts.config), parts.folder, parts.writer, {}).value();
+  const auto dialogues = ModelDialogues::open(parts.config, *make_models(parts.config, parts.folder),
+                                              parts.folder, parts.writer, {})
+                             .value();
   Pipeline pipeline(parts.evaluator, dialogues.get(), 0);
   Questions resumed(parts.config, parts.folder, parts.prompts, dialogues.get(), parts.recorder,
                     parts.breeding, parts.sources, pipeline);
@@ -133,12 +134,15 @@ BOOST_AUTO_TEST_CASE(a_question_that_is_declined_is_recorded_as_such) {
 BOOST_DATA_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn,
                      boost::unit_test::data::make({true, false}), promoted) {
   const ScratchFolder mail;
-  Parts parts("", "{mutate: 1}", "{provider: mailbox, folder: \"" + (mail.path() / "box").string() + "\"}");
+  Parts parts("", "{mutate: 1}",
+              promoted ? "{provider: mailbox, folder: \"" + (mail.path() / "box").string() + "\"}"
+                       : std::string("{provider: mailbox, folder: \"{run}/box\"}"));
   parts.ask();
+  const std::filesystem::path box = promoted ? mail.path() / "box" : parts.folder.path() / "box";
   const auto letters = [&](const char* folder) {
     int count = 0;
     std::error_code none;
-    for (const auto& file : std::filesystem::directory_iterator(mail.path() / "box" / folder, none))
+    for (const auto& file : std::filesystem::directory_iterator(box / folder, none))
       count += file.path().extension() == ".md" && !file.path().filename().string().starts_with(".");
     return count;
   };
@@ -163,7 +167,7 @@ BOOST_DATA_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn,
   BOOST_TEST(parts.breeding.open_askings().empty());
   BOOST_TEST(letters("requests") == 0);
   BOOST_TEST_REQUIRE(letters("requests/closed") == 1);
-  for (const auto& file : std::filesystem::directory_iterator(mail.path() / "box/requests/closed"))
+  for (const auto& file : std::filesystem::directory_iterator(box / "requests/closed"))
     if (file.path().extension() == ".md")
       BOOST_TEST(read_file(file.path()).value_or("").starts_with("<!-- Withdrawn"));
   const auto told = parts.events("unanswered");
