@@ -1,7 +1,6 @@
 #include "engine/benches/run_bench.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -14,7 +13,6 @@
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/tool_results.hpp"
-#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 namespace {
@@ -122,28 +120,7 @@ Expected<void> RunBench::share(const ToolOutcome& outcome) {
 
 std::string RunBench::similar(const Variant& variant, const std::string& from) const {
   const Record record = open_record(where_.run_folder);
-  const IndividualId parent = find_individual(record, from);
-  if (record.source(parent) == variant.source) return {};  // other values of its tunables
-  Archive archive;
-  record.each_individual([&](const IndividualRow& row) { archive.add(row.individual); });
-  const auto text_of = [&](const std::string& source_id) { return record.source_named(source_id); };
-  const IndividualId id = similar_change(archive, text_of, variant.source, parent);
-  if (id == 0) return {};
-  const auto known = kernel_in(record, std::to_string(id));
-  if (!known) return {};
-  const KernelRow& row = known->row;
-  std::string words = fmt::format("This change is nearly the same as one that was tried before: {}, {} of {}",
-                                  row.id, row.op, fmt::join(row.parents, ", "));
-  if (!row.note.empty()) words += fmt::format(" ({})", one_line_of(row.note, 200));
-  if (row.state == "measured")
-    words += fmt::format(" -> {:.4g} {}{}", row.fitness, unit(),
-                         row.duel.empty() ? ", one measurement" : ", " + row.duel);
-  else if (row.state == "rejected")
-    words += fmt::format(" -> rejected at {}: {}", row.stage, one_line_of(row.reason, 200));
-  else
-    words += " -> not evaluated yet";
-  for (const std::string& remark : known->remarks) words += "\n- " + remark;
-  return words + "\n";
+  return similar_earlier(record, variant.source, find_individual(record, from));
 }
 
 Expected<Outlook> RunBench::outlook(const std::string& id) const {

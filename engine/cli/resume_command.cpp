@@ -68,11 +68,11 @@ int resume_command(const Arguments& arguments) {
   const auto folder = find_run(installation, run);
   for (const std::string& each : again) ask_again(folder, each);
   if (session.detach) {
-    std::vector<std::string> again{"resume", folder.string()};
-    for (const std::string& each : overrides) again.insert(again.end(), {"--set", each});
-    if (trust) again.emplace_back("--trust");
-    std::ranges::copy(session.again(), std::back_inserter(again));
-    return start_detached(std::move(again), RunFolder(folder), output);
+    std::vector<std::string> words{"resume", folder.string()};
+    for (const std::string& each : overrides) words.insert(words.end(), {"--set", each});
+    if (trust) words.emplace_back("--trust");
+    std::ranges::copy(session.again(), std::back_inserter(words));
+    return start_detached(std::move(words), RunFolder(folder), output);
   }
   session.open_log();
   return search_session(installation, folder, output, session,

@@ -11,6 +11,7 @@
 #include "engine/search/search.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/similar_idea.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -54,7 +55,9 @@ int submit_command(const Arguments& arguments) {
       throw InputError(variant.name + ": " + error.what());
     }
   }();
-  output.facts({{"run", folder.string()}, {"waiting", waiting.string()}});
+  const std::string similar = parents.empty() ? "" : similar_earlier(record, source, parents.front());
+  output.facts({{"run", folder.string()}, {"waiting", waiting.string()}, {"similar", similar}});
+  if (!similar.empty()) output.line(similar + "It is evaluated all the same.");
   if (RunLock::holder(RunFolder(folder))) {
     output.line(
         "Its manifest is valid. The running search picks it up within a second, compiles and checks it; then "

@@ -113,7 +113,8 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
          duration(left));
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const SuiteTask& task = *tasks[i];
-    const auto& [step, why] = steps[i];
+    const SuiteStep& step = steps[i].first;
+    const std::string& why = steps[i].second;
     const std::string place = fmt::format("{} of {}, {}", i + 1, tasks.size(), task.name);
     if (step.kind == SuiteStep::Kind::done) {
       if (!why.empty()) troubles[task.name] = why;

@@ -86,7 +86,7 @@ std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& ru
   // Local workers take seconds.
   constexpr double kFirst = 5.0, kEvery = 30.0;
   const bool launched = !config.evaluation.launcher.empty();
-  made->while_starting([&callbacks, &stop, launched, start = Clock::now(),
+  made->while_starting([&callbacks, &stop, start = Clock::now(),
                         next = launched ? 0.0 : kFirst](const std::string& what) mutable {
     if (const double now = seconds_since(start); now >= next && callbacks.event) {
       callbacks.event({now, "worker", what, 0});

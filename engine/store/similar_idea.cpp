@@ -1,14 +1,17 @@
 #include "engine/store/similar_idea.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/store/record_kernels.hpp"
 #include "engine/store/record_view.hpp"
 #include "operators/edits/similarity.hpp"
+#include "operators/prompts/one_line.hpp"
 #include "operators/prompts/prompt_writer.hpp"
 #include "operators/registry.hpp"
 #include "population/lineage.hpp"
@@ -56,6 +59,31 @@ IndividualId similar_change(const Archive& archive, const TextOf& text_of, const
     if (nearly_same(change, change_between(lines(parents.front()), lines(id)))) return id;
   }
   return 0;
+}
+
+std::string similar_earlier(const Record& record, const std::string& source, IndividualId parent) {
+  if (record.source(parent) == source) return {};
+  Archive archive;
+  record.each_individual([&](const IndividualRow& row) { archive.add(row.individual); });
+  const auto text_of = [&](const std::string& source_id) { return record.source_named(source_id); };
+  const IndividualId id = similar_change(archive, text_of, source, parent);
+  if (id == 0) return {};
+  const auto known = kernel_in(record, std::to_string(id));
+  if (!known) return {};
+  constexpr std::size_t kMost = 200;  // bytes of a note or a reason
+  const KernelRow& row = known->row;
+  std::string words = fmt::format("This change is nearly the same as one that was tried before: {}, {} of {}",
+                                  row.id, row.op, fmt::join(row.parents, ", "));
+  if (!row.note.empty()) words += fmt::format(" ({})", one_line_of(row.note, kMost));
+  if (row.state == "measured")
+    words += fmt::format(" -> {:.4g} {}, {}", row.fitness, record.facts().unit_of_fitness,
+                         row.duel.empty() ? "one measurement" : row.duel);
+  else if (row.state == "rejected")
+    words += fmt::format(" -> rejected at {}: {}", row.stage, one_line_of(row.reason, kMost));
+  else
+    words += " -> not evaluated yet";
+  for (const std::string& remark : known->remarks) words += "\n- " + remark;
+  return words + "\n";
 }
 
 std::optional<ToolOutcome> similar_idea(const Record& record, const Breeding& breeding, const PromptKit& kit,

@@ -18,6 +18,10 @@ using TextOf = std::function<std::string(const std::string& source_id)>;
 // model or a person wrote and that descend from the same seed; 0: none.
 IndividualId similar_change(const Archive&, const TextOf&, const std::string& source, IndividualId parent);
 
+// The same for a kernel from outside of the search: what that one is and what it gave, as text; empty if
+// there is none, or if only values of tunables differ.
+std::string similar_earlier(const Record&, const std::string& source, IndividualId parent);
+
 // Compares the proposal's change of its parent with the changes of the newest individuals that descend from
 // the same seed. If one is nearly the same (operators/edits/similarity.hpp): what it gave, for the model,
 // as a result in the dialogue, whose tool is kSimilarIdea.

@@ -56,6 +56,16 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the
   BOOST_TEST(notes["halving, but I insist"] == 2);
   BOOST_TEST(notes["halving the input"] == 0);
   BOOST_TEST(record().summary().tools.empty());  // no tool was called
+  // A kernel from outside of the search is compared in the same way.
+  std::string again = softmax_source("softmax_plain"), other = again;
+  again.insert(again.find("extern"), kAgain + "\n");
+  other.insert(other.find("extern"), "static float third(float x) { return x / 3; }\n");
+  const std::string known = similar_earlier(record(), again, 1);
+  BOOST_TEST(contains(known, "nearly the same as one that was tried before: "), known);
+  BOOST_TEST(contains(known, ", mutate of 1 (halving"), known);
+  BOOST_TEST(contains(known, " -> "), known);
+  BOOST_TEST(similar_earlier(record(), other, 1) == "");
+  BOOST_TEST(similar_earlier(record(), softmax_source("softmax_plain"), 1) == "");
   require_replay_agrees();
   resume({"budget.evaluations=6"});
   require_replay_agrees();

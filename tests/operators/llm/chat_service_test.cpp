@@ -183,6 +183,7 @@ BOOST_AUTO_TEST_CASE(a_429_waits_as_long_as_requested_and_uses_no_attempt) {
   start();
   const ServedResult result = ask();
   BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  server.stop();
   BOOST_TEST_REQUIRE(times.size() == 4U);
   for (std::size_t i = 1; i < times.size(); ++i)
     BOOST_TEST(std::chrono::duration<double>(times[i] - times[i - 1]).count() >= 0.39);
