@@ -43,7 +43,11 @@ Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted, St
   record.each_individual([&](const IndividualRow& row) { all.emplace(row.individual.id, row); });
   const auto parent_of = [&](IndividualId id) {
     const auto& parents = all.at(id).individual.descent.parents;
-    return parents.empty() || !all.contains(parents.front()) ? IndividualId{0} : parents.front();
+    if (parents.empty() || !all.contains(parents.front())) return IndividualId{0};
+    if (parents.front() >= id)  // a circle would never end
+      throw InputError(fmt::format("the record is damaged: #{}, a parent of #{}, is not older than it",
+                                   parents.front(), id));
+    return parents.front();
   };
   std::set<IndividualId> shown;
   for (const auto& [id, row] : all) {

@@ -11,8 +11,9 @@
 namespace cultivar {
 
 const std::vector<Standings::Numbered>& Standings::duels_of(IndividualId id) {
-  const auto [place, added] = duels_.try_emplace(id);
-  if (!added) return place->second;
+  const auto inserted = duels_.try_emplace(id);
+  std::vector<Numbered>& duels = inserted.first->second;
+  if (!inserted.second) return duels;
   // Without the times of an undecided duel, which may be long.
   each_row(
       record_.database(),
@@ -22,10 +23,10 @@ const std::vector<Standings::Numbered>& Standings::duels_of(IndividualId id) {
         const auto decision = column<std::string>(row, 2);
         if (decision.empty()) return;
         if (auto result = result_of(json_in(decision).get<Decision>(), column<IndividualId>(row, 1)))
-          place->second.push_back({column<std::int64_t>(row, 0), *std::move(result)});
+          duels.push_back({column<std::int64_t>(row, 0), *std::move(result)});
       },
       id);
-  return place->second;
+  return duels;
 }
 
 const DuelResult* Standings::duel(IndividualId id) {

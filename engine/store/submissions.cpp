@@ -130,6 +130,11 @@ std::optional<fs::path> waiting_like(const RunFolder& folder, const std::string&
 Expected<fs::path> put_submission(const RunFolder& folder, const Submission& submission) {
   std::error_code ec;
   fs::create_directories(folder.submissions(), ec);
+  // A run's folder may be a stranger's: a link in it must not choose where this writes.
+  if (!ec && fs::is_symlink(fs::symlink_status(folder.submissions(), ec)))
+    return failure("submit", folder.submissions().string() +
+                                 " is a symbolic link, and submissions are only written into the run's "
+                                 "folder: replace it by a folder");
   if (ec) return failure("submit", folder.submissions().string() + ": " + ec.message());
   const fs::path file = folder.submissions() / fmt::format("{:020.0f}-{}.json", 1e6 * unix_now(), getpid());
   const json body = {{"source", submission.source},

@@ -157,4 +157,16 @@ BOOST_AUTO_TEST_CASE(a_submission_that_would_be_refused_is_not_written) {
   BOOST_TEST(waiting_like(folder, "a source", {{"A", std::int64_t{3}}}).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_link_in_place_of_the_folder_does_not_choose_where_it_is_written) {
+  const fs::path elsewhere = folder.path() / "elsewhere";
+  fs::create_directories(elsewhere);
+  fs::remove_all(folder.submissions());
+  fs::create_directory_symlink(elsewhere, folder.submissions());
+  const auto written = put_submission(folder, {{}, "a source", "note", {}, {}});
+  BOOST_REQUIRE(!written);
+  BOOST_TEST(written.error().message.find("is a symbolic link") != std::string::npos,
+             written.error().message);
+  BOOST_TEST(fs::is_empty(elsewhere));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
