@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "engine/breeding/offspring.hpp"
 #include "engine/breeding/parsed_sources.hpp"
 #include "engine/breeding/steering.hpp"
 #include "engine/config/config.hpp"
@@ -24,32 +24,6 @@
 #include "population/strategy.hpp"
 
 namespace cultivar {
-
-// A proposal whose variant is new in this run.
-struct NewProposal {
-  Proposal proposal;
-  ParsedVariant variant;  // an error: record the proposal as rejected by lint
-  std::string stream;     // the random stream from which it was drawn
-};
-
-// A question to a language model that may become a proposal, or directions for others.
-struct Asking {
-  Brief brief;
-  std::string stream;
-};
-using Offspring = std::variant<NewProposal, Asking>;
-// What the supervisor decides: to change how the search proposes, or that such a change has ended.
-using Supervision = std::variant<Intervention, InterventionResult>;
-
-// Which questions breed() may return. This depends on calls in flight and on failures, so each decision is
-// recorded with its limits.
-struct AskingLimits {
-  bool questions = false;                       // may another question be asked?
-  std::set<std::string> closed = {};            // models that are no longer asked
-  std::set<std::string> closed_operators = {};  // operators that no longer ask
-
-  friend bool operator==(const AskingLimits&, const AskingLimits&) = default;
-};
 
 // Not thread-safe. Stores no sources and no samples. It has more than 25 functions because each kind of
 // decision in the record has one, which a search, a resumed search and a replay all call; half of them only

@@ -49,8 +49,7 @@ struct IndividualRow {
   bool expelled = false;      // measured, but failed confirmation
   std::string stage, reason;  // of its evaluation
   double proposed_at = 0.0, judged_at = 0.0;
-  // Set only by paced_lineage(): the pace when it was measured (Breeding::paced), and its fitness by its
-  // duel.
+  // By paced_lineage() only: the pace when it was measured (Breeding::paced), and its fitness by its duel.
   double pace = 1.0;
   std::optional<double> by_duel = {};
 };

@@ -156,7 +156,8 @@ Answer read_knowledge(ToolSession& session, const json& arguments, Watch&) {
     }
     return refused(fmt::format("There is no note `{}`{}", name, did_you_mean(name, known)));
   }
-  NoteQuery situation{std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}, {}};
+  NoteQuery situation{
+      std::string(name_of(bench.target())), bench.task().name, bench.architecture(), {}, {}, {}};
   if (arguments.contains("bottleneck")) situation.bottlenecks = {arguments["bottleneck"].get<std::string>()};
   situation.compiler_output = arguments.value("compiler_output", "");
   const bool filtered = !situation.bottlenecks.empty() || !situation.compiler_output.empty();

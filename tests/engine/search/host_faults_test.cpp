@@ -8,37 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "support/scripted_search.hpp"
+#include "support/simulated_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
-struct Ill : ScratchFolder {
-  std::filesystem::path run = path() / "run";
-  Simulation simulation;
+struct Ill : SimulatedRun {
   std::mutex mutex;
 
-  Outcome search(std::vector<std::string> overrides) {
-    const Config config = softmax_config(path() / "config", overrides);
-    const auto outcome = begin_search(config, run, simulated_runtime(simulation), {}, kNever);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Record record() const {
-    auto opened = Record::open(run);
-    BOOST_REQUIRE(opened);
-    return std::move(*opened);
-  }
-  int told(const std::string& words) const {
-    int count = 0;
-    for (const EventRow& event : record().events(10'000))
-      count += event.text.find(words) != std::string::npos;
-    return count;
-  }
   // Individuals that were rejected, or expelled, because of a fault of the host.
   int condemned() const {
     int count = 0;
@@ -50,11 +29,6 @@ struct Ill : ScratchFolder {
                (confirmed && confirmed->host_fault);
     });
     return count;
-  }
-  void require_replay_agrees() const {
-    const auto report = replay(run, simulated_runtime({}));
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
   }
 };
 

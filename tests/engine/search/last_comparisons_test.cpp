@@ -5,45 +5,20 @@
 #include "engine/search/search.hpp"
 #include "engine/store/momentary.hpp"
 #include "support/contains.hpp"
-#include "support/scripted_search.hpp"
+#include "support/simulated_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
 // Evaluations are fast, and duels slow: many kernels seem better than the best and wait for theirs.
-struct Crowded : ScratchFolder {
-  std::filesystem::path run = path() / "run";
-  Simulation simulation;
+struct Crowded : SimulatedRun {
   Crowded() {
     simulation.noise = 0.3;
     simulation.gate_noise = 50.0;
     simulation.gate_s = 0.3;
     simulation.device_workers = 3;
-  }
-  Outcome search(std::vector<std::string> overrides, const SearchCallbacks& callbacks = {}) {
-    const Config config = softmax_config(path() / "config", overrides);
-    const auto outcome = begin_search(config, run, simulated_runtime(simulation), callbacks, kNever);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Outcome resumed(std::vector<std::string> overrides) {
-    const auto outcome = resume_search(run, overrides, simulated_runtime({}), {}, kNever);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Record record() const {
-    auto opened = Record::open(run);
-    BOOST_REQUIRE(opened);
-    return std::move(*opened);
-  }
-  void require_replay_agrees() const {
-    const auto report = replay(run, simulated_runtime({}));
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
   }
 };
 

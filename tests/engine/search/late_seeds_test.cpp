@@ -1,25 +1,23 @@
 // Timeouts on a busy machine, at the start of a search and during a confirmation.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <mutex>
 
-#include "support/scripted_search.hpp"
+#include "support/simulated_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
-struct Busy : ScratchFolder {
-  std::filesystem::path run = path() / "run";
+struct Busy : SimulatedRun {
   std::mutex mutex;
   std::map<std::pair<std::string, Stage>, int> late;  // remaining timeouts, by kernel and stage
   std::map<std::string, int> times;                   // evaluations of an unmodified seed
 
-  Simulation machine() {
-    Simulation simulation;
+  Busy() {
     simulation.evaluate_s = 0.01;
     simulation.is_late = [this](const Variant& variant, Stage stage) {
       const std::lock_guard lock(mutex);
@@ -33,31 +31,10 @@ struct Busy : ScratchFolder {
       int& left = late[{variant.manifest.name, stage}];
       return left > 0 && left-- > 0;
     };
-    return simulation;
   }
-  Outcome search(const std::string& evaluations = "12", const std::atomic<bool>& stop = kNever,
+  Outcome judged(int evaluations, const std::atomic<bool>& stop = kNever,
                  const SearchCallbacks& callbacks = {}) {
-    const Config config = softmax_config(path() / "config", {"budget.evaluations=" + evaluations});
-    const auto outcome = begin_search(config, run, simulated_runtime(machine()), callbacks, stop);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    return *outcome;
-  }
-  Record record() const {
-    auto opened = Record::open(run);
-    BOOST_REQUIRE(opened);
-    return std::move(*opened);
-  }
-  int told(const std::string& words) const {
-    int count = 0;
-    for (const EventRow& event : record().events(10'000))
-      count += event.text.find(words) != std::string::npos;
-    return count;
-  }
-  void require_replay_agrees() const {
-    const auto report = replay(run, simulated_runtime({}));
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-    for (const std::string& difference : report->differences) BOOST_ERROR(difference);
-    BOOST_TEST(report->judgements == record().summary().evaluations);
+    return search({fmt::format("budget.evaluations={}", evaluations)}, callbacks, stop);
   }
 };
 
@@ -67,7 +44,7 @@ BOOST_FIXTURE_TEST_SUITE(late_seeds, Busy)
 
 BOOST_AUTO_TEST_CASE(seeds_that_time_out_once_are_retried_and_become_parents) {
   late = {{{"softmax_plain", Stage::measure}, 1}, {{"softmax_fast", Stage::measure}, 1}};
-  const Outcome outcome = search();
+  const Outcome outcome = judged(12);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(times.at("softmax_plain") == 2);
   BOOST_TEST(times.at("softmax_fast") == 2);
@@ -80,7 +57,7 @@ BOOST_AUTO_TEST_CASE(seeds_that_time_out_once_are_retried_and_become_parents) {
 
 BOOST_AUTO_TEST_CASE(a_seed_that_is_late_twice_is_rejected_and_the_others_are_bred_from) {
   late = {{{"softmax_fast", Stage::measure}, 100}};
-  const Outcome outcome = search();
+  const Outcome outcome = judged(12);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(times.at("softmax_fast") == 2);
   BOOST_TEST((record().individual(2)->state == IndividualState::rejected));
@@ -89,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_seed_that_is_late_twice_is_rejected_and_the_others_are_br
 
 BOOST_AUTO_TEST_CASE(without_a_usable_seed_the_search_ends_and_says_of_each_why) {
   late = {{{"softmax_plain", Stage::measure}, 100}, {{"softmax_fast", Stage::measure}, 100}};
-  const Outcome outcome = search();
+  const Outcome outcome = judged(12);
   BOOST_TEST((outcome.stop == Outcome::Stop::failed));
   for (const char* words : {"no seed is usable", "#1 plain.cpp (smoke: timed out on tiny, at the second try)",
                             "#2 fast.cpp", "a quieter machine"})
@@ -100,7 +77,7 @@ BOOST_AUTO_TEST_CASE(without_a_usable_seed_the_search_ends_and_says_of_each_why)
 
 BOOST_AUTO_TEST_CASE(a_confirmation_that_times_out_once_is_retried) {
   late = {{{"softmax_plain", Stage::confirm}, 1}, {{"softmax_fast", Stage::confirm}, 1}};
-  const Outcome outcome = search("2");  // only the seeds: a child may overtake a postponed one
+  const Outcome outcome = judged(2);  // only the seeds: a child may overtake a postponed one
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_REQUIRE(!record().promotions().empty());
   const IndividualId first = record().promotions().front().individual;
@@ -121,8 +98,9 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_remembers_what_timed_out) {
   callbacks.event = [&](const Event& event) {
     if (event.text.find("it is evaluated again") != std::string::npos) stop = true;
   };
-  BOOST_TEST((search("1000", stop, callbacks).stop == Outcome::Stop::interrupted));
-  const auto second = resume_search(run, {"budget.evaluations=12"}, simulated_runtime(machine()), {}, kNever);
+  BOOST_TEST((judged(1000, stop, callbacks).stop == Outcome::Stop::interrupted));
+  const auto second =
+      resume_search(run, {"budget.evaluations=12"}, simulated_runtime(simulation), {}, kNever);
   BOOST_REQUIRE(second);
   BOOST_TEST((second->stop == Outcome::Stop::evaluations), second->reason);
   BOOST_TEST((record().individual(1)->state == IndividualState::rejected));

@@ -12,7 +12,7 @@
 using namespace cultivar;
 using namespace cultivar::testing;
 
-BOOST_AUTO_TEST_SUITE(append_lines)
+BOOST_AUTO_TEST_SUITE(append_line)
 
 BOOST_AUTO_TEST_CASE(lines_of_several_writers_stay_whole) {
   const TemporaryFolder folder;
@@ -20,7 +20,8 @@ BOOST_AUTO_TEST_CASE(lines_of_several_writers_stay_whole) {
   std::vector<std::thread> writers;
   for (int i = 0; i < 4; ++i)
     writers.emplace_back([&, i] {
-      for (int line = 0; line < 50; ++line) (void)append_line(file, std::string(300, char('a' + i)), 1 << 20);
+      for (int line = 0; line < 50; ++line)
+        (void)cultivar::append_line(file, std::string(300, char('a' + i)), 1 << 20);
     });
   for (std::thread& writer : writers) writer.join();
   const std::string text = read_file(file).value();
@@ -35,13 +36,13 @@ BOOST_AUTO_TEST_CASE(lines_of_several_writers_stay_whole) {
 BOOST_AUTO_TEST_CASE(a_full_file_and_whatever_is_no_file_are_errors) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "lines";
-  BOOST_TEST(append_line(file, "0123456789", 16).has_value());
-  const auto full = append_line(file, "0123456789", 16);
+  BOOST_TEST(cultivar::append_line(file, "0123456789", 16).has_value());
+  const auto full = cultivar::append_line(file, "0123456789", 16);
   BOOST_REQUIRE(!full);
   BOOST_TEST(full.error().message.find("is full") != std::string::npos, full.error().message);
   std::filesystem::create_symlink(file, folder.path() / "link");
-  BOOST_TEST(!append_line(folder.path() / "link", "x", 1 << 20));
-  BOOST_TEST(!append_line(folder.path(), "x", 1 << 20));
+  BOOST_TEST(!cultivar::append_line(folder.path() / "link", "x", 1 << 20));
+  BOOST_TEST(!cultivar::append_line(folder.path(), "x", 1 << 20));
   BOOST_TEST(read_file(file).value() == "0123456789\n");
 }
 
