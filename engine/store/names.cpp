@@ -30,9 +30,9 @@ IndividualId find_individual(const Record& record, const std::string& text) {
       prefix ? "no individual of this run, or more than one, has an id that starts with"
              : "this run has no individual",
       text, record.count(),
-      draft ? ". A draft such as d1 exists when the call that makes it has succeeded, and has that name only "
-              "in its "
-              "conversation; list_lineage has the names of others' drafts"
+      draft ? ". A draft such as d1 has that name only in the conversation that created it; list_lineage has "
+              "the names "
+              "of others' drafts"
             : ""));
 }
 
