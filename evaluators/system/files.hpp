@@ -21,10 +21,10 @@ Expected<std::string> read_unlinked_file(const std::filesystem::path&, std::size
 // Writes a temporary file beside `file` (creating the folder if missing), syncs, renames, and syncs the
 // folder: at any instant `file` is complete, old or new. Safe for concurrent use by threads and processes.
 Expected<void> write_atomically(const std::filesystem::path& file, std::string_view bytes);
-
-// The same, but a file that is already there stays. False: it was there.
-Expected<bool> write_if_missing(const std::filesystem::path& file, std::string_view bytes);
 // The second half: syncs a complete file with another name in the same folder and renames it.
 Expected<void> put_in_place(const std::filesystem::path& temporary, const std::filesystem::path& file);
+// Like write_atomically(), but a file that is already there stays, and nothing is synced: after a power
+// failure the file may be incomplete. False: it was there.
+Expected<bool> write_if_missing(const std::filesystem::path& file, std::string_view bytes);
 
 }  // namespace cultivar
