@@ -27,7 +27,10 @@ tunables:
   PAIRS: {values: [0, 1], default: 1}  # two blocks of a cluster share each tile of K and V: without the mask, with it
   PAIRS_CAUSAL: {values: [0, 1], default: 1}
   SECTION_MB: {values: [8, 16, 32, 64], default: 32}  # causal: K and V of the heads worked on at a time
-  PEAK: {values: [1, 2, 4, 8], default: 2}  # a tile is searched for a new maximum if it adds 1 / PEAK more to one half of a thread's sum than to the other
+  # A tile is searched for a new maximum if one half of a thread's weights exceeds half of the other (or all of them together
+  # exceed) 1 / PEAK of the thread's sum so far
+  WATCH: {values: [halves, all], default: halves}
+  PEAK: {values: [1, 2, 4, 8], default: 2}
   HEAVY: {values: [4, 8, 16, 32], default: 16}  # a weight that is less than 1 / HEAVY of its row so far may be rounded
   SPLIT: {values: [1, 4, 8, 16, 32], default: 8}  # without the mask: parts of the keys, for each tile of a last round that few blocks have
 constraints:
@@ -447,7 +450,7 @@ struct Tile {
     first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * 64 * kTeams;
     int end = shape.S_kv;
     if (kMasked) end = min(end, min(first + 64 * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
-    blocks = end <= 0 ? 0 : (end + KEYS - 1) / KEYS;
+    blocks = kMasked ? (max(end, 1) + KEYS - 1) / KEYS : (end + KEYS - 1) / KEYS;  // one at least, even if no query sees it
     if (kParts > 1 && part >= 0) {
       from = part % kParts * blocks / kParts;
       blocks = (part % kParts + 1) * blocks / kParts - from;
@@ -619,7 +622,7 @@ __device__ __forceinline__ float sum_of_four(float x) {
 }
 
 // Logits of one of the two queries to weights relative to `base`, and their sum. `apart`: how much more of it is in one half
-// of them than in the other.
+// of them than half of what is in the other, so that two equal great weights do not hide each other.
 __device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale, float base, float& apart) {
   float part[2] = {};
 #pragma unroll
@@ -630,7 +633,7 @@ __device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale,
       x = exp2_fast(fmaf(x, scale, -base));
       part[e] += x;
     }
-  apart = part[0] - part[1];
+  apart = WATCH == WATCH_all ? part[0] + part[1] : fmaf(part[1], -0.5f, part[0]);
   return part[0] + part[1];
 }
 
@@ -828,8 +831,8 @@ class Team {
     release(barrier(TileEmpty, slot));
   }
 
-  // The next tile that sees a key is in the slot, and its queries on their way; those before it are written. False:
-  // there is none.
+  // The next tile is in the slot, and its queries on their way. False: there is none. (Each tile has keys; but without the
+  // loop ptxas arranges the crossing differently, and spills.)
   __device__ __forceinline__ bool fetch() {
     while (true) {
       barrier_wait(barrier(TileFull, slots_.stage), slots_.phase);
@@ -841,7 +844,6 @@ class Team {
       }
       drop(slots_.stage);
       slots_.advance();
-      blind(tile);
     }
   }
 
@@ -1095,9 +1097,12 @@ class Team {
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       const bool none = kMasked && rows.base[r] == minus_infinity();
-      const float factor = none ? 0.0f : reciprocal(sum);
+      const float factor = reciprocal(sum);
 #pragma unroll
       for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] *= factor, o[4 * i + 2 * r + 1] *= factor;
+      if (none)
+#pragma unroll
+        for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] = o[4 * i + 2 * r + 1] = 0.0f;
       const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
@@ -1123,23 +1128,6 @@ class Team {
                   first + rows_of_warp(), tile.b);
       asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
-  }
-
-  __device__ __forceinline__ uint4* chunk_of(const Tile& tile, int row, int chunk) const {
-    const long long at = (static_cast<long long>(tile.b) * shape_.S_q + row) * shape_.H + tile.h;
-    return static_cast<uint4*>(o_) + at * (kHead / 8) + chunk;
-  }
-
-  // No query of the tile sees a key.
-  __device__ __forceinline__ void blind(const Tile& tile) const {
-    const int first = tile.first + 64 * number_;
-    for (int i = threadIdx.x % 128; i < 64 * kHead / 8; i += 128) {
-      const int row = first + i / (kHead / 8);
-      if (row < shape_.S_q) *chunk_of(tile, row, i % (kHead / 8)) = make_uint4(0, 0, 0, 0);
-    }
-    const int row = first + threadIdx.x % 128;
-    if (threadIdx.x % 128 < 64 && row < shape_.S_q)
-      lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] = minus_infinity();
   }
 
   const Maps& maps_;
