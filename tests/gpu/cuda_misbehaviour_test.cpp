@@ -39,11 +39,11 @@ fs::path kernels() {
 }
 
 struct Judge {
-  Judge() {
+  Judge(const fs::path& folder, Bindings values) {
     options.target = target_named("cuda");
     options.programs = testing::programs_folder();
     options.cache = testing::tests_cache();
-    options.task_folder = testing::source_folder() / "configs/tasks/softmax";
+    options.task_folder = testing::source_folder() / folder;
     options.run_deadline_s = 2.0;
     task = load_task(options.task_folder);
     device = std::make_unique<DeviceService>(options);
@@ -53,10 +53,10 @@ struct Judge {
     compiler = std::make_unique<CompileService>(options);
     workload.name = "large";
     workload.dtype = Dtype::f32;
-    workload.values = {{"R", 4096}, {"C", 1024}};
+    workload.values = std::move(values);
   }
 
-  Evaluation judge(const std::string& file) {
+  Evaluation judge(const std::string& file, Stage stop_after = Stage::measure) {
     std::optional<Variant> variant;
     try {
       variant = load_variant(kernels() / file, task);
@@ -68,6 +68,7 @@ struct Judge {
     EvaluateRequest request;
     request.variant = std::move(*compiled);
     request.workloads = {workload};
+    request.stop_after = stop_after;
     const auto evaluation = device->evaluate(request);
     BOOST_REQUIRE_MESSAGE(evaluation, file << ": " << words(evaluation));
     return *evaluation;
@@ -81,7 +82,7 @@ struct Judge {
 };
 
 Judge& judge() {
-  static Judge instance;
+  static Judge instance("configs/tasks/softmax", {{"R", 4096}, {"C", 1024}});
   return instance;
 }
 
@@ -194,6 +195,10 @@ BOOST_AUTO_TEST_CASE(what_hopes_for_old_results_finds_none) {
   check({{"cheats/keeps_what_is_there.cu", {Stage::smoke}, "never written"},
          {"cheats/remembers_in_workspace.cu", {Stage::smoke}, "never written"},
          {"cheats/remembers_behind_its_workspace.cu", {Stage::smoke}, "past the end of 'spare'"},
+         {"cheats/remembers_in_a_mapped_workspace.cu", {}, ""},
+         {"cheats/maps_more_than_its_workspace.cu",
+          {Stage::lint, Stage::screen, Stage::smoke},
+          "the map reaches byte"},
          {"cheats/compiles_in_the_date.cu", {}, ""},
          {"cheats/remembers_in_shared_memory.cu", kAnywhere, "never written"},
          {"cheats/replays_by_pointer.cu", {Stage::smoke}, "past the end of 'y'"},
@@ -219,6 +224,8 @@ BOOST_AUTO_TEST_CASE(no_memory_of_a_multiprocessor_lasts_from_run_to_run) {
 BOOST_AUTO_TEST_CASE(no_memory_of_the_device_lasts_from_run_to_run) {
   check({{"cheats/keeps_state_behind_the_guards.cu", {Stage::smoke}, "past the end of 'y'"}});
   check({{"cheats/keeps_state_megabytes_away.cu", {Stage::smoke}, "CUDA_ERROR"}});
+  check_that_honest_work_passes();
+  check({{"cheats/searches_memory_by_a_map.cu", kAnywhere, "CUDA_ERROR", true}});
   check_that_honest_work_passes();
   check({{"cheats/keeps_state_at_known_addresses.cu", kAnywhere, "CUDA_ERROR", true}});
   check_that_honest_work_passes();
@@ -248,13 +255,28 @@ BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_i
   check_that_honest_work_passes();
 }
 
+BOOST_AUTO_TEST_CASE(a_declared_precision_is_what_a_kernel_may_round_to_and_no_lower_one) {
+  Judge precision("tests/kernels/format/declared_precision",
+                  {{"M", 1024}, {"N", 1024}, {"K", 512}, {"tf32", 1}});
+  for (const auto& [file, words] : std::map<std::string, std::string>{{"honest_precision", ""},
+                                                                      {"takes_tf32_unasked", "allowed"},
+                                                                      {"takes_bf16_for_tf32", "allowed"},
+                                                                      {"flushes_small_fp8", "allowed"}}) {
+    const Evaluation e = precision.judge("precision/" + file + ".cu", Stage::edge);
+    BOOST_TEST_MESSAGE("fate: precision/" << file << ".cu -> " << (e.measured() ? "passed " : "")
+                                          << name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST(e.measured() == words.empty(), file << ": " << e.reason << "\n" << e.diagnostics);
+    BOOST_TEST((e.reason + "\n" + e.diagnostics).find(words) != std::string::npos, e.diagnostics);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   // The lists above and those of cuda_sanitizer name them all; a new kernel must be added to one of them.
   std::size_t count = 0;
   for (const char* folder : {"hostile", "cheats"})
     for (const auto& entry : fs::directory_iterator(kernels() / folder))
       count += entry.path().extension() == ".cu";
-  BOOST_TEST(count == 50U);
+  BOOST_TEST(count == 53U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -214,7 +214,6 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   choose_places(options.poison_seed);
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
-  steps << own.scrub(options.poison_seed, !sanitized());
   if (!foreign_ && !sanitized())
     steps << gpu_.scrub_local(program_->local_bytes(), derive_seed(options.poison_seed, "local"));
   if (!guards_.empty()) steps << own.write_guards(guards_, secret_);
@@ -270,9 +269,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
     if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "flushing the cache")) return give_back(*failed);
     std::memset(tools.stamps.host, 0, 2 * stamp_bytes);
   }
-  // Again: a kernel that needs another division of the first-level cache, such as one that clears memory,
-  // moves shared memory, and some hundred bytes that no kernel has overwritten come into reach
-  // (experiments/gpu_suite).
+  // Here and not earlier, so that nothing of the judge's kernels above remains in shared memory either.
   steps << own.scrub(secret_seed(), !sanitized());
   const bool traced = mode == Mode::traced && gpu_.trace().begin();
   const std::uint32_t token = ++tools.token == 0 ? ++tools.token : tools.token;

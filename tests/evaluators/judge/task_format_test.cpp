@@ -46,4 +46,13 @@ BOOST_AUTO_TEST_CASE(a_launch_is_repeated_and_left_out_as_the_manifest_says) {
                 "never written");
 }
 
+BOOST_AUTO_TEST_CASE(a_declared_precision_is_what_a_kernel_may_round_to_and_no_lower_one) {
+  TaskJudge judge("../../tests/kernels/format/declared_precision",
+                  {{"M", 256}, {"N", 512}, {"K", 512}, {"tf32", 1}});
+  check_measured(judge.judge("format/honest_precision.cpp", Stage::measure));
+  check_stopped(judge.judge("format/takes_tf32_unasked.cpp", Stage::measure), {Stage::smoke}, "allowed");
+  check_stopped(judge.judge("format/takes_bf16_for_tf32.cpp", Stage::measure), {Stage::smoke}, "allowed");
+  check_stopped(judge.judge("format/flushes_small_fp8.cpp", Stage::measure), {Stage::smoke}, "allowed");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

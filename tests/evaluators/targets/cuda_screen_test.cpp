@@ -101,6 +101,19 @@ BOOST_AUTO_TEST_CASE(an_instruction_behind_a_line_directive_does_not_pass) {
   BOOST_TEST((failure.stage == Stage::screen || failure.stage == Stage::compile), failure.reason);
 }
 
+BOOST_AUTO_TEST_CASE(what_only_a_card_can_judge_passes) {
+  for (const char* file : {"remembers_in_a_mapped_workspace", "searches_memory_by_a_map"})
+    compiled(kernel(std::string("cheats/") + file + ".cu"));
+  const Task task = load_task(source_folder / "tests/kernels/format/declared_precision");
+  const Workload workload{"w", Dtype::f32, {{"M", 64}, {"N", 64}, {"K", 64}, {"tf32", 1}}};
+  for (const char* file :
+       {"honest_precision", "takes_tf32_unasked", "takes_bf16_for_tf32", "flushes_small_fp8"}) {
+    const Variant variant = load_variant(kernel_folder / "precision" / (std::string(file) + ".cu"), task);
+    const auto binary = compiler().compile(variant, macros(variant, task, workload), 60.0);
+    BOOST_TEST(binary.has_value(), (binary ? "" : binary.error().reason + binary.error().diagnostics));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_honest_kernels_need_passes) {
   for (const char* file : {"wgmma_tma.cu", "mma_sync.cu", "cluster_sum.cu", "two_kernels.cu"})
     compiled(kernel(file));

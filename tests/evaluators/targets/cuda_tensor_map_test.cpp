@@ -136,4 +136,21 @@ BOOST_AUTO_TEST_CASE(the_plan_of_the_example_is_legal_on_every_known_card) {
   BOOST_TEST(architecture_of(89) == "sm_89");
 }
 
+BOOST_AUTO_TEST_CASE(a_map_on_a_workspace_ends_where_the_workspace_ends) {
+  const std::string kernels = std::string(CULTIVAR_SOURCE_DIR) + "/tests/kernels/cuda/cheats/";
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  const Workload workload{"w", Dtype::f32, {{"R", 4096}, {"C", 1024}}};
+  const Facts& card = known_device("h100")->facts;
+  const auto inside =
+      make_plan(load_variant(kernels + "remembers_in_a_mapped_workspace.cu", task), task, workload, card);
+  BOOST_REQUIRE_MESSAGE(inside, (inside ? "" : inside.error().message));
+  BOOST_TEST(inside->tensor_maps.size() == 1U);
+  const auto beyond =
+      make_plan(load_variant(kernels + "maps_more_than_its_workspace.cu", task), task, workload, card);
+  BOOST_REQUIRE(!beyond);
+  BOOST_TEST(beyond.error().message.find(
+                 "the map reaches byte 1048576 of 'spare', which has only 524288 bytes") != std::string::npos,
+             beyond.error().message);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
