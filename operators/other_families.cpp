@@ -59,6 +59,7 @@ void add_other_families(PromptWriter& to) {
     add_elite(to, s.incumbent);
     families.insert(family_of(s.incumbent, s.archive));
   }
+  if (!to.kit().options().families) return;
   std::vector<IndividualId> fittest;
   for (IndividualId id = 1; id <= s.archive.size(); ++id)
     if (s.archive.state(id) == Member::State::measured) fittest.push_back(id);

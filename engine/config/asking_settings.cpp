@@ -27,6 +27,8 @@ Settings settings_of(AskingConfig& a) {
   return {{"in_flight", &a.in_flight, 1, 1024},
           {"rounds", &a.rounds, 1, 100},
           {"resamples", &p.resamples, 0, 20},
+          {"ideas", &p.ideas},
+          {"families", &p.families},
           {"prompt_tokens", &p.prompt_tokens, 1000, 1e7},
           {"output_tokens", &p.output_tokens, 100, 1e7}};
 }

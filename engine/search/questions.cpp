@@ -298,6 +298,7 @@ Questions::Outcome Questions::called(const Job& job, Call& call) {
 }
 
 bool Questions::tell_similar_idea(std::int64_t question, const Proposal& proposal) {
+  if (!kit_.options().ideas) return false;
   Dialogue& dialogue = dialogue_of(question);
   const Brief& brief = dialogue.question.brief;
   const auto told = [](const Turn& turn) { return turn.similar_idea() != nullptr; };

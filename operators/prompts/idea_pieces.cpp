@@ -58,6 +58,7 @@ void add_insights(PromptWriter& to) {
 }
 
 void add_ideas(PromptWriter& to) {
+  if (!to.kit().options().ideas) return;
   constexpr std::size_t kOpen = 6, kGained = 5, kOthers = 24, kNothing = 6, kMostWords = 300;
   const PromptContext& s = to.context();
   const std::vector<Idea> all = s.record_view.ideas();

@@ -28,6 +28,9 @@ struct PromptOptions {
   std::int64_t prompt_tokens = 12'000;  // of a first question, system and user text together; estimated
   std::int64_t output_tokens = 16'000;  // limit for an answer, including reasoning
   int resamples = 2;                    // how many unusable answers are sent back in one dialogue
+  // What a question tells of the search besides the best and the lineage of its kernel: the ideas of the
+  // whole search (and what gave an earlier proposal that is nearly the same), the elite of another family.
+  bool ideas = true, families = true;
   ToolBudget tools = {};
 
   friend bool operator==(const PromptOptions&, const PromptOptions&) = default;

@@ -58,7 +58,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
       "population: {islands: 2, elites: 5, migrate_every: 9, immigrants: 1, tournament: 3, explore: 0.5}\n"
       "operators: {tune: 1.5, mutate: {weight: 2, models: [a], budget: {usd: 1.5, tokens: 900}}, crossover: "
       "1}\n"
-      "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, prompt_tokens: 9000, output_tokens: "
+      "portfolio: {floor: 0.3}\nasking: {in_flight: 3, resamples: 1, ideas: false, prompt_tokens: 9000, "
+      "output_tokens: "
       "500}\n"
       "evaluation: {depth: 2, compile_workers: 3, devices: [0], launcher: {measure: [ssh, \"a \\\"b\\\"\"], "
       "compile: [nice]}, workers_per_device: 4, patience: 2h, "
@@ -79,6 +80,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
              boost::test_tools::per_element());
   BOOST_TEST(c.portfolio.learn);
   BOOST_TEST(c.asking.prompts.prompt_tokens == 9000);
+  BOOST_TEST(!c.asking.prompts.ideas);
+  BOOST_TEST(c.asking.prompts.families);
   BOOST_TEST(c.models.at(0).folder == (path() / "mail").string());
   const std::string written = to_yaml(c);
   const Config again = parse_config(written, "record", "/nowhere", {}, kInstallation);

@@ -168,6 +168,20 @@ BOOST_AUTO_TEST_CASE(ideas_of_other_lines_are_told_with_their_source) {
   BOOST_TEST(times == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_search_may_keep_its_ideas_and_other_families_from_questions) {
+  write(8);
+  const std::string ideas = "## Ideas of the whole search", families = "## Other kernels";
+  const IndividualId subject = best;  // otherwise the best is shown in any case
+  BOOST_TEST(contains(ask("mutate", {subject}).messages.at(0).text, ideas));
+  BOOST_TEST(contains(ask("mutate", {subject}).messages.at(0).text, families));
+  kit = PromptKit({.ideas = false});
+  BOOST_TEST(!contains(ask("mutate", {subject}).messages.at(0).text, ideas));
+  BOOST_TEST(contains(ask("mutate", {subject}).messages.at(0).text, families));
+  kit = PromptKit({.families = false});
+  BOOST_TEST(contains(ask("mutate", {subject}).messages.at(0).text, ideas));
+  BOOST_TEST(!contains(ask("mutate", {subject}).messages.at(0).text, families));
+}
+
 BOOST_AUTO_TEST_CASE(an_elite_of_another_family_is_an_idea_and_a_change) {
   const IndividualId one = record_view.add(source(1, 0), "seed", {}, measured(10.0));
   const IndividualId two = record_view.add(source(2, 0), "seed", {}, measured(20.0));
