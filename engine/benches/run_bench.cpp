@@ -120,7 +120,7 @@ Expected<void> RunBench::share(const ToolOutcome& outcome) {
 
 std::string RunBench::similar(const Variant& variant, const std::string& from) const {
   const Record record = open_record(where_.run_folder);
-  return similar_earlier(record, variant.source, find_individual(record, from));
+  return similar_earlier(record, variant.source, from.empty() ? 0 : find_individual(record, from));
 }
 
 Expected<Outlook> RunBench::outlook(const std::string& id) const {

@@ -55,7 +55,7 @@ int submit_command(const Arguments& arguments) {
       throw InputError(variant.name + ": " + error.what());
     }
   }();
-  const std::string similar = parents.empty() ? "" : similar_earlier(record, source, parents.front());
+  const std::string similar = similar_earlier(record, source, parents.empty() ? 0 : parents.front());
   output.facts({{"run", folder.string()}, {"waiting", waiting.string()}, {"similar", similar}});
   if (!similar.empty()) output.line(similar + "It is evaluated all the same.");
   if (RunLock::holder(RunFolder(folder))) {

@@ -46,23 +46,30 @@ IndividualId similar_change(const Archive& archive, const TextOf& text_of, const
   const auto seed_of = [&](IndividualId id) {
     return chain_to_seed(id, [&](IndividualId of) { return archive.parents(of); }).front();
   };
-  const IndividualId seed = seed_of(parent);
-  const SourceChange change = change_between(lines(parent), bare_lines(source));
-  if (change.empty()) return 0;
+  const std::vector<std::string> own = bare_lines(source);
+  const IndividualId seed = parent == 0 ? 0 : seed_of(parent);
+  const SourceChange change = parent == 0 ? SourceChange{} : change_between(lines(parent), own);
+  if (parent != 0 && change.empty()) return 0;
   int compared = 0;
   for (IndividualId id = archive.size(); id >= 1 && compared < kMostCompared; --id) {
     const OperatorRow* const row = find_operator(archive.op(id));
     const bool written = archive.origin(id) == Origin::submission || (row && row->writes);
     const std::vector<IndividualId> parents = archive.parents(id);
-    if (!written || parents.empty() || seed_of(parents.front()) != seed) continue;
+    if (parents.empty()) {
+      if (parent == 0 && change_between(lines(id), own).empty()) return id;
+      continue;
+    }
+    if (!written || (parent != 0 && seed_of(parents.front()) != seed)) continue;
     ++compared;
-    if (nearly_same(change, change_between(lines(parents.front()), lines(id)))) return id;
+    const std::vector<std::string>& before = lines(parents.front());
+    const SourceChange theirs = change_between(before, lines(id));
+    if (nearly_same(parent == 0 ? change_between(before, own) : change, theirs)) return id;
   }
   return 0;
 }
 
 std::string similar_earlier(const Record& record, const std::string& source, IndividualId parent) {
-  if (record.source(parent) == source) return {};
+  if (parent != 0 && record.source(parent) == source) return {};
   Archive archive;
   record.each_individual([&](const IndividualRow& row) { archive.add(row.individual); });
   const auto text_of = [&](const std::string& source_id) { return record.source_named(source_id); };
@@ -72,8 +79,9 @@ std::string similar_earlier(const Record& record, const std::string& source, Ind
   if (!known) return {};
   constexpr std::size_t kMost = 200;  // bytes of a note or a reason
   const KernelRow& row = known->row;
-  std::string words = fmt::format("This change is nearly the same as one that was tried before: {}, {} of {}",
-                                  row.id, row.op, fmt::join(row.parents, ", "));
+  std::string words = fmt::format("This {} is nearly the same as one that was tried before: {}, {}",
+                                  parent == 0 ? "kernel" : "change", row.id, row.op);
+  if (!row.parents.empty()) words += fmt::format(" of {}", fmt::join(row.parents, ", "));
   if (!row.note.empty()) words += fmt::format(" ({})", one_line_of(row.note, kMost));
   if (row.state == "measured")
     words += fmt::format(" -> {:.4g} {}, {}", row.fitness, record.facts().unit_of_fitness,

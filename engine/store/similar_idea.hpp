@@ -15,11 +15,13 @@ namespace cultivar {
 using TextOf = std::function<std::string(const std::string& source_id)>;
 
 // The newest individual whose change of its parent is nearly that from `parent` to `source`, of those that a
-// model or a person wrote and that descend from the same seed; 0: none.
+// model or a person wrote and that descend from the same seed; 0: none. `parent` 0, for a complete source
+// whose base is unknown: the newest individual whose change of its parent is nearly that from this parent to
+// `source`, or that has no parent and the same code.
 IndividualId similar_change(const Archive&, const TextOf&, const std::string& source, IndividualId parent);
 
 // The same for a kernel from outside of the search: what that one is and what it gave, as text; empty if
-// there is none, or if only values of tunables differ.
+// there is none, or if only values of tunables of `parent` differ.
 std::string similar_earlier(const Record&, const std::string& source, IndividualId parent);
 
 // Compares the proposal's change of its parent with the changes of the newest individuals that descend from

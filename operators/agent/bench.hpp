@@ -104,8 +104,8 @@ class Bench {
   // A call of this conversation has ended: shows its drafts, and what it said about one, to all other
   // conversations about the run.
   virtual Expected<void> share(const ToolOutcome&) { return {}; }
-  // What was tried before that is nearly the same change of the kernel `from`, and what that gave; empty:
-  // nothing is known.
+  // What was tried before that is nearly the same change of the kernel `from` (empty: its base is unknown),
+  // and what that gave; empty: nothing is known.
   virtual std::string similar(const Variant&, const std::string& /*from*/) const { return {}; }
   // By a row's id or a variant id.
   virtual Expected<Outlook> outlook(const std::string& id) const;

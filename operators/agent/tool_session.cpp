@@ -103,7 +103,6 @@ tl::expected<Variant, EditRefusal> variant_of(const Bench& bench, const Kernel& 
 }
 
 std::string likeness(ToolSession& session, const Draft& draft) {
-  if (draft.origin.empty()) return {};
   const std::lock_guard lock(session.shared_mutex);
   if (!session.compared.insert(draft.id).second) return {};
   return session.bench.similar(draft.variant, draft.origin);

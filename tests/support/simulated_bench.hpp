@@ -49,7 +49,7 @@ class SimulatedBench : public Bench {
     return {};
   }
   std::string similar(const Variant&, const std::string& from) const override {
-    return from.empty() || alike.empty() ? "" : alike + " of " + from + "\n";
+    return alike.empty() ? "" : alike + " of " + (from.empty() ? "an unknown base" : from) + "\n";
   }
 
   bool quiet = false, submissions = true;

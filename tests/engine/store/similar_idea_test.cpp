@@ -66,8 +66,32 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the
   BOOST_TEST(contains(known, " -> "), known);
   BOOST_TEST(similar_earlier(record(), other, 1) == "");
   BOOST_TEST(similar_earlier(record(), softmax_source("softmax_plain"), 1) == "");
+  // Also if nobody says what it was made from.
+  const std::string unfounded = similar_earlier(record(), again, 0);
+  BOOST_TEST(contains(unfounded, "This kernel is nearly the same as one that was tried before: "), unfounded);
+  BOOST_TEST(contains(unfounded, ", mutate of 1 (halving"), unfounded);
+  BOOST_TEST(similar_earlier(record(), other, 0) == "");
+  BOOST_TEST(contains(similar_earlier(record(), softmax_source("softmax_plain"), 0), ": 1, seed"));
   require_replay_agrees();
   resume({"budget.evaluations=6"});
+  require_replay_agrees();
+}
+
+BOOST_FIXTURE_TEST_CASE(a_search_that_tells_no_ideas_takes_a_repeated_one_at_once, ScriptedRun) {
+  std::mutex mutex;
+  int letters = 0;
+  ChatServer server([&](const SeenRequest& seen) {
+    const std::lock_guard lock(mutex);
+    BOOST_TEST(!contains(last_said(seen), "Your change is nearly the same"));
+    return say(++letters == 1 ? adding(kFirst, "halving") : adding(kAgain, "halving the input"));
+  });
+  begin(
+      with_model(server.url(), "{mutate: 1}",
+                 {"budget.evaluations=3", "asking.in_flight=1", "asking.ideas=false", "seeds=[plain.cpp]"}));
+  BOOST_TEST(letters == 2);
+  std::map<std::string, int> notes;
+  record().each_individual([&](const IndividualRow& row) { ++notes[row.individual.descent.note]; });
+  BOOST_TEST(notes["halving the input"] == 1);
   require_replay_agrees();
 }
 

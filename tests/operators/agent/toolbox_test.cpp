@@ -355,6 +355,8 @@ BOOST_AUTO_TEST_CASE(a_change_that_was_tried_before_is_told_once_before_it_is_su
   BOOST_TEST(!made.failed);
   SAYS(made, "The same as 7 of 1");
   BOOST_TEST(!call("submit", {{"variant", "d2"}, {"note", "wider still"}}).failed);
+  // So is a complete source, whose base nobody knows.
+  SAYS(call("compile", {{"source", softmax_kernel("whole")}}), "The same as 7 of an unknown base");
 }
 
 BOOST_AUTO_TEST_CASE(drafts_and_what_came_of_them_are_shown_to_other_conversations) {
