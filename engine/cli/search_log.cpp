@@ -76,6 +76,13 @@ void SearchLog::redirect() const {
 }
 
 void SearchLog::rotate_if_large() {
+  if (std::ferror(stderr) != 0 || std::ferror(stdout) != 0) {
+    std::clearerr(stdout);
+    std::clearerr(stderr);
+    std::fputs(
+        "\n... lines are missing here: this log could not be written (the record has all events) ...\n",
+        stderr);
+  }
   std::error_code failed;
   if (fs::file_size(file_, failed) < most_bytes_ || failed) return;
   for (int i = kKept; i > 0; --i)

@@ -14,6 +14,7 @@ class SearchLog {
   static constexpr int kKept = 3;
   // Appends. Throws std::runtime_error if the file cannot be written.
   explicit SearchLog(std::filesystem::path file, std::uintmax_t most_bytes = 8U << 20);
+  // Also marks the place where lines are missing because the disk was full.
   void rotate_if_large();  // if it cannot be renamed, it grows further
 
  private:

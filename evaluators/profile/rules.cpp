@@ -269,13 +269,18 @@ Found calls_in_loops(const Profile& p) {
   for (const HotLoop& loop : p.loops) {
     std::vector<std::string> calls = loop.calls;
     std::erase_if(calls, [](const std::string& name) { return moves_blocks(name) || !scalar(name); });
-    if (!calls.empty())
-      return Finding{
-          "scalar_calls", 0.7,
-          fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
-                      "from being vectorized. Write it out on whole vectors (exp: a polynomial, see "
-                      "the notes), or move it out of the loop",
-                      where(loop), fmt::join(calls, ", "))};
+    if (calls.empty()) continue;
+    // Beside vectors, a call is made once for many elements, as the logarithm of a row's sum.
+    if (loop.vectors > 0)
+      return Finding{"scalar_calls", 0.04,
+                     fmt::format("{} calls {} once in each pass, beside {} instructions on vectors: tens of "
+                                 "cycles, which matter only if its passes are short",
+                                 where(loop), fmt::join(calls, ", "), loop.vectors)};
+    return Finding{"scalar_calls", 0.7,
+                   fmt::format("{} calls {} for each element: a call takes tens of cycles and keeps the loop "
+                               "from being vectorized. Write it out on whole vectors (exp: a polynomial, see "
+                               "the notes), or move it out of the loop",
+                               where(loop), fmt::join(calls, ", "))};
   }
   return std::nullopt;
 }

@@ -37,7 +37,8 @@ struct DeviceService::State {
   }
 
   // At most two attempts: a worker that was killed from outside proves nothing about the candidate. A worker
-  // that did not return from a contender's library is not retried here, because the contender is responsible.
+  // that did not return from a contender's library is not retried here, because the contender is responsible;
+  // nor with a launcher, whose scheduler may take hours to start another, while other workers are there.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress, bool* lost) {
     if (served++ >= options.recycle_after) {
@@ -48,7 +49,7 @@ struct DeviceService::State {
     auto answer = link.call(request, deadline_s, quiet_s, progress);
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
-      answer = link.call(request, deadline_s, quiet_s, progress);
+      if (options.launcher.empty()) answer = link.call(request, deadline_s, quiet_s, progress);
     }
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
       *lost = true;

@@ -1,10 +1,12 @@
 // The log of a search without a terminal: rotated, and followed across rotations.
 #include "engine/cli/search_log.hpp"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,34 @@ BOOST_AUTO_TEST_CASE(its_size_is_bounded_and_the_newest_lines_are_in_the_file) {
   BOOST_TEST(bytes < 4U * 2100U);
   BOOST_TEST(read_text(file).ends_with("line 1999 of the search\n"));
   BOOST_TEST(read_text(file.string() + ".1").ends_with("search\n"));  // no line is torn
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_did_not_fit_on_the_disk_leave_a_mark) {
+  const fs::path file = path() / "search.log";
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    SearchLog log(file);
+    const auto tell = [&](const char* line) {
+      std::fputs(line, stderr);
+      log.rotate_if_large();
+    };
+    tell("before\n");
+    const rlimit full{7, RLIM_INFINITY}, free{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &full);
+    tell("lost\n");
+    tell("lost\n");
+    setrlimit(RLIMIT_FSIZE, &free);
+    tell("");
+    tell("after\n");
+    _exit(0);
+  }
+  waitpid(pid, nullptr, 0);
+  const std::string text = read_text(file);
+  BOOST_TEST(text.starts_with("before\n\n... lines are missing here"), text);
+  BOOST_TEST(text.ends_with(" ...\nafter\n"), text);
+  BOOST_TEST(text.find("missing") == text.rfind("missing"), text);
 }
 
 BOOST_AUTO_TEST_CASE(who_follows_it_sees_every_line_once_across_rotations) {

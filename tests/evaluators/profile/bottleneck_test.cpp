@@ -245,6 +245,12 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_
   for (const Finding& finding : explain(p).findings) BOOST_TEST(finding.kind != "scalar_calls");
   p.loops.front().calls = {"memcpy", "expf"};
   BOOST_TEST(explain(p).findings[0].words.find("calls expf for each") != std::string::npos);
+  // The logarithm of a row's sum, beside whole vectors, is not its limit.
+  p.loops.front().vectors = 9, p.loops.front().widest_bits = 512;
+  BOOST_TEST(explain(p).limited_by != "scalar_calls");
+  BOOST_TEST(report_text(p).find("calls expf once in each pass, beside 9 instructions on vectors") !=
+             std::string::npos);
+  p.loops.front().vectors = 0;
   // The rest of a vectorized loop is none of its trouble.
   maximum.vectors = 4, maximum.widest_bits = 512;
   HotLoop rest = p.loops[1];

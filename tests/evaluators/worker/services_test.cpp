@@ -17,6 +17,7 @@
 
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/worker/link.hpp"
+#include "support/command.hpp"
 #include "support/words.hpp"
 
 using cultivar::testing::words;
@@ -307,6 +308,30 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   BOOST_TEST(e->measured(), e->reason << e->diagnostics);
   BOOST_TEST(e->worker_lost);
   BOOST_TEST(!installation.evaluate(request).worker_lost);
+}
+
+// A scheduler may take hours to start another worker, while other workers could do the work.
+BOOST_AUTO_TEST_CASE(work_of_a_lost_worker_does_not_wait_for_its_launcher) {
+  const testing::TemporaryFolder folder;
+  ServiceOptions options = options_for("softmax");
+  options.launcher = {"sh", "-c", "mkdir \"$0\" && exec \"$@\"; sleep 20", (folder.path() / "once").string()};
+  InstallationPaths installation("softmax");
+  EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
+  request.sampling.screening_samples = 100000;
+  request.sampling.screening_seconds = 20.0;
+  const std::vector<int> before = children();
+  DeviceService device(options);
+  BOOST_REQUIRE(device.info());
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    for (const int pid : children())
+      if (std::find(before.begin(), before.end(), pid) == before.end()) kill(pid, SIGKILL);
+  });
+  const auto e = device.evaluate(request);
+  BOOST_REQUIRE_MESSAGE(e, words(e));  // else it waited for the second start, which fails
+  BOOST_TEST(e->worker_lost);
+  BOOST_REQUIRE(e->host_fault.has_value());
+  BOOST_TEST(name_of(*e->host_fault) == "killed");
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_again_and_again_is_a_fault_of_the_host) {
