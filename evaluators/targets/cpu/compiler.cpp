@@ -18,6 +18,7 @@
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
+#include "evaluators/targets/cpu/clock_instructions.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -254,8 +255,14 @@ std::string CpuCompiler::isolation() const {
 }
 
 std::string CpuCompiler::weakness() const {
-  if (state_->sandbox.usable()) return {};
-  std::string words = fmt::format(
+  std::string words = clock_instructions_fault() ? ""
+                                                 : "this machine, probably a virtual one, accepts that rdtsc "
+                                                   "shall fault (prctl PR_SET_TSC) and lets "
+                                                   "it run: kernels with such an instruction are refused, "
+                                                   "but one hidden inside another is not found";
+  if (state_->sandbox.usable()) return words;
+  if (!words.empty()) words += ". ";
+  words += fmt::format(
       "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
       "allow user "
       "namespaces for this process",
@@ -274,9 +281,9 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   State& s = *state_;
   std::vector<std::string> kernels;
   for (const auto& launch : variant.manifest.launch) kernels.push_back(launch.kernel);
-  const std::string key =
-      sha256_hex(fmt::format("{}\nscreen {}\n{}\n{}\n{}", s.identity, screen_version, fmt::join(macros, "\n"),
-                             fmt::join(kernels, " "), variant.source));
+  const std::string key = sha256_hex(fmt::format(
+      "{}\nscreen {}{}\n{}\n{}\n{}", s.identity, screen_version, clock_instructions_fault() ? "" : " clocks",
+      fmt::join(macros, "\n"), fmt::join(kernels, " "), variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
@@ -298,6 +305,11 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
     return fail(Stage::screen, "the shared object is malformed: " + image.error().message, binary.log);
   if (const auto verdict = screen(*image, kernels); !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
+  if (!clock_instructions_fault())
+    if (const std::string clock = clock_instruction_in(*image, object); !clock.empty())
+      return fail(
+          Stage::screen, "the kernel reads a clock: " + clock,
+          "No kernel needs the time. On other machines the instruction faults; this one cannot forbid it.");
   binary.machine_code = machine_code_hash(*image);
   double text = 0.0, constants = 0.0;
   for (const auto& section : image->sections) {
