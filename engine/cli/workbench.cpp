@@ -8,7 +8,9 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
+#include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/variant/manifest_text.hpp"
 
 namespace cultivar {
@@ -104,6 +106,8 @@ tl::expected<Variant, Evaluation> Workbench::lint(const NamedSource& source) con
 
 tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source, const Variant& variant,
                                                       const std::vector<Workload>& workloads) const {
+  if (auto wrong = claim_trouble(task_, variant, workloads, secret_seed()))
+    return tl::make_unexpected(std::move(*wrong));
   if (const auto why = illegal_on(workloads, variant, task_, facts_))
     return tl::make_unexpected(
         rejection(Stage::lint, why->message, fmt::format("{}: {}", source.origin, why->text())));

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
-#include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
@@ -25,24 +25,10 @@ namespace {
 // The largest inputs in which the check of every row plants patterns. Drawing them takes about two seconds.
 constexpr std::size_t kMixedBytes = std::size_t{512} << 20;
 
-// Before anything runs: checks that the variant claims the requested workloads, singles out no listed shape,
-// and that something of it can be checked.
+// Before anything runs: checks what the variant claims, and that something of it can be checked.
 std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request, std::uint64_t seed) {
   const Variant& variant = request.variant.variant;
-  for (const Workload& w : request.workloads)
-    if (!claims(variant, task, w))
-      return rejection(
-          Stage::lint, "the variant does not claim " + w.name,
-          fmt::format("`requires: \"{}\"` does not hold for the workload {}. A variant must claim every "
-                      "workload of the search: widen `requires`.\n",
-                      variant.manifest.requires_ ? variant.manifest.requires_->text() : "", w.name));
-  if (const auto shape = singled_out(task, variant, listed_shapes(task, variant.manifest.target), seed))
-    return rejection(
-        Stage::lint, "`requires` singles out " + shape->name,
-        fmt::format(
-            "`requires: \"{}\"` excludes {}, which the task's checks or holdout list, but claims most of "
-            "the shapes around it. It must describe what the kernel needs.\n",
-            variant.manifest.requires_->text(), shape->name));
+  if (auto wrong = claim_trouble(task, variant, request.workloads, seed)) return wrong;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : claimed_shapes(task, stage, variant))
       if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;

@@ -61,6 +61,17 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                   limits_of(task, std::span(large).subspan(i, 1), 1.0), 1,
                                   derive_seed(seed, "large", i), legal),
                       std::back_inserter(shapes));
+  if (confirming) {
+    // A card's limits on a grid are no constraints that a kernel must name, so what is illegal does not
+    // count.
+    const auto runs = [&](const Workload& w) {
+      return compiled.binary(macros(variant, task, w)) != nullptr &&
+             check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
+    };
+    std::ranges::copy(draw_far_shapes(task, variant, around, limits_of(task, timed, 1.0), kDrawnFar,
+                                      derive_seed(seed, "far"), runs),
+                      std::back_inserter(shapes));
+  }
   if (claimed >= kLeastClaimed && kFewIllegal * illegal > claimed)
     return rejection(
         Stage::lint, "constraints exclude claimed shapes",

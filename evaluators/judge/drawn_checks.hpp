@@ -15,6 +15,8 @@ struct DrawnCounts {
   std::size_t small = 4, large = 1;
 };
 inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 4};
+// And for a confirmation, with more rows than any listed shape.
+inline constexpr std::size_t kDrawnFar = 2;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
 inline constexpr std::size_t kDrawnAssignments = 4;

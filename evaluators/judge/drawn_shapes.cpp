@@ -1,7 +1,6 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <set>
 
@@ -13,27 +12,12 @@ namespace {
 
 constexpr int kProposals = 12;  // of one dimension
 constexpr int kAttempts = 8;    // for one shape
-// On each side of a shape that is not claimed: few are looked at first, and many if most of these are
-// claimed, because a claim of each third value looks like that by chance.
-constexpr int kNeighbours[] = {24, 200}, kLeastNeighbours = 3;
+constexpr int kHalvings = 48;   // of other dimensions, until one has room to be far beyond its listed values
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
   for (const TensorSpec& tensor : task.tensors) bytes += static_cast<double>(task.bytes_of(tensor, workload));
   return bytes;
-}
-
-// The values of a workload that are not defaults.
-Bindings given_values(const Task& task, const Workload& workload) {
-  Bindings given = workload.values;
-  const auto forget_default = [&](const std::string& name, const std::optional<Expression>& fallback) {
-    if (!fallback) return;
-    const Expected<double> usual = fallback->evaluate(workload.values);
-    if (usual && *usual == workload.values.at(name)) given.erase(name);
-  };
-  for (const Dimension& d : task.dimensions) forget_default(d.name, d.fallback);
-  for (const Parameter& p : task.parameters) forget_default(p.name, p.fallback);
-  return given;
 }
 
 template <class Use>
@@ -78,7 +62,41 @@ class ShapeDraw {
     return current_;
   }
 
+  std::optional<Workload> far(const Workload& base) {
+    given_ = given_values(task_, base);
+    current_ = base;
+    const std::vector<std::string> names = dimensions_of_all_rows();
+    if (names.empty()) return std::nullopt;
+    const std::string& name = names[below(stream_, names.size())];
+    double greatest = current_.values.at(name);
+    for_each_listed(task_, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(name)); });
+    // Drawn once: of several, the smallest would have room first.
+    const double value =
+        std::max(greatest + 1.0, std::round(greatest * std::pow(kFarFactor, uniform(stream_))));
+    for (int i = 0; i <= kHalvings; ++i) {
+      const double unit =
+          static_cast<double>(1ull << below(stream_, 9));  // tiles may require multiples of it
+      for (const double whole : {value, std::ceil(value / unit) * unit})
+        if (take(name, whole)) return current_;
+      const std::string& other = task_.dimensions[below(stream_, task_.dimensions.size())].name;
+      if (other != name) take(other, std::max(1.0, std::round(current_.values.at(other) / 2.0)));
+    }
+    return std::nullopt;
+  }
+
  private:
+  // Those of which every output has a row for each value.
+  std::vector<std::string> dimensions_of_all_rows() const {
+    std::vector<std::string> names;
+    for (const std::string& name : task_.rows)
+      if (std::ranges::none_of(task_.tensors, [&](const TensorSpec& tensor) {
+            return tensor.role == Role::output && tensor.rows &&
+                   std::ranges::find(*tensor.rows, name) == tensor.rows->end();
+          }))
+        names.push_back(name);
+    return names;
+  }
+
   // Makes this value the shape's, if the shape is then legal, claimed, usable and within the limits.
   bool take(const std::string& name, double value) {
     if (value == current_.values.at(name)) return false;
@@ -130,43 +148,6 @@ class ShapeDraw {
   Workload current_;
 };
 
-// Whether the variant claims at least half of the shapes that differ from this one in one dimension, on one
-// side: by up to the value itself above and half of it below (at least four steps). The others are divisible
-// by the same power of two and by no greater one, so that a claim of multiples of 8 does not look like one of
-// half of them; for a power that is large against the value, they are multiples of one that is not.
-bool claims_most_beside(const Task& task, const Variant& variant, const Workload& shape,
-                        const std::string& dimension, bool above, int most, RandomStream& stream) {
-  const double value = shape.values.at(dimension);
-  const auto whole = static_cast<std::uint64_t>(value);
-  const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
-  const double unit = std::exp2(twos == 0 || twos <= bits - 4 ? twos + 1 : std::max(0, bits - 4));
-  const int steps =
-      static_cast<int>(std::min(1e6, std::max(4.0, std::ceil(value / unit / (above ? 1.0 : 2.0)) - 1.0)));
-  int legal = 0, claimed = 0;
-  for (int i = 1; i <= std::min(steps, most); ++i) {
-    const double step =
-        steps <= most ? i : 1 + static_cast<int>(below(stream, static_cast<std::size_t>(steps)));
-    const double other = above ? value + unit * step : value - unit * step;
-    if (other < 1) break;
-    Bindings next = given_values(task, shape);
-    next[dimension] = other;
-    const Expected<Workload> near = make_workload(task, std::move(next), shape.dtype, true);
-    if (!near) continue;
-    ++legal;
-    claimed += claims(variant, task, *near);
-  }
-  return legal >= kLeastNeighbours && 2 * claimed >= legal;
-}
-
-// True if the variant claims most of the shapes both below and above this one in one dimension.
-bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
-                             const std::string& dimension, RandomStream& stream) {
-  for (const int most : kNeighbours)
-    for (const bool above : {false, true})
-      if (!claims_most_beside(task, variant, shape, dimension, above, most, stream)) return false;
-  return true;
-}
-
 }  // namespace
 
 ShapeLimits limits_of(const Task& task, std::span<const Workload> workloads, double factor) {
@@ -193,16 +174,18 @@ std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std:
   return drawn;
 }
 
-std::optional<Workload> singled_out(const Task& task, const Variant& variant,
-                                    std::span<const Workload> listed, std::uint64_t seed) {
-  if (!variant.manifest.requires_) return std::nullopt;
-  RandomStream stream = stream_of(seed, "surroundings", 0);
-  for (const Workload& shape : listed) {
-    if (claims(variant, task, shape)) continue;
-    for (const Dimension& d : task.dimensions)
-      if (claims_its_surroundings(task, variant, shape, d.name, stream)) return shape;
+std::vector<Workload> draw_far_shapes(const Task& task, const Variant& variant,
+                                      std::span<const Workload> around, const ShapeLimits& limits,
+                                      std::size_t count, std::uint64_t seed,
+                                      const std::function<bool(const Workload&)>& usable) {
+  RandomStream stream = stream_of(seed, "far shapes", 0);
+  ShapeDraw draw(task, variant, limits, usable, stream);
+  std::vector<Workload> drawn;
+  for (std::size_t attempt = 0; drawn.size() < count && attempt < kAttempts * count; ++attempt) {
+    if (around.empty()) break;
+    if (auto shape = draw.far(around[below(stream, around.size())])) drawn.push_back(std::move(*shape));
   }
-  return std::nullopt;
+  return drawn;
 }
 
 }  // namespace cultivar

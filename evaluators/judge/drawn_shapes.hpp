@@ -28,12 +28,12 @@ std::vector<Workload> draw_shapes(const Task&, const Variant&, std::span<const W
                                   const ShapeLimits&, std::size_t count, std::uint64_t seed,
                                   const std::function<bool(const Workload&)>& usable);
 
-// The first of the listed shapes that the variant does not claim although it claims, in one dimension, at
-// least half of the smaller ones and half of the larger ones: `requires` that leaves out a shape between
-// those that it claims avoids a check and describes no property of the kernel. Those other shapes are between
-// half and twice as long in that dimension, by multiples of the same power of two (or of one that is small
-// against it).
-std::optional<Workload> singled_out(const Task&, const Variant&, std::span<const Workload> listed,
-                                    std::uint64_t seed);
+// As above, but with one dimension of the rows beyond its greatest listed value, by a factor of up to
+// kFarFactor, and the others small enough for the limits. Dimensions that a row sums over do not grow: an
+// error may grow with them.
+inline constexpr double kFarFactor = 16.0;
+std::vector<Workload> draw_far_shapes(const Task&, const Variant&, std::span<const Workload> around,
+                                      const ShapeLimits&, std::size_t count, std::uint64_t seed,
+                                      const std::function<bool(const Workload&)>& usable);
 
 }  // namespace cultivar

@@ -71,8 +71,7 @@ std::string remedy_for(Fault::Kind kind) {
       return "The compiled code could not be loaded: check that the kernel named in `launch` is "
              "defined with C linkage and that all its symbols are defined.";
     case Fault::Kind::crashed:
-      return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large "
-             "arrays on the stack, for this shape.";
+      return {};  // the target knows what usually causes such an end, and has said it
     case Fault::Kind::timed_out:
       return "Look for loops that do not end for this shape, and for threads that wait for each "
              "other.";
@@ -163,8 +162,9 @@ bool may_be_noise(Fault::Kind kind) {
 Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
   std::string kind(name_of(fault.kind));
   std::replace(kind.begin(), kind.end(), '_', ' ');
-  Evaluation e = rejection(stage, fmt::format("{} on {}", kind, where),
-                           fmt::format("{}: {}\n{}\n", where, fault.detail, remedy_for(fault.kind)));
+  std::string words = fmt::format("{}: {}\n", where, fault.detail);
+  if (const std::string remedy = remedy_for(fault.kind); !remedy.empty()) words += remedy + "\n";
+  Evaluation e = rejection(stage, fmt::format("{} on {}", kind, where), words);
   e.late = fault.kind == Fault::Kind::timed_out;
   if (fault.kind == Fault::Kind::too_short) e.host_fault = HostFault::busy;
   if (fault.kind == Fault::Kind::killed) e.host_fault = HostFault::killed;

@@ -136,4 +136,16 @@ Expected<Workload> make_workload(const Task& task, Bindings given, Dtype dtype, 
   return workload;
 }
 
+Bindings given_values(const Task& task, const Workload& workload) {
+  Bindings given = workload.values;
+  const auto forget_default = [&](const std::string& name, const std::optional<Expression>& fallback) {
+    if (!fallback) return;
+    const Expected<double> usual = fallback->evaluate(workload.values);
+    if (usual && *usual == workload.values.at(name)) given.erase(name);
+  };
+  for (const Dimension& d : task.dimensions) forget_default(d.name, d.fallback);
+  for (const Parameter& p : task.parameters) forget_default(p.name, p.fallback);
+  return given;
+}
+
 }  // namespace cultivar

@@ -10,4 +10,7 @@ namespace cultivar {
 // for the file that gave it. `task` must have its dimensions, parameters, tensors, let, where and cost.
 Expected<Workload> make_workload(const Task& task, Bindings given, Dtype dtype, bool dtype_in_name);
 
+// The values of a workload that are not defaults: make_workload makes it of them again.
+Bindings given_values(const Task& task, const Workload& workload);
+
 }  // namespace cultivar

@@ -91,6 +91,28 @@ BOOST_AUTO_TEST_CASE(a_rejected_variant_says_where_and_why_and_ends_with_1) {
   for (const auto& one : list) BOOST_TEST(one["reason"].get<std::string>() != "");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_variant_may_not_claim_is_said_without_running_it) {
+  const std::string dodge = CULTIVAR_SOURCE_DIR "/tests/kernels/dodges/does_not_claim_a_holdout.cpp";
+  for (const char* stage : {"lint", "screen"}) {
+    const auto result = run({"evaluate", "softmax", dodge, "--stop-after", stage, "--json"});
+    BOOST_TEST(result.exit == 1);
+    BOOST_TEST(facts(result)[0]["stage"] == "lint");
+    BOOST_TEST(facts(result)[0]["reason"] == "`requires` singles out R3001_C1333_f32");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_is_compiled_for_each_shape_is_confirmed) {
+  copy_task("attention_forward", folder / "attention", "      - {B: 1, H: 4, S_q: 512, D: 64}\n");
+  const auto result =
+      run({"evaluate", "attention", "tiled", "vectorised", "--stop-after", "confirm", "--json"});
+  BOOST_TEST_INFO(result.err);
+  BOOST_TEST(result.exit == 0);
+  for (const auto& one : facts(result)) {
+    BOOST_TEST(one["verdict"] == "measured", one["reason"]);
+    BOOST_TEST(one["stage"] == "confirm");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_early_stop_checks_but_does_not_time) {
   const auto list =
       facts(run({"evaluate", "rms_norm", "plain", "blocked", "--stop-after", "smoke", "--json"}));

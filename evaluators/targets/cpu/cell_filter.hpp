@@ -4,8 +4,8 @@
 
 namespace cultivar::cell {
 
-// Called before dlopen; applies to the calling thread. Allows reading and mapping files; forbids network, new
-// processes and signals.
+// Called before dlopen; applies to the calling thread. Allows reading and mapping files, and what follows
+// until the second filter.
 bool lock_for_loading();
 // Called before the first kernel; applies to all threads. Allows waiting without a timeout, ending
 // the process, and anonymous memory. Any other call raises SIGSYS, and the signal handler ends the process

@@ -58,6 +58,29 @@ std::string place_of(const cell::Hint& hint) {
   return fmt::format("address {:#x}", hint.address);
 }
 
+// Signals that the handler in the cell reports. A candidate may have written any other number there, such as
+// one that only others can send, to blame the machine for its end.
+bool is_of_the_kernel(std::uint32_t signal) {
+  for (const int known : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+    if (signal == static_cast<std::uint32_t>(known)) return true;
+  return false;
+}
+
+// What usually causes a signal.
+std::string_view remedy_after(int signal) {
+  switch (signal) {
+    case SIGILL:
+    case SIGTRAP:
+      return "The kernel came to an instruction that this processor does not have or that stops a program. "
+             "Look for __builtin_trap, __builtin_unreachable, functions without a return, inline assembly.";
+    case SIGFPE:
+      return "Look for a division of whole numbers by 0, for this shape.";
+    default:
+      return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large arrays on "
+             "the stack, for this shape.";
+  }
+}
+
 // The time allowed for the threads of a copy, which have not run candidate code, to go to sleep before a
 // request. Only a very busy machine needs more.
 constexpr double settle_s = 0.5;
@@ -301,7 +324,7 @@ Fault CellProcess::died() {
   }
   // The signal handler in the cell reports any signal, then ends the process with a forbidden system call
   // (SIGSYS).
-  const bool told = signal == SIGSYS && hint.signal != 0;
+  const bool told = signal == SIGSYS && is_of_the_kernel(hint.signal);
   const int first = told ? static_cast<int>(hint.signal) : signal;
   if (first == SIGSYS)
     return fault(Fault::Kind::forbidden_call,
@@ -314,11 +337,12 @@ Fault CellProcess::died() {
                    fmt::format("{} after the kernel exhausted its memory", signal_name(first)));
     std::string where = told && explain_ ? explain_(hint.address) : std::string();
     if (told && where.empty()) where = place_of(hint);
-    return fault(Fault::Kind::crashed,
-                 fmt::format("{}{}{}", signal_name(first), where.empty() ? "" : " at ", where));
+    return fault(Fault::Kind::crashed, fmt::format("{}{}{}\n{}", signal_name(first),
+                                                   where.empty() ? "" : " at ", where, remedy_after(first)));
   }
   return fault(Fault::Kind::crashed,
-               fmt::format("the kernel ended its own process (exit code {})", status.code));
+               fmt::format("the kernel ended its own process (exit code {})\nA kernel returns to its caller.",
+                           status.code));
 }
 
 }  // namespace cultivar

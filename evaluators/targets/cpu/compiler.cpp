@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
 // again.
-constexpr int screen_version = 2;
+constexpr int screen_version = 3;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{
@@ -302,7 +302,10 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   if (!bytes) return fail(Stage::compile, "the compiler wrote no shared object", binary.log);
   const auto image = read_elf(std::as_bytes(std::span(*bytes)));
   if (!image)
-    return fail(Stage::screen, "the shared object is malformed: " + image.error().message, binary.log);
+    return fail(Stage::screen, "the shared object is malformed: " + image.error().message,
+                "Its tables are the linker's: remove directives for sections of the linker from inline "
+                "assembly.\n" +
+                    binary.log);
   if (const auto verdict = screen(*image, kernels); !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
   if (!clock_instructions_fault())

@@ -1,11 +1,92 @@
 #include "evaluators/targets/cpu/elf_image.hpp"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "evaluators/targets/elf_bytes.hpp"
 
 namespace cultivar {
 namespace {
 
 using Malformed = ElfBytes::Malformed;
+
+// The loader follows the dynamic section, the screen the sections. A source can write into both of them (asm
+// directives for sections with the linker's names), so they must agree.
+class LoaderTables {
+ public:
+  void add(const Elf64_Dyn& entry) {
+    const auto tag = static_cast<std::uint64_t>(entry.d_tag);
+    if (tag == DT_NULL) {
+      ended_ = true;
+      return;
+    }
+    if (ended_) throw Malformed{"the dynamic section goes on after its end"};
+    if (tag != DT_NEEDED && !values_.emplace(tag, entry.d_un.d_val).second)
+      throw Malformed{"the dynamic section has two entries of one kind"};
+  }
+
+  // Throws Malformed if the loader would read symbols, names or relocations elsewhere than in these sections.
+  void check(std::span<const Elf64_Shdr> sections, std::span<const ElfSegment> segments) const {
+    const Elf64_Shdr* symbols = nullptr;
+    for (const Elf64_Shdr& s : sections)
+      if (s.sh_type == SHT_DYNSYM && std::exchange(symbols, &s) != nullptr)
+        throw Malformed{"the object has two symbol tables"};
+    if (symbols == nullptr || value(DT_SYMTAB) != symbols->sh_addr ||
+        value(DT_STRTAB) != sections[symbols->sh_link].sh_addr || !mapped(*symbols, segments) ||
+        !mapped(sections[symbols->sh_link], segments) || symbols->sh_size % sizeof(Elf64_Sym) != 0)
+      throw Malformed{"the symbols are not those that the loader reads"};
+    check_relocations(sections, segments, DT_RELA, DT_RELASZ);
+    check_relocations(sections, segments, DT_JMPREL, DT_PLTRELSZ);
+  }
+
+ private:
+  std::uint64_t value(std::uint64_t tag) const {
+    const auto found = values_.find(tag);
+    return found == values_.end() ? 0 : found->second;
+  }
+
+  // Whether the loader finds the section's bytes at the section's address.
+  static bool mapped(const Elf64_Shdr& section, std::span<const ElfSegment> segments) {
+    std::size_t holding = 0, right = 0;
+    for (const ElfSegment& segment : segments) {
+      if (segment.type != PT_LOAD || section.sh_addr < segment.address ||
+          section.sh_addr - segment.address >= segment.bytes)
+        continue;
+      ++holding;
+      right += section.sh_size <= segment.bytes - (section.sh_addr - segment.address) &&
+               section.sh_offset - segment.offset == section.sh_addr - segment.address;
+    }
+    return holding == 1 && right == 1;
+  }
+
+  void check_relocations(std::span<const Elf64_Shdr> sections, std::span<const ElfSegment> segments,
+                         std::uint64_t tag, std::uint64_t bytes) const {
+    if (!values_.contains(tag) && value(bytes) == 0) return;
+    if (std::ranges::none_of(sections, [&](const Elf64_Shdr& s) {
+          return s.sh_type == SHT_RELA && s.sh_addr == value(tag) && s.sh_size == value(bytes) &&
+                 s.sh_size % sizeof(Elf64_Rela) == 0 && mapped(s, segments);
+        }))
+      throw Malformed{"the relocations are not those that the loader applies"};
+  }
+
+  std::map<std::uint64_t, std::uint64_t> values_;
+  bool ended_ = false;
+};
+
+// A relocation writes into the object's own data, and names one of its symbols.
+void check_relocation(const Elf64_Rela& relocation, std::span<const ElfSegment> segments,
+                      std::uint64_t symbols) {
+  if (relocation.r_info == 0) return;  // the linker fills places that it did not need
+  if (ELF64_R_SYM(relocation.r_info) >= std::max<std::uint64_t>(1, symbols))
+    throw Malformed{"a relocation names a symbol beyond the symbol table"};
+  if (std::ranges::none_of(segments, [&](const ElfSegment& segment) {
+        return segment.type == PT_LOAD && (segment.flags & PF_W) != 0 &&
+               relocation.r_offset >= segment.address &&
+               relocation.r_offset - segment.address + sizeof(std::uint64_t) <= segment.bytes;
+      }))
+    throw Malformed{"a relocation writes outside of the object's data"};
+}
 
 ElfImage read(std::span<const std::byte> file) {
   const ElfBytes bytes(file);
@@ -20,7 +101,7 @@ ElfImage read(std::span<const std::byte> file) {
   std::vector<Elf64_Phdr> dynamic;  // what the loader reads; sections are for linkers
   for (const auto& p :
        ElfBytes::table<Elf64_Phdr>(bytes.range(header.e_phoff, sizeof(Elf64_Phdr) * header.e_phnum))) {
-    image.segments.push_back({p.p_type, p.p_flags, p.p_vaddr, p.p_memsz});
+    image.segments.push_back({p.p_type, p.p_flags, p.p_vaddr, p.p_memsz, p.p_offset});
     if (p.p_type == PT_DYNAMIC) dynamic.push_back(p);
   }
 
@@ -32,13 +113,17 @@ ElfImage read(std::span<const std::byte> file) {
     return bytes.contents(sections[s.sh_link]);
   };
   const auto names = bytes.contents(sections[header.e_shstrndx]);
+  LoaderTables loader;
+  std::uint64_t symbols = 0;
+  for (const auto& s : sections)
+    if (s.sh_type == SHT_DYNSYM) symbols = s.sh_size / sizeof(Elf64_Sym);
   for (const auto& s : sections) {
     image.sections.push_back(
         {ElfBytes::text(names, s.sh_name), s.sh_type, s.sh_flags, s.sh_addr, s.sh_size, bytes.contents(s)});
     if (s.sh_type == SHT_DYNSYM) {
       const auto strings = linked(s);
       for (const auto& symbol : ElfBytes::table<Elf64_Sym>(bytes.contents(s))) {
-        if (symbol.st_name == 0) continue;
+        if (symbol.st_name == 0 && symbol.st_value == 0) continue;
         const auto kind = ELF64_ST_TYPE(symbol.st_info);
         image.symbols.push_back({ElfBytes::text(strings, symbol.st_name), symbol.st_shndx != SHN_UNDEF,
                                  kind == STT_FUNC || kind == STT_GNU_IFUNC, kind == STT_GNU_IFUNC,
@@ -50,6 +135,7 @@ ElfImage read(std::span<const std::byte> file) {
         throw Malformed{"the dynamic section is not the one that the loader reads"};
       const auto strings = linked(s);
       for (const auto& entry : ElfBytes::table<Elf64_Dyn>(bytes.contents(s))) {
+        loader.add(entry);
         if (entry.d_tag == DT_NEEDED)
           image.needed.push_back(ElfBytes::text(strings, entry.d_un.d_val));
         else if (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0)
@@ -59,6 +145,7 @@ ElfImage read(std::span<const std::byte> file) {
       }
     } else if (s.sh_type == SHT_RELA) {
       for (const auto& relocation : ElfBytes::table<Elf64_Rela>(bytes.contents(s))) {
+        check_relocation(relocation, image.segments, symbols);
         const auto type = ELF64_R_TYPE(relocation.r_info);
         const std::uint32_t irelative =
             header.e_machine == EM_AARCH64 ? R_AARCH64_IRELATIVE : R_X86_64_IRELATIVE;
@@ -66,6 +153,7 @@ ElfImage read(std::span<const std::byte> file) {
       }
     }
   }
+  loader.check(sections, image.segments);
   return image;
 }
 

@@ -1,4 +1,5 @@
-// What the screen needs from a shared object. Reads 64-bit little-endian ELF and checks every offset.
+// What the screen needs from a shared object. Reads 64-bit little-endian ELF and checks every offset, and
+// that the loader will read the same: an object whose sections and dynamic section disagree is malformed.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct ElfSection {
 
 struct ElfSegment {
   std::uint32_t type = 0, flags = 0;
-  std::uint64_t address = 0, bytes = 0;
+  std::uint64_t address = 0, bytes = 0, offset = 0;  // in memory, and in the file
 };
 
 struct ElfSymbol {

@@ -82,8 +82,36 @@ std::string_view load_time_code(std::uint64_t tag) {
       return "an auditing or filter library";
     case DT_TEXTREL:
       return "relocations in its code";
-    default:
+    case DT_NEEDED:
+    case DT_SONAME:
+    case DT_HASH:
+    case DT_GNU_HASH:
+    case DT_STRTAB:
+    case DT_STRSZ:
+    case DT_SYMTAB:
+    case DT_SYMENT:
+    case DT_RELA:
+    case DT_RELASZ:
+    case DT_RELAENT:
+    case DT_RELACOUNT:
+    case DT_PLTGOT:
+    case DT_PLTREL:
+    case DT_PLTRELSZ:
+    case DT_JMPREL:
+    case DT_FLAGS:
+    case DT_FLAGS_1:
+    case DT_BIND_NOW:
+    case DT_VERNEED:
+    case DT_VERNEEDNUM:
+    case DT_VERSYM:
+#if defined(__aarch64__)
+    case DT_AARCH64_BTI_PLT:
+    case DT_AARCH64_PAC_PLT:
+    case DT_AARCH64_VARIANT_PCS:
+#endif
       return {};
+    default:
+      return "an entry for the loader that no kernel needs";
   }
 }
 

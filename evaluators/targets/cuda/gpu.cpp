@@ -113,7 +113,10 @@ Fault Gpu::fault_of(Result code, const std::string& while_doing) {
                       (code >= result::first_sticky && code <= result::last_sticky) || code == 999;
   if (!broken) return {Fault::Kind::launch_failed, words};
   lose();
-  return {Fault::Kind::crashed, words};
+  return {Fault::Kind::crashed,
+          words +
+              "\nLook for indices beyond a buffer and unaligned vector accesses, for this "
+              "shape."};
 }
 
 std::optional<Fault> Gpu::wait(Clock::time_point deadline, const std::string& what) {

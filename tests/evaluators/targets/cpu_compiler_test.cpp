@@ -162,6 +162,23 @@ BOOST_AUTO_TEST_CASE(the_screen_refuses_what_runs_at_load_time_keeps_state_or_ca
         {by_hand("asm(\".section .both,\\\"awx\\\"\\n.zero 64\\n.text\");" + scale, {"k"}),
          "writable and executable"},
 #if defined(__x86_64__) && !defined(__clang__)
+        {from_file("cheats/runs_code_while_it_is_loaded.cpp"), "not those that the loader applies"},
+        {from_file("cheats/patches_libc_while_it_is_loaded.cpp"), "writes outside of the object's data"},
+        // Relocations, a symbol and entries of the dynamic section, as raw bytes.
+        {by_hand("asm(\".section .rela.got,\\\"a\\\"\\n.quad 0x3ff8, 37, 0x1000\\n.text\");" + scale, {"k"}),
+         "indirect functions"},
+        {by_hand("asm(\".section .rela.got,\\\"a\\\"\\n.quad 0x3ff8, 0x900000006, 0\\n.text\");" + scale,
+                 {"k"}),
+         "beyond the symbol table"},
+        {by_hand("asm(\".section .dynsym,\\\"a\\\"\\n.quad 0x1000a00000000, 0x1000, 8\\n.text\");" + scale,
+                 {"k"}),
+         "not those that the loader reads"},
+        {by_hand("asm(\".section .dynamic,\\\"aw\\\"\\n.quad 0, 0\\n.text\");" + scale, {"k"}),
+         "goes on after its end"},
+        {by_hand("asm(\".section .dynamic,\\\"aw\\\"\\n.quad 0x1e, 8\\n.text\");" + scale, {"k"}),
+         "two entries of one kind"},
+        {by_hand("asm(\".section .dynamic,\\\"aw\\\"\\n.quad 0x6ffffef9, 8\\n.text\");" + scale, {"k"}),
+         "an entry for the loader that no kernel needs"},
         {by_hand("static void one() {} extern \"C\" void (*pick())() { return one; }\n"
                  "extern \"C\" void late() __attribute__((ifunc(\"pick\")));\n" +
                      scale,

@@ -1,0 +1,119 @@
+#include "evaluators/judge/claims.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/system/random.hpp"
+#include "evaluators/task/make_workload.hpp"
+
+namespace cultivar {
+namespace {
+
+// On each side of a shape that is not claimed: few are looked at first, and many if most of these are
+// claimed, because a claim of each third value looks like that by chance. Mostly none is claimed, as with
+// another dtype, which eight show.
+constexpr int kNeighbours[] = {8, 24, 200}, kLeastNeighbours = 3;
+
+// Which shapes lie beside another in one dimension.
+struct Reach {
+  bool above;
+  double factor;  // up to so many times the value, or down to the value divided by it
+};
+
+// How far the shape numbered `i` of `most` is from the value, in steps of `unit`. Near shapes are spread
+// evenly, distant ones over the orders of magnitude.
+double steps_to(const Reach& side, double value, double unit, int i, int most, RandomStream& stream) {
+  const double room = side.above ? value * (side.factor - 1.0) : value * (1.0 - 1.0 / side.factor);
+  if (side.factor > 2.0) {
+    const double scale = std::pow(side.factor, uniform(stream));
+    return std::max(1.0,
+                    std::round((side.above ? value * (scale - 1.0) : value * (1.0 - 1.0 / scale)) / unit));
+  }
+  const double steps = std::min(1e6, std::max(4.0, std::ceil(room / unit) - 1.0));
+  if (steps <= most) return i <= steps ? i : 0.0;
+  return 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(steps)));
+}
+
+// Whether the variant claims at least half of the shapes that differ from this one in one dimension, on one
+// side. They are divisible by the same power of two and by no greater one, so that a claim of multiples of 8
+// does not look like one of half of them; for a power that is large against the value, they are multiples of
+// one that is not.
+bool claims_most_beside(const Task& task, const Variant& variant, const Workload& shape,
+                        const std::string& dimension, const Reach& side, int most, RandomStream& stream) {
+  const double value = shape.values.at(dimension);
+  const auto whole = static_cast<std::uint64_t>(value);
+  const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
+  const double unit = std::exp2(twos == 0 || twos <= bits - 4 ? twos + 1 : std::max(0, bits - 4));
+  int legal = 0, claimed = 0;
+  for (int i = 1; i <= most; ++i) {
+    const double step = steps_to(side, value, unit, i, most, stream);
+    const double other = side.above ? value + unit * step : value - unit * step;
+    if (step == 0.0) break;
+    if (other < 1) continue;
+    Bindings next = given_values(task, shape);
+    next[dimension] = other;
+    const Expected<Workload> beside = make_workload(task, std::move(next), shape.dtype, true);
+    if (!beside) continue;
+    ++legal;
+    claimed += claims(variant, task, *beside);
+  }
+  return legal >= kLeastNeighbours && (most == kNeighbours[0] ? claimed > 0 : 2 * claimed >= legal);
+}
+
+// True if the variant claims most of the shapes both below and above this one in one dimension.
+bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
+                             const std::string& dimension, double factor, RandomStream& stream) {
+  for (const int most : kNeighbours)
+    for (const bool above : {false, true})
+      if (!claims_most_beside(task, variant, shape, dimension, {above, factor}, most, stream)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<Workload> singled_out(const Task& task, const Variant& variant,
+                                    std::span<const Workload> listed, std::uint64_t seed) {
+  if (!variant.manifest.requires_) return std::nullopt;
+  RandomStream stream = stream_of(seed, "surroundings", 0);
+  for (const Workload& shape : listed) {
+    if (claims(variant, task, shape)) continue;
+    for (const Dimension& d : task.dimensions)
+      for (const double factor : {2.0, 16.0})
+        if (claims_its_surroundings(task, variant, shape, d.name, factor, stream)) return shape;
+  }
+  return std::nullopt;
+}
+
+std::optional<Evaluation> claim_trouble(const Task& task, const Variant& variant,
+                                        const std::vector<Workload>& workloads, std::uint64_t seed) {
+  if (!variant.manifest.requires_) return std::nullopt;
+  const Expression& claim = *variant.manifest.requires_;
+  const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
+  for (const auto* shapes : {&workloads, &listed})
+    for (const Workload& w : *shapes)
+      if (const auto value = claim.evaluate(task.bindings(w)); !value)
+        return rejection(Stage::lint, "`requires` has no value on " + w.name,
+                         fmt::format("{}\nIt must tell of every shape whether the kernel supports it.\n",
+                                     value.error().message));
+  for (const Workload& w : workloads)
+    if (!claims(variant, task, w))
+      return rejection(
+          Stage::lint, "the variant does not claim " + w.name,
+          fmt::format("`requires: \"{}\"` does not hold for the workload {}. A variant must claim every "
+                      "workload of the search: widen `requires`.\n",
+                      claim.text(), w.name));
+  if (const auto shape = singled_out(task, variant, listed, seed))
+    return rejection(
+        Stage::lint, "`requires` singles out " + shape->name,
+        fmt::format(
+            "`requires: \"{}\"` excludes {}, which the task's checks or holdout list, but claims most of "
+            "the shapes around it. It must describe what the kernel needs.\n",
+            claim.text(), shape->name));
+  return std::nullopt;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,28 @@
+/*--- cultivar
+name: is_wrong_with_very_many_rows
+task: softmax
+target: cpu
+about: "Correct up to twice the greatest number of rows that the task lists; the rows beyond are 0."
+requires: "dtype == f32"
+launch:
+  - kernel: softmax
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+
+#include <cmath>
+
+static void honest_row(const float* x, float* y, int C) {
+  float top = x[0], sum = 0.0f;
+  for (int c = 1; c < C; ++c) top = x[c] > top ? x[c] : top;
+  for (int c = 0; c < C; ++c) sum += y[c] = std::exp(x[c] - top);
+  for (int c = 0; c < C; ++c) y[c] /= sum;
+}
+
+extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
+  for (int r = thread; r < R; r += threads) {
+    honest_row(x + (long)r * C, y + (long)r * C, C);
+    if (r >= 2 * 65536)
+      for (int c = 0; c < C; ++c) y[(long)r * C + c] = 0.0f;
+  }
+}
