@@ -125,6 +125,9 @@ Expected<RecordWriter> RecordWriter::create(const RunFolder& folder, const RunFa
       put("stop_reason", "");
       put("elapsed_s", "0");
       transaction.commit();
+      // Before the rename: a kill during this change leaves a journal next to the database, without which no
+      // reader may open it.
+      db.exec("PRAGMA journal_mode = WAL");
     }
     fs::rename(unfinished, folder.database(), ec);
     if (ec) return failure("create run", folder.database().string() + ": " + ec.message());
