@@ -24,7 +24,7 @@ std::unique_ptr<Operator> plain(const OperatorOptions&) {
 }
 
 std::unique_ptr<Operator> tune(const OperatorOptions& options) {
-  return std::make_unique<TuneOperator>(options.run_seed);
+  return std::make_unique<TuneOperator>(options.run_seed, options.rankings);
 }
 
 std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {

@@ -52,7 +52,8 @@ struct TuneOperator::Study {
   bool taught = false;
 };
 
-TuneOperator::TuneOperator(std::uint64_t run_seed) : run_seed_(run_seed) {}
+TuneOperator::TuneOperator(std::uint64_t run_seed, bool rankings)
+    : run_seed_(run_seed), rankings_(rankings) {}
 TuneOperator::~TuneOperator() = default;
 
 void TuneOperator::observe(IndividualId id, const Archive& archive) {
@@ -73,7 +74,9 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
       study->feasible = std::make_shared<Feasibility>(*variant, s.task, s.workloads, s.facts);
       Space space{knobs_of(variant->manifest.tunables),
                   [feasible = study->feasible](std::span<const int> point) { return feasible->at(point); }};
-      study->tuner = std::make_unique<Tuner>(std::move(space), run_seed_ ^ name_hash(source_id));
+      TunerOptions options;
+      options.rankings = rankings_;
+      study->tuner = std::make_unique<Tuner>(std::move(space), run_seed_ ^ name_hash(source_id), options);
     }
   }
   if (!study->tuner) return *study;

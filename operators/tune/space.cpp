@@ -4,7 +4,7 @@
 
 namespace cultivar {
 
-std::size_t PointHash::operator()(const Point& point) const noexcept {
+std::size_t PointHash::operator()(std::span<const int> point) const noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a over the indices
   for (const int index : point) hash = (hash ^ static_cast<std::uint64_t>(index)) * 0x100000001b3U;
   return static_cast<std::size_t>(hash ^ (hash >> 29U));

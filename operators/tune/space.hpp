@@ -26,7 +26,7 @@ struct Space {
 };
 
 struct PointHash {
-  std::size_t operator()(const Point& point) const noexcept;
+  std::size_t operator()(std::span<const int> point) const noexcept;
 };
 
 // The number of points of the grid, feasible or not, saturating at `limit`.

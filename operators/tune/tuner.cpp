@@ -5,11 +5,11 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <unordered_set>
 
 #include "operators/tune/encoding.hpp"
 #include "operators/tune/forest.hpp"
 #include "operators/tune/gaussian_process.hpp"
+#include "operators/tune/observations.hpp"
 #include "operators/tune/sampler.hpp"
 
 namespace cultivar {
@@ -37,6 +37,14 @@ constexpr std::size_t kStagnant = 30;  // observations without a new best cost
 constexpr int kDraws = 10'000;         // limit on predicate calls for random points of one proposal
 constexpr int kLastDraws = 1'000'000;  // the limit if there is nothing else to propose
 
+// A ranking lasts until the observations have grown by a share, but never so long that it runs out of
+// candidates.
+constexpr std::size_t kShare = 32;
+constexpr std::size_t kLongest = 250;
+constexpr std::size_t kSpare = 64;          // candidates, because some may be pending
+constexpr std::size_t kRankingsPerFit = 8;  // of the hyperparameters
+constexpr int kFitSteps = 15;
+
 }  // namespace
 
 class Tuner::Impl {
@@ -47,6 +55,7 @@ class Tuner::Impl {
         options_(options),
         encoding_(space_.knobs),
         sampler_(space_),
+        observations_(space_.knobs.size()),
         process_(encoding_.features()) {
     if (options_.initial <= 0) {
       int knobs = 0;
@@ -57,124 +66,100 @@ class Tuner::Impl {
 
   void observe(const Point& point, std::optional<double> cost, bool learn) {
     require_on_grid(space_, point);
-    const auto place = index_.find(point);
-    const bool added = place == index_.end();
-    const std::size_t at = added ? points_.size() : *place;
-    if (added) {
-      points_.push_back(point);
-      log_cost_.push_back({});
-      index_.insert(at);
-    }
-    const double value = cost.value_or(-1);
-    if (log_cost_[at]) order_.erase(place_in_order(at));
-    log_cost_[at] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
-    if (log_cost_[at]) order_.insert(place_in_order(at), at);
-    if (log_cost_[at] && value < best_) {
-      best_ = value;
-      best_since_ = points_.size();
-    }
-    if (learn && added && static_cast<int>(points_.size()) >= options_.initial) refine();
+    const bool added = observations_.add(point, cost);
+    if (learn && added && static_cast<int>(observations_.size()) >= options_.initial && !ranks()) refine();
   }
 
   std::optional<Point> propose(std::span<const Point> pending) {
     for (const Point& point : pending) require_on_grid(space_, point);
-    Random random(seed_ ^ (0x9e3779b97f4a7c15U * (points_.size() + 1)) ^
+    Random random(seed_ ^ (0x9e3779b97f4a7c15U * (observations_.size() + 1)) ^
                   (0xd6e8feb86659fd93U * pending.size()));
     random.next();
     PointSet taken(pending.begin(), pending.end());
-    const Accept is_free = [&](const Point& p) { return !index_.contains(p) && !taken.contains(p); };
-    if (static_cast<int>(points_.size() + pending.size()) < options_.initial || successes() < 2)
+    const Accept is_free = [&](const Point& p) { return !observations_.contains(p) && !taken.contains(p); };
+    if (static_cast<int>(observations_.size() + pending.size()) < options_.initial ||
+        observations_.successes() < 2)
       return fill_space(pending, random, is_free);
-    std::vector<Point> candidates = gather(random, is_free);
+    if (ranks()) {
+      rank();
+      if (const auto next = std::ranges::find_if(ranking_, is_free); next != ranking_.end()) return *next;
+      return any_free(random, is_free);
+    }
+    const std::vector<Point> candidates = gather(random, is_free, Observations::kAll);
     if (candidates.empty()) return any_free(random, is_free);
     return candidates[best_candidate(candidates, pending, random)];
   }
 
  private:
-  struct Training {
-    std::vector<Point> points;
-    VectorXd y;
-  };
+  using Accept = std::function<bool(const Point&)>;
 
-  // Observations are indexed by their points, which are stored once.
-  struct HashAt {
-    using is_transparent = void;
-    const std::vector<Point>* points;
-    std::size_t operator()(const Point& point) const noexcept { return PointHash{}(point); }
-    std::size_t operator()(std::size_t at) const noexcept { return PointHash{}((*points)[at]); }
-  };
-  struct EqualAt {
-    using is_transparent = void;
-    const std::vector<Point>* points;
-    bool operator()(std::size_t a, std::size_t b) const { return a == b; }
-    bool operator()(const Point& a, std::size_t b) const { return a == (*points)[b]; }
-    bool operator()(std::size_t a, const Point& b) const { return (*points)[a] == b; }
-  };
+  std::size_t cap() const { return static_cast<std::size_t>(options_.training_cap); }
 
-  std::size_t successes() const { return order_.size(); }
+  // Whether proposals are taken from rankings: the surrogates are trained with as much as they ever are.
+  bool ranks() const { return options_.rankings && observations_.size() >= cap(); }
 
-  // The position of a successful observation in order_, or where it would be inserted.
-  std::vector<std::size_t>::iterator place_in_order(std::size_t at) {
-    return std::lower_bound(order_.begin(), order_.end(), at, [&](std::size_t a, std::size_t b) {
-      return *log_cost_[a] != *log_cost_[b] ? *log_cost_[a] < *log_cost_[b] : a < b;
-    });
+  static std::size_t length(std::size_t trained) {
+    return std::clamp<std::size_t>(trained / kShare, 1, kLongest);
   }
 
-  // Two thirds of the cap are the best observations; the rest are evenly spaced others.
-  Training cost_training() const {
-    const auto cap = static_cast<std::size_t>(options_.training_cap);
-    std::vector<std::size_t> order;
-    if (order_.size() <= cap) {
-      order = order_;
-    } else {
-      const std::size_t keep = cap * 2 / 3, rest = cap - keep, left = order_.size() - keep;
-      order.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(keep));
-      for (std::size_t i = 0; i < rest; ++i) order.push_back(order_[keep + i * left / rest]);
+  // The candidates for the present number of observations, best first. They depend only on the first trained_
+  // observations, not on when they are ranked.
+  void rank() {
+    if (trained_ == 0) trained_ = fit_to_ = cap();
+    for (; trained_ + length(trained_) <= observations_.size(); trained_ += length(trained_))
+      if (++rankings_ % kRankingsPerFit == 0) fit_to_ = trained_ + length(trained_);
+    if (ranked_with_ == trained_) return;
+    ranked_with_ = trained_;
+    ranking_.clear();
+    const Training set = observations_.costs(cap(), trained_);
+    if (set.points.size() < 2) return;
+    if (fitted_to_ != fit_to_) {
+      fitted_to_ = fit_to_;
+      process_ = GaussianProcess(encoding_.features());
+      const Training known = observations_.costs(cap(), fit_to_);
+      if (known.points.size() >= 2) process_.fit(encoding_.rows(known.points), known.y, kFitSteps);
     }
-    Training set;
-    set.y.resize(static_cast<Index>(order.size()));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      set.points.push_back(points_[order[i]]);
-      set.y[static_cast<Index>(i)] = *log_cost_[order[i]];
+    Random random(seed_ ^ (0x9e3779b97f4a7c15U * (trained_ + 1)));
+    random.next();
+    const std::vector<Point> candidates = gather(
+        random, [&](const Point& p) { return !observations_.contains(p, trained_); }, trained_);
+    if (candidates.empty()) return;
+    const MatrixXd train = encoding_.rows(set.points), x = encoding_.rows(candidates);
+    const VectorXd success = success_probability(x, random, trained_);
+    const MatrixXd nothing(0, x.cols());
+    const std::size_t count = std::min(candidates.size(), 2 * length(trained_) + kSpare);
+    const auto forest = by_forest(train, set.y, x, nothing, success, random, count);
+    const auto process = by_process(train, set.y, x, nothing, success, count);
+    const bool stagnates = trained_ - observations_.ordered(trained_).front() > kStagnant;
+    std::vector<bool> listed(candidates.size());
+    const auto list = [&](std::size_t candidate) {
+      if (!listed[candidate]) ranking_.push_back(candidates[candidate]);
+      listed[candidate] = true;
+    };
+    for (std::size_t f = 0, p = 0; f < count;) {
+      if (p < count) list(process[p++]);
+      list(forest[f++]);
+      if (stagnates && f < count) list(forest[f++]);
     }
-    const double mean = set.y.mean();
-    const double sd = std::sqrt((set.y.array() - mean).square().mean());
-    set.y = (set.y.array() - mean) / (sd > 1e-9 ? sd : 1.0);
-    return set;
-  }
-
-  Training outcome_training() const {
-    std::vector<std::size_t> order;
-    for (std::size_t i = points_.size(); i-- > 0 && static_cast<int>(order.size()) < options_.training_cap;)
-      order.push_back(i);
-    Training set;
-    set.y.resize(static_cast<Index>(order.size()));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      set.points.push_back(points_[order[i]]);
-      set.y[static_cast<Index>(i)] = log_cost_[order[i]] ? 1.0 : 0.0;
-    }
-    return set;
   }
 
   // The Gaussian process and the forest alternate, so that each proposes points that the other misses. The
   // process finds a good region faster, the forest explores more, so it gets two turns of three when the best
   // cost has not improved for a while.
   bool asks_process(std::size_t turn) const {
-    return turn % (points_.size() - best_since_ < kStagnant ? 2U : 3U) == 0;
+    return turn % (observations_.since_best() < kStagnant ? 2U : 3U) == 0;
   }
 
   // Improves the process before its turn. The more a step costs, the fewer are taken; when the training set
   // is full and hardly changes, only two moves (the first step evaluates the current state).
   void refine() {
-    if (!asks_process(points_.size()) || successes() < 2) return;
-    const Training set = cost_training();
+    if (!asks_process(observations_.size()) || observations_.successes() < 2) return;
+    const Training set = observations_.costs(cap());
     const auto cubed = std::pow(static_cast<double>(set.points.size()), 3);
-    const bool full = successes() > static_cast<std::size_t>(options_.training_cap);
+    const bool full = observations_.successes() > cap();
     const int steps = full ? 3 : std::clamp(static_cast<int>(2e7 / (1e6 + cubed / 3)), 1, 15);
     process_.fit(encoding_.rows(set.points), set.y, steps);
   }
-
-  using Accept = std::function<bool(const Point&)>;
 
   // The farthest of a few random points: spread out, but without the bias to corners of a full maximin
   // design.
@@ -188,7 +173,8 @@ class Tuner::Impl {
       if (!point) break;
       if (!is_free(*point)) continue;
       double nearest = std::numeric_limits<double>::infinity();
-      for (const Point& other : points_) nearest = std::min(nearest, encoding_.distance(*point, other));
+      for (std::size_t at = 0; at < observations_.size(); ++at)
+        nearest = std::min(nearest, encoding_.distance(*point, observations_.at(at)));
       for (const Point& other : pending) nearest = std::min(nearest, encoding_.distance(*point, other));
       if (nearest > best_distance) {
         best_distance = nearest;
@@ -210,8 +196,8 @@ class Tuner::Impl {
     }
     for (int tries = kDraws; tries > 0;)
       if (auto point = sampler_.draw(random, tries); point && is_free(*point)) return point;
-    for (int i = 0; i < kDraws && !points_.empty(); ++i) {
-      const Point& start = points_[static_cast<std::size_t>(random.below(points_.size()))];
+    for (int i = 0; i < kDraws && observations_.size() > 0; ++i) {
+      const Point start = observations_.point(static_cast<std::size_t>(random.below(observations_.size())));
       if (auto point = sampler_.mutate(start, 1 + random.below(3), random); point && is_free(*point))
         return point;
     }
@@ -223,8 +209,8 @@ class Tuner::Impl {
 
   // In a small space, all free points. Otherwise at most half neighbors of the best points, a quarter
   // crossovers and mutations of them, and random points; if feasible points are rare, random walks from
-  // observed points replace these.
-  std::vector<Point> gather(Random& random, const Accept& is_free) const {
+  // observed points replace these. `first`: of the observations.
+  std::vector<Point> gather(Random& random, const Accept& is_free, std::size_t first) {
     const auto limit = static_cast<std::size_t>(options_.candidates);
     std::vector<Point> pool;
     if (sampler_.enumerated() && sampler_.feasible_points().size() <= limit) {
@@ -236,19 +222,19 @@ class Tuner::Impl {
     const auto add = [&](const Point& point) {
       if (pool.size() < limit && is_free(point) && seen.insert(point).second) pool.push_back(point);
     };
-    const std::vector<std::size_t> good(
-        order_.begin(),
-        order_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(order_.size(), 10)));
+    std::vector<std::size_t> good = observations_.ordered(first);
+    good.resize(std::min<std::size_t>(good.size(), 10));
+    const std::size_t observed = std::min(first, observations_.size());
     std::vector<Point> near;
     for (std::size_t i = 0; i < good.size() && pool.size() < limit / 2; ++i) {
       near.clear();
-      sampler_.neighbours(points_[good[i]], near);
+      sampler_.neighbours(observations_.point(good[i]), near);
       for (const Point& point : near) add(point);
     }
     const std::size_t bred = std::min(limit, pool.size() + limit / 4);
     for (std::size_t i = 0; i < limit && pool.size() < bred; ++i) {
-      const Point& a = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
-      const Point& b = points_[good[static_cast<std::size_t>(random.below(good.size()))]];
+      const Point a = observations_.point(good[static_cast<std::size_t>(random.below(good.size()))]);
+      const Point b = observations_.point(good[static_cast<std::size_t>(random.below(good.size()))]);
       const auto child = i % 2 == 0 && a != b ? sampler_.cross(a, b, random)
                                               : sampler_.mutate(a, 2 + random.below(2), random);
       if (child) add(*child);
@@ -256,7 +242,7 @@ class Tuner::Impl {
     for (int tries = kDraws; tries > 0 && pool.size() < limit;)
       if (const auto point = sampler_.draw(random, tries)) add(*point);
     for (std::size_t i = 0; i < limit && pool.size() < limit; ++i) {
-      const Point& start = points_[static_cast<std::size_t>(random.below(points_.size()))];
+      const Point start = observations_.point(static_cast<std::size_t>(random.below(observed)));
       if (const auto point = sampler_.mutate(start, 1 + random.below(3), random)) add(*point);
     }
     return pool;
@@ -266,16 +252,19 @@ class Tuner::Impl {
   // Pending points are assumed to have their expected cost (the kriging believer of Ginsbourger et al. 2010).
   std::size_t best_candidate(const std::vector<Point>& candidates, std::span<const Point> pending,
                              Random& random) {
-    const Training set = cost_training();
+    const Training set = observations_.costs(cap());
     const MatrixXd train = encoding_.rows(set.points);
     const MatrixXd x = encoding_.rows(candidates);
     const MatrixXd waiting = encoding_.rows(pending);
-    return asks_process(points_.size() + pending.size()) ? by_process(train, set.y, x, waiting, random)
-                                                         : by_forest(train, set.y, x, waiting, random);
+    if (!asks_process(observations_.size() + pending.size()))
+      return by_forest(train, set.y, x, waiting, {}, random, 1).front();
+    return by_process(train, set.y, x, waiting, success_probability(x, random, Observations::kAll), 1)
+        .front();
   }
 
-  std::size_t by_forest(MatrixXd train, VectorXd y, const MatrixXd& x, const MatrixXd& waiting,
-                        Random& random) const {
+  // The `count` best candidates, best first. An empty `success` is computed when it is needed.
+  std::vector<std::size_t> by_forest(MatrixXd train, VectorXd y, const MatrixXd& x, const MatrixXd& waiting,
+                                     VectorXd success, Random& random, std::size_t count) const {
     const double best = y.minCoeff();
     Forest forest;
     VectorXd mean, variance;
@@ -289,24 +278,22 @@ class Tuner::Impl {
       forest.fit(train, y, options_.trees, random);
     }
     forest.predict(x, mean, variance);
-    const VectorXd success = success_probability(x, random);
-    VectorXd value(x.rows());
+    if (success.size() == 0) success = success_probability(x, random, Observations::kAll);
+    std::vector<Valued> valued;
     for (Index i = 0; i < x.rows(); ++i)
-      value[i] = expected_improvement(best, mean[i], std::sqrt(variance[i])) * success[i];
-    Index chosen = 0;
-    value.maxCoeff(&chosen);
-    return static_cast<std::size_t>(chosen);
+      valued.push_back({expected_improvement(best, mean[i], std::sqrt(variance[i])) * success[i],
+                        static_cast<std::size_t>(i)});
+    return best_of(std::move(valued), count);
   }
 
-  std::size_t by_process(const MatrixXd& train, const VectorXd& y, const MatrixXd& x, const MatrixXd& waiting,
-                         Random& random) {
+  std::vector<std::size_t> by_process(const MatrixXd& train, const VectorXd& y, const MatrixXd& x,
+                                      const MatrixXd& waiting, const VectorXd& success, std::size_t count) {
     const double best = y.minCoeff();
     process_.condition(train, y);
     const VectorXd believed = process_.mean(process_.correlations(waiting));
     for (Index i = 0; i < waiting.rows(); ++i) process_.append(waiting.row(i), believed[i]);
     const MatrixXd correlations = process_.correlations(x);
     const VectorXd mean = process_.mean(correlations), bound = process_.variance_bound(correlations);
-    const VectorXd success = success_probability(x, random);
     const auto value = [&](Index i, double variance) {
       return expected_improvement(best, mean[i], std::sqrt(variance)) * success[i];
     };
@@ -317,30 +304,47 @@ class Tuner::Impl {
     for (Index i = 0; i < x.rows(); ++i) promising.emplace_back(-value(i, bound[i]), i);
     std::sort(promising.begin(), promising.end());
     constexpr std::size_t kTogether = 48;
-    Index chosen = promising.front().second;
-    double highest = -1;
-    for (std::size_t first = 0; first < promising.size() && -promising[first].first >= highest;
+    std::vector<Valued> valued;
+    double needed = -1;  // to be among the best
+    for (std::size_t first = 0; first < promising.size() && -promising[first].first >= needed;
          first += kTogether) {
-      const std::size_t count = std::min(kTogether, promising.size() - first);
-      MatrixXd some(correlations.rows(), static_cast<Index>(count));
-      for (std::size_t i = 0; i < count; ++i)
+      const std::size_t together = std::min(kTogether, promising.size() - first);
+      MatrixXd some(correlations.rows(), static_cast<Index>(together));
+      for (std::size_t i = 0; i < together; ++i)
         some.col(static_cast<Index>(i)) = correlations.col(promising[first + i].second);
       const VectorXd variance = process_.variance(std::move(some));
-      for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < together; ++i) {
         const Index candidate = promising[first + i].second;
-        const double improvement = value(candidate, variance[static_cast<Index>(i)]);
-        if (improvement > highest || (improvement == highest && candidate < chosen)) {
-          highest = improvement;
-          chosen = candidate;
-        }
+        valued.push_back(
+            {value(candidate, variance[static_cast<Index>(i)]), static_cast<std::size_t>(candidate)});
       }
+      if (valued.size() < count) continue;
+      const auto last = valued.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+      std::nth_element(valued.begin(), last, valued.end());
+      needed = last->value;
     }
-    return static_cast<std::size_t>(chosen);
+    return best_of(std::move(valued), count);
   }
 
-  VectorXd success_probability(const MatrixXd& x, Random& random) const {
-    if (successes() == points_.size()) return VectorXd::Ones(x.rows());
-    const Training labels = outcome_training();
+  struct Valued {
+    double value;
+    std::size_t candidate;
+    friend bool operator<(const Valued& a, const Valued& b) {
+      return a.value != b.value ? a.value > b.value : a.candidate < b.candidate;
+    }
+  };
+
+  static std::vector<std::size_t> best_of(std::vector<Valued> valued, std::size_t count) {
+    const auto end = valued.begin() + static_cast<std::ptrdiff_t>(std::min(count, valued.size()));
+    std::partial_sort(valued.begin(), end, valued.end());
+    std::vector<std::size_t> best;
+    for (auto one = valued.begin(); one != end; ++one) best.push_back(one->candidate);
+    return best;
+  }
+
+  VectorXd success_probability(const MatrixXd& x, Random& random, std::size_t first) const {
+    const Training labels = observations_.outcomes(cap(), first);
+    if (labels.y.size() == 0 || labels.y.minCoeff() > 0.0) return VectorXd::Ones(x.rows());
     Forest forest;
     forest.fit(encoding_.rows(labels.points), labels.y, options_.trees, random);
     VectorXd mean, variance;
@@ -353,13 +357,12 @@ class Tuner::Impl {
   TunerOptions options_;
   Encoding encoding_;
   Sampler sampler_;
+  Observations observations_;
   GaussianProcess process_;
-  std::vector<Point> points_;
-  std::vector<std::optional<double>> log_cost_;
-  std::vector<std::size_t> order_;  // successful observations, lowest cost first, oldest first among equals
-  std::unordered_set<std::size_t, HashAt, EqualAt> index_{0, HashAt{&points_}, EqualAt{&points_}};
-  double best_ = std::numeric_limits<double>::infinity();
-  std::size_t best_since_ = 0;  // number of observations when best_ was found
+  std::vector<Point> ranking_;
+  std::size_t trained_ = 0, ranked_with_ = 0;  // observations; 0: there is no ranking yet
+  std::size_t fit_to_ = 0, fitted_to_ = 0;     // observations to which the process is, and was last, fitted
+  std::size_t rankings_ = 0;
 };
 
 Tuner::Tuner(Space space, std::uint64_t seed, TunerOptions options)

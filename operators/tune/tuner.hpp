@@ -15,6 +15,10 @@ struct TunerOptions {
   int training_cap = 200;  // limit on the observations that a surrogate is trained on
   int candidates = 1000;   // points evaluated for one proposal
   int trees = 60;          // trees per forest
+  // With more observations than the cap, one ranking of candidates serves several proposals; the more
+  // observations, the more. Without, the surrogates are trained for each proposal, as for records of rules 3
+  // and before.
+  bool rankings = true;
 };
 
 // Bayesian optimization of a finite, constrained space; README.md describes the method. A proposal is a

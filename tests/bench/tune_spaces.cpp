@@ -199,12 +199,15 @@ int main(int argc, char** argv) try {
         options.candidates = int(value);
       else if (name == "trees")
         options.trees = int(value);
+      else if (name == "rankings")
+        options.rankings = value != 0;
       else
         throw std::runtime_error("no option " + name);
     } else
       paths.push_back(word);
   }
-  const std::vector<int> marks{50, 100, 200};
+  std::vector<int> marks{50, 100, 200, 400, 800};
+  std::erase_if(marks, [&](int mark) { return mark > evaluations; });
   std::vector<double> log_sum(marks.size(), 0), mean_log(marks.size(), 0);
   std::vector<double> all_ms;
   for (const std::string& path : paths) {
@@ -224,7 +227,6 @@ int main(int argc, char** argv) try {
     all_ms.insert(all_ms.end(), ms.begin(), ms.end());
     std::printf("%-28s", recorded.name.c_str());
     for (std::size_t m = 0; m < marks.size(); ++m) {
-      if (marks[m] > evaluations) continue;
       std::vector<double> ratios;
       for (const Race& race : races) ratios.push_back(race.best[static_cast<std::size_t>(marks[m] - 1)]);
       const double median = quantile(ratios, 0.5);

@@ -149,6 +149,31 @@ BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_continues_the_same_wa
   BOOST_TEST(*first.propose(pending) == *second.propose(pending));
 }
 
+BOOST_AUTO_TEST_CASE(rankings_do_not_depend_on_when_a_tuner_was_asked) {
+  constexpr int kMany = 330;  // some rankings and one fit beyond the cap of the training
+  Tuner first(kernel_space(), 5), second(kernel_space(), 5);
+  for (const Point& point : trace(first, kMany)) second.observe(point, kernel_cost(point), false);
+  std::vector<Point> pending;
+  for (int i = 0; i < 12; ++i) {
+    const Point point = first.propose(pending).value();
+    BOOST_REQUIRE(point == second.propose(pending).value());
+    pending.push_back(point);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rankings_leave_no_point_out_and_propose_none_twice) {
+  BOOST_TEST(exhaust(kernel_space(), kernel_cost) == 2'688U);
+}
+
+BOOST_AUTO_TEST_CASE(rankings_begin_when_the_surrogates_are_trained_with_as_much_as_they_ever_are) {
+  cultivar::TunerOptions each;
+  each.rankings = false;
+  Tuner ranked(kernel_space(), 5), always(kernel_space(), 5, each);
+  const auto some = trace(ranked, 240), others = trace(always, 240);
+  BOOST_TEST(std::equal(some.begin(), some.begin() + 200, others.begin()));
+  BOOST_TEST(some != others);
+}
+
 BOOST_AUTO_TEST_CASE(it_beats_random_search_under_constraints_and_failures) {
   double tuned = 0, random = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
