@@ -151,7 +151,8 @@ bool Breeding::chooses_subjects() const {
 
 IndividualId Breeding::left_behind_by(IndividualId id) const {
   if (incumbent_ != 0 && faster_descendant(id, {incumbent_}, archive_) != 0) return 0;
-  std::set<IndividualId> candidates = waiting_;
+  std::set<IndividualId> candidates;
+  for (const Rank& rank : waiting_) candidates.insert(id_of(rank));
   if (winner_ != 0) candidates.insert(winner_);
   return faster_descendant(id, candidates, archive_);
 }
@@ -220,10 +221,18 @@ bool Breeding::submitted(IndividualId id) const {
 }
 
 std::optional<IndividualId> Breeding::challenger() const {
-  const std::set<IndividualId>& next = waiting_.empty() ? open_duels_ : waiting_;
+  const std::set<Rank>& next = waiting_.empty() ? open_duels_ : waiting_;
   if (!seeds_judged() || next.empty()) return std::nullopt;
-  const auto rank = [&](IndividualId id) { return std::tuple(submitted(id), archive_.fitness(id), -id); };
-  return *std::ranges::max_element(next, {}, rank);
+  return id_of(*next.rbegin());
+}
+
+Breeding::Rank Breeding::rank_of(IndividualId id) const {
+  return {submitted(id), archive_.fitness(id), -id};
+}
+
+void Breeding::no_challenger(IndividualId id) {
+  waiting_.erase(rank_of(id));
+  open_duels_.erase(rank_of(id));
 }
 
 std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant_id) const {
@@ -314,7 +323,7 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   if (findings.measured) {
     ++measured_;
     strategy_->settle(member, findings, archive_);
-    if (deserves_a_duel(id)) waiting_.insert(id);
+    if (deserves_a_duel(id)) waiting_.insert(rank_of(id));
   }
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));
@@ -336,27 +345,26 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
 
 void Breeding::compared(IndividualId challenger, Verdict verdict, bool may_go_on,
                         std::optional<DuelResult> result) {
+  no_challenger(challenger);  // before its fitness changes
   if (result && incumbent_ != 0) {
     const double fitness = archive_.fitness(incumbent_) * std::exp(result->all.log_ratio);
     result->incumbent = incumbent_;
     archive_.settle(challenger, fitness, *std::move(result));
     strategy_->revalue(challenger, fitness);
   }
-  waiting_.erase(challenger);
-  open_duels_.erase(challenger);
   if (verdict == Verdict::better) winner_ = challenger;
   if (verdict != Verdict::undecided) {
     undecided_.erase(challenger);
     return;
   }
   const int parts = ++undecided_[challenger];
-  if (may_go_on && parts < kMostParts) open_duels_.insert(challenger);
+  if (may_go_on && parts < kMostParts) open_duels_.insert(rank_of(challenger));
 }
 
 void Breeding::change(const GateOptions& gate) {
   config_.gate = gate;
   for (const auto& [id, parts] : undecided_)
-    if (id != winner_) waiting_.insert(id);
+    if (id != winner_) waiting_.insert(rank_of(id));
   undecided_.clear();
   open_duels_.clear();
 }
@@ -373,17 +381,17 @@ void Breeding::promote(IndividualId id) {
   undecided_.clear();
   open_duels_.clear();
   if (control_ == 0) control_ = id;
-  std::erase_if(waiting_, [&](IndividualId other) { return other == id || !deserves_a_duel(other); });
+  std::erase_if(waiting_,
+                [&](const Rank& other) { return id_of(other) == id || !deserves_a_duel(id_of(other)); });
 }
 
 void Breeding::expel(IndividualId id) {
+  no_challenger(id);  // before its fitness changes
   if (archive_.state(id) == Member::State::measured) --measured_;
   archive_.expel(id);
   strategy_->expel(id);
   std::erase(branch_, id);
-  waiting_.erase(id);
   undecided_.erase(id);
-  open_duels_.erase(id);
   if (winner_ == id) winner_ = 0;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/breeding/offspring.hpp"
@@ -166,9 +167,15 @@ class Breeding {
   };
   std::vector<Directed> directed_;  // also learned from, in order
   Directions insights_;
-  std::set<IndividualId> waiting_;         // possible challengers
+  // Ordered by who is the next challenger: a submission first, then the fittest, then the oldest. There may
+  // be thousands.
+  using Rank = std::tuple<bool, double, IndividualId>;
+  static IndividualId id_of(const Rank& rank) { return -std::get<IndividualId>(rank); }
+  Rank rank_of(IndividualId) const;
+  void no_challenger(IndividualId);
+  std::set<Rank> waiting_;                 // possible challengers
   std::map<IndividualId, int> undecided_;  // against the incumbent: the parts of its duel
-  std::set<IndividualId> open_duels_;      // those that may go on
+  std::set<Rank> open_duels_;              // those that may go on
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;
   double pace_ = 1.0, roofline_ = 0.0;
   std::int64_t seeds_in_flight_ = 0, measured_ = 0, bred_ = 0, judged_ = 0, asked_ = 0;
