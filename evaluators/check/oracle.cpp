@@ -8,10 +8,12 @@
 #include <tbb/task_arena.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -198,6 +200,16 @@ Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& c
                    fmt::format("{}/reference.cpp does not define extern \"C\" void reference_row(const "
                                "ReferenceArgs&, std::int64_t row, double* out)",
                                task.folder.string()));
+  if (task.derived) {
+    const Expected<bool> derives = defines_apart({library.file_, "derive_row"});
+    if (!derives) return tl::make_unexpected(derives.error());
+    if (!*derives)
+      return failure("oracle",
+                     fmt::format("{}/reference.cpp does not define extern \"C\" void derive_row(const "
+                                 "ReferenceArgs&, std::int64_t row, double* out), which computes the inputs "
+                                 "that `derived` of task.yaml lists",
+                                 task.folder.string()));
+  }
   if (compiled->own) {
     void* const opened = ::dlopen(library.file_.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (opened == nullptr) return failure("oracle", fmt::format("cannot load the oracle: {}", ::dlerror()));
@@ -251,29 +263,68 @@ RowFunction OracleLibrary::control(const std::string& name) const {
   return known->second ? known->first.c_str() : nullptr;
 }
 
-Inputs make_inputs(const Task& task, const Workload& workload, std::uint64_t seed,
-                   const std::map<std::string, Fill>& fills, std::optional<std::uint64_t> mixture) {
+namespace {
+
+void derive_inputs(const OracleLibrary& library, const Task& task, const Workload& workload, Inputs& inputs) {
+  const RowLayout layout = RowLayout::of_derived(task, workload);
+  const std::vector<double> values =
+      Oracle(library, task, workload, tbb::this_task_arena::max_concurrency()).derived(layout, inputs.view());
+  for (const OutputLayout& part : layout.outputs()) {
+    std::vector<double> tensor(static_cast<std::size_t>(part.elements));
+    std::size_t value = part.first_element;
+    for (std::int64_t row = 0; row < layout.rows(); ++row) {
+      const std::int64_t base = layout.base(part, row);
+      for (std::size_t e = 0; e < part.element_offsets.size(); ++e)
+        tensor[static_cast<std::size_t>(base + part.element_offsets[e])] = values[value + e];
+      value += static_cast<std::size_t>(layout.groups().front().elements);
+    }
+    const auto input =
+        static_cast<std::size_t>(std::count_if(task.tensors.begin(), task.tensors.begin() + part.tensor,
+                                               [](const TensorSpec& t) { return t.role == Role::input; }));
+    encode(part.dtype, tensor, inputs.bytes[input]);
+    decode(part.dtype, inputs.bytes[input], inputs.decoded[input]);
+  }
+}
+
+}  // namespace
+
+Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workload& workload,
+                   std::uint64_t seed, const std::map<std::string, Fill>& fills,
+                   std::optional<std::uint64_t> mixture) {
+  if (task.derived && library == nullptr)
+    throw std::logic_error("the derived inputs of a task were drawn without its oracle");
   Inputs inputs;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     const auto replaced = fills.find(tensor.name);
     std::vector<std::byte>& bytes = inputs.bytes.emplace_back(task.bytes_of(tensor, workload));
+    if (task.is_derived(tensor.name)) continue;
     fill_tensor(task.fill(replaced == fills.end() ? tensor.fill : replaced->second, workload),
                 derive_seed(seed, tensor.name), task.shape(tensor, workload), task.dtype(tensor, workload),
                 bytes);
   }
   if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
+  decode_inputs(task, workload, inputs);
+  if (task.derived) derive_inputs(*library, task, workload, inputs);
+  return inputs;
+}
+
+void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs) {
+  constexpr std::size_t grain = std::size_t{1} << 16;
   std::size_t next = 0;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
-    const std::vector<std::byte>& bytes = inputs.bytes[next++];
+    const std::span<const std::byte> bytes = inputs.bytes[next++];
     const Dtype dtype = task.dtype(tensor, workload);
-    std::vector<double>& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
-    decode(dtype, bytes, values);
+    const std::size_t width = size_of(dtype), count = bytes.size() / width;
+    std::vector<double>& values = inputs.decoded.emplace_back(count);
+    tbb::parallel_for(std::size_t{0}, (count + grain - 1) / grain, [&](std::size_t part) {
+      const std::size_t first = part * grain, some = std::min(grain, count - first);
+      decode(dtype, bytes.subspan(first * width, some * width), std::span(values).subspan(first, some));
+    });
   }
   for (const std::vector<double>& values : inputs.decoded) inputs.values.push_back(values.data());
   for (const std::vector<std::byte>& bytes : inputs.bytes) inputs.stored.push_back(bytes.data());
-  return inputs;
 }
 
 Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& workload, int threads)
@@ -289,6 +340,17 @@ Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& w
 
 std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
                                  std::span<const std::int64_t> rows) const {
+  return compute(function, layout_, inputs, rows);
+}
+
+std::vector<double> Oracle::derived(const RowLayout& derived, const InputView& inputs) const {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(derived.rows()));
+  std::iota(rows.begin(), rows.end(), 0);
+  return compute("derive_row", derived, inputs, rows);
+}
+
+std::vector<double> Oracle::compute(RowFunction function, const RowLayout& layout, const InputView& inputs,
+                                    std::span<const std::int64_t> rows) const {
   std::vector<ReferenceTensor> tensors(input_names_.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(),
@@ -301,16 +363,16 @@ std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
   std::vector<ReferenceArgs> args;  // by group
-  for (const RowGroup& group : layout_.groups())
+  for (const RowGroup& group : layout.groups())
     args.push_back({tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
                     static_cast<int>(numbers.size()), round_, group.output.c_str()});
   std::vector<OracleRow> calls;
   calls.reserve(rows.size());
   std::size_t values = 0;
   for (const std::int64_t row : rows) {
-    const RowGroup& group = layout_.group_of(row);
+    const RowGroup& group = layout.group_of(row);
     calls.push_back(
-        {&args[static_cast<std::size_t>(&group - layout_.groups().data())], row - group.first, values});
+        {&args[static_cast<std::size_t>(&group - layout.groups().data())], row - group.first, values});
     values += static_cast<std::size_t>(group.elements);
   }
   if (const auto call = library_.here(function)) {

@@ -74,9 +74,12 @@ struct Inputs {
 };
 
 // Fills inputs as the task says, or by `fills` for the tensors that it names. `mixture`: the seed of secret
-// patterns to plant in them (task/mixture.hpp).
-Inputs make_inputs(const Task&, const Workload&, std::uint64_t seed,
+// patterns to plant in them (task/mixture.hpp). The library computes derived inputs from the others; only a
+// task without them needs none.
+Inputs make_inputs(const OracleLibrary*, const Task&, const Workload&, std::uint64_t seed,
                    const std::map<std::string, Fill>& fills = {}, std::optional<std::uint64_t> mixture = {});
+// Sets `values` and `stored` of inputs whose bytes are known.
+void decode_inputs(const Task&, const Workload&, Inputs&);
 
 // Computes oracle rows of one workload, with up to `threads` threads of its own. Not thread-safe.
 class Oracle {
@@ -87,12 +90,18 @@ class Oracle {
   // The elements of these rows (of RowLayout), one row after the other. Throws std::runtime_error if the
   // function crashes or does more than compute.
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows) const;
+  // The same of derive_row, for all rows of `derived` (RowLayout::of_derived); inputs that are not known yet
+  // are not read.
+  std::vector<double> derived(const RowLayout& derived, const InputView&) const;
   const OracleLibrary& library() const { return library_; }
   // Lowers the priority of all its threads except the process's main thread, because something is being timed
   // meanwhile.
   void give_way() { gives_way_ = true; }
 
  private:
+  std::vector<double> compute(RowFunction, const RowLayout&, const InputView&,
+                              std::span<const std::int64_t> rows) const;
+
   const OracleLibrary& library_;
   RowLayout layout_;
   std::vector<std::string> input_names_;

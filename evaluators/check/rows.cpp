@@ -68,6 +68,23 @@ RowLayout::RowLayout(const Task& task, const Workload& workload) {
     outputs_.push_back(layout_of(task, spec, workload, static_cast<std::size_t>(group - groups_.begin())));
     outputs_.back().tensor = static_cast<int>(t);
   }
+  number_rows();
+}
+
+RowLayout RowLayout::of_derived(const Task& task, const Workload& workload) {
+  RowLayout layout;
+  const std::vector<std::string>& names = task.derived->rows;
+  layout.groups_.push_back({names, std::vector<std::int64_t>(names.size()), task.derived->inputs.front()});
+  for (std::size_t t = 0; t < task.tensors.size(); ++t) {
+    if (!task.is_derived(task.tensors[t].name)) continue;
+    layout.outputs_.push_back(layout.layout_of(task, task.tensors[t], workload, 0));
+    layout.outputs_.back().tensor = static_cast<int>(t);
+  }
+  layout.number_rows();
+  return layout;
+}
+
+void RowLayout::number_rows() {
   for (RowGroup& group : groups_) {
     for (const std::int64_t extent : group.shape) group.rows *= extent;
     group.first = rows_;

@@ -44,6 +44,8 @@ class RowLayout {
   // Throws InputError if an output tensor lacks one of its row dimensions, because its elements would belong
   // to several rows.
   RowLayout(const Task&, const Workload&);
+  // The task's derived inputs as the rows of derive_row lay them out, in place of the outputs.
+  static RowLayout of_derived(const Task&, const Workload&);
 
   std::int64_t rows() const { return rows_; }
   std::int64_t output_elements() const;
@@ -63,6 +65,8 @@ class RowLayout {
   std::string describe(const OutputLayout&, std::int64_t flat) const;
 
  private:
+  RowLayout() = default;
+  void number_rows();
   OutputLayout layout_of(const Task&, const TensorSpec&, const Workload&, std::size_t group);
 
   std::int64_t rows_ = 0;

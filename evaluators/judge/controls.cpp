@@ -56,15 +56,15 @@ class Bed {
         layout_(task, workload),
         oracle_(library, task, workload, threads),
         rows_(rows_to_check(task, workload, layout_, kOracleFlops, kSeed)),
-        inputs_(stress == nullptr ? make_inputs(task, workload, kSeed)
-                                  : make_inputs(task, workload, kSeed, stress->fills)),
+        inputs_(stress == nullptr ? make_inputs(&library, task, workload, kSeed)
+                                  : make_inputs(&library, task, workload, kSeed, stress->fills)),
         exact_(rows_of(library.exact())) {
     if (library.rounded() != nullptr) rounded_ = rows_of(library.rounded());
   }
 
   std::vector<double> rows_of(RowFunction f) const { return oracle_.rows(f, inputs_.view(), rows_); }
   std::vector<double> rows_of_other_inputs() const {
-    const Inputs other = make_inputs(task_, workload_, kSeed + 1);
+    const Inputs other = make_inputs(&library_, task_, workload_, kSeed + 1);
     return oracle_.rows(library_.exact(), other.view(), rows_);
   }
   Comparison judge(std::span<const std::vector<std::byte>> outputs) const {

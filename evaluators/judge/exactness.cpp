@@ -93,8 +93,8 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
     for (std::size_t d = 0; d < distributions.size(); ++d) {
       site.progress({Stage::stress, {}, fmt::format("exactness {} {}", shape.name, distributions[d].first)});
       for (std::uint64_t draw = 0; draw < kDraws[s]; ++draw, ++run) {
-        const Inputs inputs =
-            make_inputs(task, shape, derive_seed(seed, "inputs", run), *distributions[d].second);
+        const Inputs inputs = make_inputs(&site.oracle, task, shape, derive_seed(seed, "inputs", run),
+                                          *distributions[d].second);
         const std::vector<std::int64_t> rows =
             rows_to_check(task, shape, layout, kFlopsOfASet, derive_seed(seed, "rows", run));
         const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };

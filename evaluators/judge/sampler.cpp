@@ -59,8 +59,10 @@ TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workl
       oracle_(library, task, workload, oracle_threads),
       stock_(stock ? std::move(stock) : std::make_shared<TimingStock>()),
       pool_(source == InputSource::windows
-                ? InputPool(task, workload, derive_seed(seed, "pool"), stock_->stretches)
-                : InputPool(task, workload, derive_seed(seed, "pool"), stock_->inputs)) {
+                ? InputPool(task, workload, derive_seed(seed, "pool"), stock_->stretches,
+                            kept_inputs(*stock_, library, task, workload, seed))
+                : InputPool(task, workload, derive_seed(seed, "pool"), stock_->inputs,
+                            kept_inputs(*stock_, library, task, workload, seed))) {
   outputs_ = std::move(stock_->outputs);
   outputs_.resize(layout_.outputs().size());
   for (std::size_t t = 0; t < outputs_.size(); ++t) {

@@ -38,19 +38,20 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 // The inputs of a check: drawn only for it, or as those of timed runs.
 class CheckInputs {
  public:
-  CheckInputs(const Task& task, const Workload& workload, std::uint64_t seed, const CheckValues& values,
-              const CheckLimits& limits, InputSource source) {
+  CheckInputs(const OracleLibrary& library, const Task& task, const Workload& workload, std::uint64_t seed,
+              const CheckValues& values, const CheckLimits& limits, InputSource source) {
     const auto& stock = limits.stock;
     const std::size_t bytes = input_bytes(task, workload);
     const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
     if (values.stress != nullptr)
-      own_ = make_inputs(task, workload, seed, values.stress->fills);
+      own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
     else if (large && source == InputSource::windows)
-      pool_.emplace(task, workload, seed, stock->stretches);
+      pool_.emplace(task, workload, seed, stock->stretches,
+                    kept_inputs(*stock, library, task, workload, seed));
     else if (large)
-      pool_.emplace(task, workload, seed, stock->inputs);
+      pool_.emplace(task, workload, seed, stock->inputs, kept_inputs(*stock, library, task, workload, seed));
     else
-      own_ = make_inputs(task, workload, seed, {}, mixture_seed(seed, values));
+      own_ = make_inputs(&library, task, workload, seed, {}, mixture_seed(seed, values));
   }
   static std::optional<std::uint64_t> mixture_seed(std::uint64_t seed, const CheckValues& values) {
     return values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt;
@@ -264,7 +265,7 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
 std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage, const Compiled& compiled,
                                             const Workload& workload, std::uint64_t seed,
                                             const CheckValues& values) {
-  const CheckInputs inputs(task_, workload, seed, values, limits_, input_source_of(device_));
+  const CheckInputs inputs(oracle_, task_, workload, seed, values, limits_, input_source_of(device_));
   const bool plain = values.stress == nullptr && inputs.mixture().empty();
   const std::string where = name_of_run(workload, values, !inputs.mixture().empty());
   size_outputs(task_, workload, outputs_);
@@ -329,7 +330,7 @@ std::vector<LegalError> Checker::similar_legal_errors(const Workload& workload, 
                                                       const CheckValues& values) const {
   std::vector<LegalError> greatest(layout.outputs().size());
   for (std::uint64_t i = 0; i < kSimilarInputs; ++i) {
-    const Inputs inputs = make_inputs(task_, workload, derive_seed(seed, "similar", i), {},
+    const Inputs inputs = make_inputs(&oracle_, task_, workload, derive_seed(seed, "similar", i), {},
                                       CheckInputs::mixture_seed(seed, values));
     const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
     const std::vector<LegalError> legal =
@@ -355,7 +356,7 @@ std::optional<Evaluation> Checker::check_determinism(const Compiled& compiled, c
                                                      std::uint64_t seed) {
   std::unique_ptr<Session> session;
   int noise = 0;
-  const Inputs inputs = make_inputs(task_, workload, seed);
+  const Inputs inputs = make_inputs(&oracle_, task_, workload, seed);
   const RowLayout layout(task_, workload);
   std::vector<std::vector<std::byte>> first;
   for (int i = 0; i < kDeterminismRuns;) {

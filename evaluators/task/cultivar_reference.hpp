@@ -2,7 +2,8 @@
 //   extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out);
 // and, if the tolerance is to be derived from the permitted roundings,
 //   extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out);
-// and one `control_<name>` with the same signature for each control in task.yaml.
+// and one `control_<name>` with the same signature for each control in task.yaml; and `derive_row`, if it has
+// derived inputs.
 // `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of every
 // output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost
 // first. If outputs have `rows` of their own, the same functions are called for their rows as well:

@@ -65,6 +65,7 @@ class Reader {
     if (task_.dtypes.empty()) map.require("dtypes").fail("must list at least one dtype");
     read_tensors(map.require("tensors"));
     read_rows(map.require("rows"));
+    if (const auto node = map.optional("derived")) read_derived(*node);
     if (const auto node = map.optional("let")) read_let(*node);
     if (const auto node = map.optional("where"))
       for (const YamlNode& item : node->items()) task_.where.push_back(known(item));
@@ -204,6 +205,7 @@ class Reader {
       if (const auto fill = map.optional("fill")) {
         if (tensor.role == Role::output) fill->fail("an output must not have a fill (remove it)");
         tensor.fill = fill_of(*fill, tensor, true);
+        filled_.insert(tensor.name);
       }
       map.finish();
       task_.tensors.push_back(std::move(tensor));
@@ -243,6 +245,44 @@ class Reader {
     if (std::none_of(task_.tensors.begin(), task_.tensors.end(),
                      [](const TensorSpec& t) { return t.role == Role::output && !t.rows; }))
       node.fail("every output has rows of its own (at least one must have those of the task)");
+  }
+
+  void read_derived(const YamlNode& node) {
+    YamlMap map = node.map();
+    Derived derived;
+    std::vector<std::string> inputs;
+    for (const TensorSpec& tensor : task_.tensors)
+      if (tensor.role == Role::input) inputs.push_back(tensor.name);
+    const auto names = [](const YamlNode& list, const std::vector<std::string>& known) {
+      std::vector<std::string> all;
+      for (const YamlNode& item : list.items()) {
+        all.push_back(item.one_of(known));
+        if (std::count(all.begin(), all.end(), all.back()) > 1) item.fail("is listed twice (remove one)");
+      }
+      if (all.empty()) list.fail("must list at least one name");
+      return all;
+    };
+    const YamlNode from = map.require("from"), rows = map.require("rows");
+    derived.inputs = names(map.require("inputs"), inputs);
+    derived.from = names(from, inputs);
+    for (const std::string& name : derived.inputs) {
+      const TensorSpec& tensor = *task_.tensor(name);
+      if (std::count(derived.from.begin(), derived.from.end(), name))
+        from.fail(fmt::format("{} is derived itself (remove it)", name));
+      if (filled_.contains(name))
+        node.fail(fmt::format("the tensor {} has a fill (remove it: its values are computed)", name));
+      derived.rows = names(rows, tensor.shape);
+      for (const std::string& row : derived.rows)
+        if (std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
+          rows.fail(fmt::format("the shape of {} must contain {} exactly once", name, row));
+    }
+    if (derived.inputs.size() + derived.from.size() == inputs.size())
+      from.fail(
+          "every input is derived or derived from, but these stay the same for some timed runs (leave out an "
+          "input "
+          "on which every output depends)");
+    map.finish();
+    task_.derived = std::move(derived);
   }
 
   void read_let(const YamlNode& node) {
@@ -301,7 +341,7 @@ class Reader {
   void read_stress(const YamlNode& node) {
     std::vector<std::string> inputs;
     for (const TensorSpec& t : task_.tensors)
-      if (t.role == Role::input) inputs.push_back(t.name);
+      if (t.role == Role::input && !task_.is_derived(t.name)) inputs.push_back(t.name);
     for (const auto& [key, value] : node.map().entries()) {
       StressCase stress{name_at(key, value), "", {}};
       YamlMap map = value.map();
@@ -365,7 +405,7 @@ class Reader {
 
   YamlNode root_;
   Task task_;
-  std::set<std::string> names_;
+  std::set<std::string> names_, filled_;
   std::vector<std::string> numbers_;  // names that expressions may use so far
 };
 

@@ -212,7 +212,7 @@ std::string mix_values(const Task& task, const Workload& workload, std::uint64_t
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     Planter planter(task, workload, tensor, inputs[next++], stream);
-    if (planter.possible()) planters.push_back(std::move(planter));
+    if (planter.possible() && !task.is_derived(tensor.name)) planters.push_back(std::move(planter));
   }
   if (planters.empty()) return {};
   std::string description;

@@ -30,6 +30,10 @@ const TensorSpec* Task::tensor(std::string_view tensor_name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
+bool Task::is_derived(std::string_view input) const {
+  return derived && std::ranges::count(derived->inputs, input) != 0;
+}
+
 Bindings Task::bindings(const Workload& workload) const {
   Bindings result = workload.values;
   result["dtype"] = static_cast<double>(workload.dtype);

@@ -57,6 +57,13 @@ struct CodeLimits {
   std::uint32_t spill_bytes = 512;  // cuda: bytes of spill stores and loads in one kernel
 };
 
+// Inputs that are not filled but computed from others, by `derive_row` of reference.cpp: what an earlier
+// computation left, such as the results of a forward pass.
+struct Derived {
+  std::vector<std::string> inputs, from;
+  std::vector<std::string> rows;  // the dimensions that derive_row's row enumerates, outermost first
+};
+
 // A stress case: fills that replace the plain ones.
 struct StressCase {
   std::string name, about;
@@ -84,6 +91,7 @@ struct Task {
   std::vector<Dtype> dtypes;
   std::vector<TensorSpec> tensors;
   std::vector<std::string> rows;  // the dimensions that a row index enumerates, outermost first
+  std::optional<Derived> derived;
   std::vector<std::pair<std::string, Expression>> let;
   std::vector<Expression> where;  // relations that every workload must satisfy: "H % H_kv == 0"
   Tolerance tolerance;
@@ -97,6 +105,7 @@ struct Task {
 
   const WorkloadSet* workloads(std::string_view set) const;  // nullptr if there is no such set
   const TensorSpec* tensor(std::string_view tensor_name) const;
+  bool is_derived(std::string_view input) const;
 
   // Dimensions, parameters, `let` names and dtype of one workload, for expressions.
   Bindings bindings(const Workload&) const;

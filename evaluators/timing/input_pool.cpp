@@ -27,33 +27,41 @@ InputSource input_source_of(const Device& device) {
 }
 
 InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed,
-                     std::shared_ptr<Stretches> stretches)
+                     std::shared_ptr<Stretches> stretches, std::shared_ptr<const Inputs> kept)
     : seed_(seed),
       stream_(derive_seed(seed, "windows")),
       stretches_(stretches ? std::move(stretches)
                            : std::make_shared<Stretches>(derive_seed(seed, "stretches"))),
-      memory_(std::make_shared<InputMemory>()) {
+      memory_(std::make_shared<InputMemory>()),
+      kept_(std::move(kept)) {
   describe_inputs(task, workload);
 }
 
 InputPool::InputPool(const Task& task, const Workload& workload, std::uint64_t seed,
-                     std::shared_ptr<InputMemory> memory)
-    : seed_(seed), memory_(std::move(memory)) {
+                     std::shared_ptr<InputMemory> memory, std::shared_ptr<const Inputs> kept)
+    : seed_(seed), memory_(std::move(memory)), kept_(std::move(kept)) {
   describe_inputs(task, workload);
 }
 
 void InputPool::describe_inputs(const Task& task, const Workload& workload) {
+  if (task.derived && !kept_)
+    throw std::logic_error("a pool has no derived inputs for a task that needs them");
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     Input input;
+    input.kept =
+        task.derived && (task.is_derived(tensor.name) || std::ranges::count(task.derived->from, tensor.name));
     input.spec = &tensor;
     input.dtype = task.dtype(tensor, workload);
     input.shape = task.shape(tensor, workload);
     input.elements = 1;
     for (const std::int64_t extent : input.shape) input.elements *= extent;
     if (!input.shape.empty()) input.innermost = input.shape.back();
-    input.windowed = stretches_ && input.elements >= kLeastWindowed && independent(tensor.fill);
-    if (input.windowed) {
+    input.windowed =
+        stretches_ && input.elements >= kLeastWindowed && independent(tensor.fill) && !input.kept;
+    if (input.kept) {
+      // Nothing to prepare.
+    } else if (input.windowed) {
       input.slack = std::min(input.elements, kSlack);
       input.stretch = stretches_->get(tensor, input.dtype, input.elements + input.slack);
     } else {
@@ -102,6 +110,12 @@ void InputPool::next() {
   std::vector<RunInput> inputs;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Input& input = parts_[i];
+    if (input.kept) {
+      values_[i] = kept_->values[i];
+      stored_[i] = kept_->stored[i];
+      inputs.push_back({kept_->bytes[i]});
+      continue;
+    }
     if (!input.windowed) {
       InputMemory::Tensor& memory = memory_->tensors[i];
       const auto count = static_cast<std::size_t>(input.elements);

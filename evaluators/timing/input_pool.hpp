@@ -34,10 +34,14 @@ struct InputMemory {
 
 class InputPool {
  public:
-  // Windows. Keeps a reference to the task. Pools with the same `stretches` share its memory.
-  InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<Stretches> stretches = nullptr);
+  // Windows. Keeps a reference to the task. Pools with the same `stretches` share its memory. `kept`: the
+  // derived inputs of the task and those that they come from, the same in every run (kept_inputs of
+  // timing_stock.hpp).
+  InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<Stretches> stretches = nullptr,
+            std::shared_ptr<const Inputs> kept = nullptr);
   // Drawn inputs, in this memory (not null).
-  InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<InputMemory>);
+  InputPool(const Task&, const Workload&, std::uint64_t seed, std::shared_ptr<InputMemory>,
+            std::shared_ptr<const Inputs> kept = nullptr);
 
   void next();  // creates the inputs of the next run and updates the views below
   // Both throw std::logic_error if another pool has drawn into the shared memory since.
@@ -50,7 +54,7 @@ class InputPool {
     Dtype dtype = Dtype::f32;
     std::vector<std::int64_t> shape;
     std::int64_t elements = 0, innermost = 1, slack = 0;
-    bool windowed = false;
+    bool windowed = false, kept = false;
     std::shared_ptr<const Stretch> stretch;  // source of the windows
     std::set<std::int64_t> used;             // used offsets modulo the innermost extent
     std::optional<DrawnValues> drawn;        // if not windowed
@@ -64,6 +68,7 @@ class InputPool {
   std::mt19937_64 stream_;
   std::shared_ptr<Stretches> stretches_;  // null: nothing is windowed
   std::shared_ptr<InputMemory> memory_;
+  std::shared_ptr<const Inputs> kept_;  // null if the task has no derived inputs
   std::vector<Input> parts_;
   RunInputs inputs_;
   std::vector<const double*> values_;

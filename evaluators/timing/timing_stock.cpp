@@ -7,6 +7,7 @@
 #include <set>
 
 #include "evaluators/check/compare.hpp"
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar {
 namespace {
@@ -15,6 +16,22 @@ namespace {
 // the limit.
 constexpr std::int64_t kWiderRows = 512, kLeastWiderRows = 64;
 constexpr double kWiderFlops = 3e8;
+
+// How many measurements of a workload share derived inputs, and how many bytes of them are kept.
+constexpr int kMostServed = 16;
+constexpr std::size_t kMostKeptBytes = std::size_t{8} << 30;
+
+std::string full_name(const Workload& workload) {
+  std::string name = fmt::format("{} {}", workload.name, name_of(workload.dtype));
+  for (const auto& [dimension, value] : workload.values) name += fmt::format(" {}={}", dimension, value);
+  return name;
+}
+
+std::size_t bytes_in(const std::vector<std::vector<std::byte>>& tensors) {
+  std::size_t bytes = 0;
+  for (const auto& tensor : tensors) bytes += tensor.size();
+  return bytes;
+}
 
 }  // namespace
 
@@ -43,8 +60,7 @@ const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const OracleL
                                                const Task& task, const Workload& workload,
                                                const RowLayout& layout, const Oracle& oracle,
                                                const InputView& inputs, std::uint64_t seed) {
-  std::string name = fmt::format("{} {}", workload.name, name_of(workload.dtype));
-  for (const auto& [dimension, value] : workload.values) name += fmt::format(" {}={}", dimension, value);
+  const std::string name = full_name(workload);
   std::vector<LegalError>& known = stock.legal[name];
   if (known.size() == layout.outputs().size()) return known;
   if (known = library.known_legal_errors(name); known.size() == layout.outputs().size()) return known;
@@ -54,6 +70,38 @@ const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const OracleL
   known = legal_errors(layout, rows, of(library.exact()), of(library.rounded()));
   library.keep_legal_errors(name, known);
   return known;
+}
+
+std::shared_ptr<const Inputs> kept_inputs(TimingStock& stock, const OracleLibrary& library, const Task& task,
+                                          const Workload& workload, std::uint64_t seed) {
+  if (!task.derived) return nullptr;
+  const std::string name = full_name(workload);
+  auto kept = std::ranges::find(stock.kept, name, &KeptInputs::workload);
+  if (kept != stock.kept.end() && kept->served == kMostServed) {
+    stock.kept.erase(kept);
+    kept = stock.kept.end();
+  }
+  const auto inputs = std::make_shared<Inputs>();
+  if (kept == stock.kept.end()) {
+    *inputs = make_inputs(&library, task, workload, derive_seed(seed, "kept"));
+    std::size_t next = 0;
+    for (const TensorSpec& tensor : task.tensors) {
+      if (tensor.role != Role::input) continue;
+      if (!task.is_derived(tensor.name) && !std::ranges::count(task.derived->from, tensor.name))
+        inputs->bytes[next].clear();
+      ++next;
+    }
+    stock.kept.push_back({name, inputs->bytes, 1});
+    std::size_t bytes = 0;
+    for (const KeptInputs& each : stock.kept) bytes += bytes_in(each.bytes);
+    for (; bytes > kMostKeptBytes && stock.kept.size() > 1; stock.kept.pop_front())
+      bytes -= bytes_in(stock.kept.front().bytes);
+    return inputs;
+  }
+  ++kept->served;
+  inputs->bytes = kept->bytes;
+  decode_inputs(task, workload, *inputs);
+  return inputs;
 }
 
 }  // namespace cultivar

@@ -2,6 +2,7 @@
 // only on workloads.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,11 +15,19 @@
 
 namespace cultivar {
 
+// Inputs of a workload with derived ones, which cost too much to compute for each run.
+struct KeptInputs {
+  std::string workload;
+  std::vector<std::vector<std::byte>> bytes;  // empty for those that are new in each run
+  int served = 0;                             // how often they were given out
+};
+
 struct TimingStock {
   std::shared_ptr<Stretches> stretches = std::make_shared<Stretches>();
   std::shared_ptr<InputMemory> inputs = std::make_shared<InputMemory>();
   std::map<std::string, std::vector<LegalError>, std::less<>> legal;  // R of each workload, over many rows
   std::vector<std::vector<std::byte>> outputs;                        // outputs of the last workload
+  std::deque<KeptInputs> kept;                                        // the oldest first
 };
 
 // The given number of rows of each group of the layout, drawn without repetition, in ascending order.
@@ -34,5 +43,10 @@ std::vector<std::int64_t> draw_rows(const RowLayout&, double flops, double oracl
 const std::vector<LegalError>& legal_errors_of(TimingStock&, const OracleLibrary&, const Task&,
                                                const Workload&, const RowLayout&, const Oracle&,
                                                const InputView&, std::uint64_t seed);
+
+// The derived inputs of a task, and those that they are computed from: the same for up to 16 calls, new
+// afterwards. Null if the task has none.
+std::shared_ptr<const Inputs> kept_inputs(TimingStock&, const OracleLibrary&, const Task&, const Workload&,
+                                          std::uint64_t seed);
 
 }  // namespace cultivar

@@ -98,8 +98,10 @@ std::string stress_words(const Task& task) {
   std::string words;
   for (const TensorSpec& tensor : task.tensors)
     if (tensor.role == Role::input && !is_whole(tensor.fill.kind))  // those are described above
-      words +=
-          fmt::format("{}{} {}", words.empty() ? "\nInputs: " : "; ", tensor.name, fill_words(tensor.fill));
+      words += fmt::format("{}{} {}", words.empty() ? "\nInputs: " : "; ", tensor.name,
+                           task.is_derived(tensor.name)
+                               ? fmt::format("computed from {}", fmt::join(task.derived->from, ", "))
+                               : fill_words(tensor.fill));
   if (!words.empty()) words += ".\n";
   if (!task.stress.empty()) words += "It is also checked on these stress inputs:\n";
   for (const StressCase& one : task.stress) {

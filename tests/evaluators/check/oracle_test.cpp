@@ -49,7 +49,7 @@ struct OtherTask {
     Workload workload;
     workload.dtype = Dtype::f32;
     workload.values = {{"R", 8}, {"C", 4}};
-    const Inputs inputs = make_inputs(loaded, workload, 1);
+    const Inputs inputs = make_inputs(nullptr, loaded, workload, 1);
     const Oracle oracle(library, loaded, workload, 2);
     std::vector<std::int64_t> wanted;
     for (int i = 0; i < count; ++i) wanted.push_back(i);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_reference_computes_the_same_as_one_that_is_called
   Workload workload;
   workload.dtype = Dtype::f32;
   workload.values = {{"R", 300}, {"C", 100}};
-  const Inputs inputs = make_inputs(own, workload, 7);
+  const Inputs inputs = make_inputs(nullptr, own, workload, 7);
   std::vector<std::int64_t> rows;
   for (int i = 0; i < 300; ++i) rows.push_back(i);
   for (int threads : {1, 2, 5}) {

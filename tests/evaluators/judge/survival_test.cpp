@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(mixed_values_find_a_kernel_that_is_wrong_on_a_share_of_patt
       for (std::size_t run = 0; run < runs && !wrong; ++run) {
         const std::uint64_t seed = derive_seed(kernel, "run", run);
         if (derive_seed(seed, "mixed") % 2 != 0) continue;
-        wrong = wrong_on(make_inputs(task, workload, seed, {}, seed).mixture, share, kernel);
+        wrong = wrong_on(make_inputs(nullptr, task, workload, seed, {}, seed).mixture, share, kernel);
       }
       survived += !wrong;
     }

@@ -22,10 +22,11 @@ const std::vector<std::string> memory_bound = {"softmax",       "rmsnorm",    "a
                                                "silu_mul",      "gelu",       "transpose",       "rope",
                                                "cross_entropy", "row_reduce", "rmsnorm_backward"};
 const std::vector<std::string> products = {"linear", "swiglu_up"};
+const std::vector<std::string> attention = {"attention_backward"};
 
 std::vector<std::string> all() {
   std::vector<std::string> names = memory_bound;
-  names.insert(names.end(), products.begin(), products.end());
+  for (const auto* more : {&products, &attention}) names.insert(names.end(), more->begin(), more->end());
   return names;
 }
 

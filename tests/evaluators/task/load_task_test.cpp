@@ -255,6 +255,39 @@ BOOST_AUTO_TEST_CASE(an_output_may_have_rows_of_its_own_or_be_one_number) {
               "11: tensors.x.run_to_run: an input does not");
 }
 
+BOOST_AUTO_TEST_CASE(an_input_may_be_derived_from_others) {
+  const std::string more = outputs + "  t: {role: input, shape: [R, C]}\n  w: {role: input, shape: [C]}\n";
+  const auto derived = [&](const std::string& keys) {
+    std::string yaml = with(outputs, more);
+    const std::string rows = "rows: [R]\n";
+    return yaml.replace(yaml.find(rows), rows.size(), rows + "derived: {" + keys + "}\n");
+  };
+  const Folder folder(derived("inputs: [t], from: [x], rows: [R]"));
+  const Task task = cultivar::load_task(folder.path());
+  BOOST_TEST((task.is_derived("t") && !task.is_derived("x") && !task.is_derived("w")));
+  BOOST_TEST((task.derived->rows == std::vector<std::string>{"R"}));
+  const auto error = [&](const std::string& keys, const std::string& expected) {
+    const Folder broken(derived(keys));
+    std::string said;
+    try {
+      cultivar::load_task(broken.path());
+    } catch (const InputError& e) {
+      said = e.what();
+    }
+    BOOST_TEST(said.find(expected) != std::string::npos, said);
+  };
+  error("inputs: [y], from: [x], rows: [R]", "16: derived.inputs[0]: 'y' is not allowed here");
+  error("inputs: [t], from: [t], rows: [R]", "16: derived.from: t is derived itself");
+  error("inputs: [x], from: [t], rows: [R]", "16: derived: the tensor x has a fill");
+  error("inputs: [t], from: [x, w], rows: [R]", "16: derived.from: every input is derived or derived from");
+  error("inputs: [t, w], from: [x], rows: [R]", "16: derived.rows[0]: 'R' is not allowed here");
+  error("inputs: [t], from: [x], rows: []", "16: derived.rows: must list at least one name");
+  std::string stressed = derived("inputs: [t], from: [x], rows: [R]");
+  stressed.replace(stressed.find("x: {kind: rising"), 1, "t");
+  const Folder broken(stressed);
+  BOOST_CHECK_THROW(cultivar::load_task(broken.path()), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(the_numbers_of_a_fill_may_be_expressions_of_the_workload) {
   const Folder folder(with(outputs,
                            "  index: {role: input, shape: [R], dtype: i32, fill: {kind: integers, a: 0, b: "

@@ -20,13 +20,13 @@ BOOST_AUTO_TEST_SUITE(mixture)
 BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_patterns_and_others_differ) {
   const Task task = load_task(kTasks + "attention_forward");
   const Workload& w = task.sweep.front();
-  const Inputs a = make_inputs(task, w, 1, {}, 2), b = make_inputs(task, w, 1, {}, 2);
+  const Inputs a = make_inputs(nullptr, task, w, 1, {}, 2), b = make_inputs(nullptr, task, w, 1, {}, 2);
   BOOST_TEST((a.bytes == b.bytes));
   BOOST_TEST(a.mixture == b.mixture);
   BOOST_TEST(!a.mixture.empty());
-  BOOST_TEST(a.mixture != make_inputs(task, w, 1, {}, 3).mixture);
+  BOOST_TEST(a.mixture != make_inputs(nullptr, task, w, 1, {}, 3).mixture);
   // The patterns do not depend on the values between them.
-  const Inputs other = make_inputs(task, w, 9, {}, 2);
+  const Inputs other = make_inputs(nullptr, task, w, 9, {}, 2);
   BOOST_TEST((a.bytes != other.bytes));
   BOOST_TEST(a.mixture.substr(0, a.mixture.find(' ')) == other.mixture.substr(0, other.mixture.find(' ')));
 }
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(every_pattern_is_planted_in_every_input_and_stays_finite) {
       w.dtype = dtype;
       std::set<std::string> seen;
       for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-        const Inputs inputs = make_inputs(task, w, seed, {}, seed);
+        const Inputs inputs = make_inputs(nullptr, task, w, seed, {}, seed);
         for (const char* words : {" times ", " plus ", " all equal ", "] is ", " stress case "})
           if (inputs.mixture.find(words) != std::string::npos) seen.insert(words);
         for (const TensorSpec& t : task.tensors)
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(values_of_a_uniform_fill_stay_in_its_range) {
     if (t.role == Role::input) t.fill = {Fill::Kind::uniform, 2.0, 3.0, -1};
   task.stress.clear();
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    const Inputs inputs = make_inputs(task, task.sweep[2], seed, {}, seed);
+    const Inputs inputs = make_inputs(nullptr, task, task.sweep[2], seed, {}, seed);
     BOOST_TEST(!inputs.mixture.empty());
     for (const double x : inputs.decoded.front())
       if (x < 2.0 || x > 3.0) BOOST_ERROR(x << " after " << inputs.mixture);
@@ -74,10 +74,10 @@ BOOST_AUTO_TEST_CASE(integers_and_fills_of_other_kinds_are_left_alone) {
   task.stress.clear();
   for (TensorSpec& t : task.tensors)
     if (t.role == Role::input) t.fill = {Fill::Kind::one_hot, 0.0, 1.0, 1};
-  BOOST_TEST(make_inputs(task, task.sweep.front(), 1, {}, 1).mixture.empty());
+  BOOST_TEST(make_inputs(nullptr, task, task.sweep.front(), 1, {}, 1).mixture.empty());
   for (TensorSpec& t : task.tensors)
     if (t.role == Role::input) t.fill = {Fill::Kind::uniform, 0.0, 100.0, 1}, t.dtype = Dtype::i32;
-  BOOST_TEST(make_inputs(task, task.sweep.front(), 1, {}, 1).mixture.empty());
+  BOOST_TEST(make_inputs(nullptr, task, task.sweep.front(), 1, {}, 1).mixture.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

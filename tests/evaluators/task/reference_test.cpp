@@ -175,6 +175,65 @@ BOOST_AUTO_TEST_CASE(attention_rows_are_those_of_a_naive_computation) {
   BOOST_TEST(hidden == 2 * 3 * 5);  // S_q 9, S_kv 4: five queries of three heads see nothing, for two dtypes
 }
 
+BOOST_AUTO_TEST_CASE(gradients_of_attention_are_what_small_changes_of_its_inputs_give) {
+  const Reference reference("attention_backward");
+  for (const auto& values : std::vector<std::map<std::string, double>>{
+           {{"B", 2}, {"H", 4}, {"H_kv", 2}, {"S_q", 5}, {"S_kv", 7}, {"D", 6}},
+           {{"B", 1}, {"H", 4}, {"H_kv", 2}, {"S_q", 7}, {"S_kv", 4}, {"D", 4}, {"causal", 1}},
+           {{"B", 1}, {"H", 3}, {"S_q", 4}, {"S_kv", 9}, {"D", 5}, {"causal", 1}, {"scale", 0.7}}}) {
+    const Workload w = shaped(reference.task, Dtype::f32, values);
+    Case c(reference.task, w, 21);  // q, k, v, o, lse, do
+    const auto n = [&](const char* name) { return static_cast<std::int64_t>(w.values.at(name)); };
+    const std::int64_t H = n("H"), H_kv = n("H_kv"), S_q = n("S_q"), S_kv = n("S_kv"), D = n("D");
+    const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+    const auto each_query = [&](const auto& use) {
+      for (std::int64_t row = 0; row < reference.task.row_count(w); ++row) {
+        const std::int64_t h = row % H, i = row / H % S_q, b = row / H / S_q;
+        use(row, (b * H + h) * S_q + i, naive_attention(c, b, i, h));
+      }
+    };
+    each_query([&](std::int64_t row, std::int64_t lse, const std::vector<double>& result) {
+      std::copy_n(result.begin(), D, c.values[3].begin() + row * D);
+      c.values[4][at(lse)] = result.back();
+    });
+    const auto loss = [&] {  // whose gradient with respect to o is do
+      long double sum = 0;
+      each_query([&](std::int64_t row, std::int64_t, const std::vector<double>& result) {
+        for (std::int64_t d = 0; d < D; ++d)
+          sum += static_cast<long double>(result[at(d)]) * c.values[5][at(row * D + d)];
+      });
+      return sum;
+    };
+    const auto slope = [&](std::size_t tensor, std::int64_t element) {
+      double& x = c.values[tensor][at(element)];
+      const double before = x, step = 1e-4;
+      x = before + step;
+      const long double above = loss();
+      x = before - step;
+      const long double below = loss();
+      x = before;
+      return static_cast<double>((above - below) / (2 * step));
+    };
+    std::vector<double> out(at(2 * D));
+    c.args.output = "dq";
+    for (std::int64_t row = 0; row < reference.task.row_count(w); ++row) {
+      reference["reference_row"](c.args, row, out.data());
+      for (std::int64_t d = 0; d < D; d += 3) BOOST_TEST(std::abs(out[at(d)] - slope(0, row * D + d)) < 1e-6);
+    }
+    c.args.output = "dk";
+    for (std::int64_t row = 0; row < n("B") * S_kv * H_kv; ++row) {
+      reference["reference_row"](c.args, row, out.data());
+      for (std::int64_t d = 0; d < D; d += 3) {
+        BOOST_TEST(std::abs(out[at(d)] - slope(1, row * D + d)) < 1e-6);
+        BOOST_TEST(std::abs(out[at(D + d)] - slope(2, row * D + d)) < 1e-6);
+      }
+      std::vector<double> rounded(out.size());
+      reference["reference_row_rounded"](c.args, row, rounded.data());
+      BOOST_TEST(worst_difference(out, rounded) < 1e-4);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_rounded_attention_differs_from_the_exact_one_in_low_precision) {
   const Reference reference("attention_forward");
   const Workload w = shaped(reference.task, Dtype::bf16, {{"B", 1}, {"H", 1}, {"S_q", 64}, {"D", 64}});

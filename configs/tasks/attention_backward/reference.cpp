@@ -1,0 +1,363 @@
+// The oracle of attention_backward in fp64: one row of dq (one query of one head), or one row of dk and dv (one key of
+// one key head), which have rows of their own; and the legal-rounding model: f32 throughout, the probabilities and
+// their gradients rounded to the I/O dtype for the products, sums in f32, rounded once. derive_row computes the
+// forward pass, whose results o and lse are inputs here.
+#include "cultivar_reference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+// What a wrong kernel does otherwise.
+struct Wrong {
+  bool scale = false, delta = false, lse = false;  // left out
+  bool mask = false, heads = false, first_head = false, last_tile = false;
+  std::int64_t more_keys = 0;  // that each query sees
+};
+
+struct Problem {
+  const ReferenceTensor *q, *k, *v, *o, *grad;
+  const double* lse;
+  std::int64_t H, H_kv, S_q, S_kv, D;
+  bool causal;
+  float scale;  // a kernel argument, so f32
+
+  explicit Problem(const ReferenceArgs& args)
+      : q(args.find("q")),
+        k(args.find("k")),
+        v(args.find("v")),
+        o(args.find("o")),
+        grad(args.find("grad_o")),
+        lse(args.tensor("lse")),
+        H(args.integer("H")),
+        H_kv(args.integer("H_kv")),
+        S_q(args.integer("S_q")),
+        S_kv(args.integer("S_kv")),
+        D(args.integer("D")),
+        causal(args.number("causal") != 0.0),
+        scale(static_cast<float>(args.number("scale"))) {}
+
+  std::int64_t query_at(std::int64_t b, std::int64_t i, std::int64_t h) const { return ((b * S_q + i) * H + h) * D; }
+  std::int64_t key_at(std::int64_t b, std::int64_t j, std::int64_t h) const { return ((b * S_kv + j) * H_kv + h) * D; }
+  double lse_of(std::int64_t b, std::int64_t i, std::int64_t h) const { return lse[(b * H + h) * S_q + i]; }
+  // The number of keys that query i sees, and the first query that sees key j.
+  std::int64_t visible(std::int64_t i, const Wrong& w = {}) const {
+    return causal && !w.mask ? std::clamp<std::int64_t>(i + S_kv - S_q + 1 + w.more_keys, 0, S_kv) : S_kv;
+  }
+  std::int64_t first_query(std::int64_t j, const Wrong& w = {}) const {
+    return causal && !w.mask ? std::clamp<std::int64_t>(j - S_kv + S_q - w.more_keys, 0, S_q) : 0;
+  }
+};
+
+constexpr std::int64_t ahead = 12;  // lines that are fetched before they are read
+
+double dot(const double* a, const double* b, std::int64_t D) {
+  constexpr int lanes = 16;  // partial sums, so that the compiler may use vectors
+  double sums[lanes] = {};
+  std::int64_t d = 0;
+  for (; d + lanes <= D; d += lanes)
+    for (int l = 0; l < lanes; ++l) sums[l] += a[d + l] * b[d + l];
+  for (; d < D; ++d) sums[0] += a[d] * b[d];
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+  return sums[0];
+}
+
+// Of the permitted roundings: in order, as a kernel may sum.
+float dot(const float* a, const float* b, std::int64_t D) {
+  float sum = 0.0f;
+  for (std::int64_t d = 0; d < D; ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+// DO O of query i. It cancels DO V^T where one key has all the weight, and a kernel may sum both in other orders, one
+// of them by tensor cores, which truncate: half a unit in the last place of the sum of the magnitudes.
+double delta_of(const double* grad, const double* o, std::int64_t D, std::int64_t, bool) {
+  return dot(grad, o, D);
+}
+float delta_of(const float* grad, const float* o, std::int64_t D, std::int64_t i, bool apart) {
+  if (!apart) return dot(grad, o, D);
+  float sum = 0.0f, size = 0.0f;
+  for (std::int64_t d = D - 1; d >= 0; --d) {
+    sum += grad[d] * o[d];
+    size += std::abs(grad[d] * o[d]);
+  }
+  const float unit = 0.5f * std::numeric_limits<float>::epsilon() * size;
+  return i % 2 == 0 ? sum - unit : sum + unit;
+}
+
+// Lines of tensors in double or float precision, which hold the stored elements exactly.
+struct Line {
+  std::vector<double> wide;
+  std::vector<float> narrow;
+  explicit Line(std::int64_t D) : wide(static_cast<std::size_t>(D)), narrow(wide.size()) {}
+  template <class Real>
+  const Real* read(const ReferenceTensor* from, std::int64_t at) {
+    from->read(at, static_cast<std::int64_t>(wide.size()), wide.data());
+    if constexpr (std::is_same_v<Real, double>) {
+      return wide.data();
+    } else {
+      std::copy(wide.begin(), wide.end(), narrow.begin());
+      return narrow.data();
+    }
+  }
+};
+
+// The weight of a key and the gradient of its logit (before the scale), for a query. The oracle is exact.
+// Permitted roundings: `base_2` computes the exponential as 2^x with scale and log2(e) in one factor, has no subnormal
+// numbers, and sums delta apart from DO V^T.
+template <class Real>
+struct Weight {
+  Real p, ds;
+};
+template <class Real>
+Weight<Real> weight(Real logit, Real dp, Real delta, Real lse, float scale, const Wrong& w, bool base_2) {
+  constexpr float log2e = 1.44269504f;
+  if (w.lse) lse = 0;
+  Real p;
+  if constexpr (std::is_same_v<Real, double>)
+    p = std::exp(logit * double(scale) - lse);
+  else
+    p = base_2 ? std::exp2(logit * (scale * log2e) - lse * log2e) : std::exp(logit * scale - lse);
+  if (base_2 && p < std::numeric_limits<float>::min()) p = 0;
+  return {p, p * (w.delta ? dp : dp - delta)};
+}
+
+template <class Real, class Round>
+void dq_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, bool base_2, const Round& round) {
+  const auto h = row % t.H, i = row / t.H % t.S_q, b = row / t.H / t.S_q;  // rows walk [B, S_q, H]
+  const auto hk = w.heads ? h % t.H_kv : h / (t.H / t.H_kv);
+  const auto visible = t.visible(i, w), keys = w.last_tile && visible > 64 ? (visible - 1) / 64 * 64 : visible;
+  Line query(t.D), grad(t.D), key(t.D), value(t.D), output(t.D);
+  const Real *const q = query.read<Real>(t.q, t.query_at(b, i, h)),
+             *const g = grad.read<Real>(t.grad, t.query_at(b, i, h)),
+             *const o = output.read<Real>(t.o, t.query_at(b, i, h));
+  const Real delta = delta_of(g, o, t.D, i, base_2), lse = static_cast<Real>(t.lse_of(b, i, h));
+  std::vector<Real> sum(static_cast<std::size_t>(t.D));
+  for (std::int64_t j = 0; j < keys; ++j) {
+    if (j + ahead < keys) {
+      t.k->expect(t.key_at(b, j + ahead, hk), t.D);
+      t.v->expect(t.key_at(b, j + ahead, hk), t.D);
+    }
+    const Real* const k = key.read<Real>(t.k, t.key_at(b, j, hk));
+    const Real* const v = value.read<Real>(t.v, t.key_at(b, j, hk));
+    const Real ds = round(weight(dot(q, k, t.D), dot(g, v, t.D), delta, lse, t.scale, w, base_2).ds);
+    for (std::int64_t d = 0; d < t.D; ++d) sum[d] += ds * k[d];
+  }
+  for (std::int64_t d = 0; d < t.D; ++d) out[d] = sum[d] * (w.scale ? Real(1) : static_cast<Real>(t.scale));
+}
+
+template <class Real, class Round>
+void dkv_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, bool base_2, const Round& round) {
+  const auto hk = row % t.H_kv, j = row / t.H_kv % t.S_kv, b = row / t.H_kv / t.S_kv;  // [B, S_kv, H_kv]
+  const auto group = t.H / t.H_kv, first = t.first_query(j, w);
+  const auto last = w.last_tile && t.S_q > 64 ? (t.S_q - 1) / 64 * 64 : t.S_q;
+  Line query(t.D), grad(t.D), key(t.D), value(t.D), output(t.D);
+  const Real *const k = key.read<Real>(t.k, t.key_at(b, j, hk)), *const v = value.read<Real>(t.v, t.key_at(b, j, hk));
+  std::vector<Real> dk(static_cast<std::size_t>(t.D)), dv(dk.size());
+  for (std::int64_t member = 0; member < (w.first_head ? 1 : group); ++member) {
+    const auto h = w.heads ? member * t.H_kv + hk : hk * group + member;
+    for (std::int64_t i = first; i < last; ++i) {
+      if (i + ahead < last)
+        for (const ReferenceTensor* const tensor : {t.q, t.grad, t.o}) tensor->expect(t.query_at(b, i + ahead, h), t.D);
+      const Real* const q = query.read<Real>(t.q, t.query_at(b, i, h));
+      const Real* const g = grad.read<Real>(t.grad, t.query_at(b, i, h));
+      const Real* const o = output.read<Real>(t.o, t.query_at(b, i, h));
+      const auto [p, ds] = weight(dot(q, k, t.D), dot(g, v, t.D), delta_of(g, o, t.D, i, base_2),
+                                  static_cast<Real>(t.lse_of(b, i, h)), t.scale, w, base_2);
+      const Real rounded = round(p), gradient = round(ds);
+      for (std::int64_t d = 0; d < t.D; ++d) dk[d] += gradient * q[d];
+      for (std::int64_t d = 0; d < t.D; ++d) dv[d] += rounded * g[d];
+    }
+  }
+  for (std::int64_t d = 0; d < t.D; ++d) {
+    out[d] = dk[d] * (w.scale ? Real(1) : static_cast<Real>(t.scale));
+    out[t.D + d] = dv[d];
+  }
+}
+
+void gradients(const ReferenceArgs& args, std::int64_t row, double* out, const Wrong& w = {}) {
+  const Problem t(args);
+  const auto exact = [](double value) { return value; };
+  if (args.is_row_of("dk"))
+    dkv_row<double>(t, row, out, w, false, exact);
+  else
+    dq_row<double>(t, row, out, w, false, exact);
+}
+
+}  // namespace
+
+// out: D elements of dq; or, if the row is one of dk's, D elements of dk, then D of dv.
+extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out);
+}
+
+// Two legal kernels, which differ in the exponential and in delta; the tolerance follows the one that is farther from exact.
+extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
+  const Problem t(args);
+  const bool keys = args.is_row_of("dk");
+  const auto round = [&](float value) { return static_cast<float>(args.round(value)); };
+  const auto elements = static_cast<std::size_t>(keys ? 2 * t.D : t.D);
+  std::vector<double> exact(elements), other(elements);
+  gradients(args, row, exact.data());
+  for (double* const to : {out, other.data()}) {
+    if (keys)
+      dkv_row<float>(t, row, to, {}, to != out, round);
+    else
+      dq_row<float>(t, row, to, {}, to != out, round);
+  }
+  for (std::size_t e = 0; e < elements; ++e) {
+    out[e] = args.round(out[e]);
+    other[e] = args.round(other[e]);
+    if (std::abs(other[e] - exact[e]) > std::abs(out[e] - exact[e])) out[e] = other[e];
+  }
+}
+
+// --- The inputs o and lse: the forward pass of one head, in f32 with an online softmax. ---
+
+namespace {
+
+constexpr int tile_queries = 32, tile_keys = 64;
+
+// c[m][n] += a[m][k] * b[k][n] for `rows` of a and N columns.
+template <int N>
+void add_product(int rows, int inner, const float* a, int a_stride, const float* b, float* c) {
+  for (int m = 0; m < rows; m += 2) {
+    std::array<float, N> first, second;
+    std::copy_n(c + m * N, N, first.begin());
+    std::copy_n(c + (m + 1) * N, N, second.begin());
+    for (int k = 0; k < inner; ++k) {
+      const float x = a[m * a_stride + k], y = a[(m + 1) * a_stride + k];
+      for (int n = 0; n < N; ++n) {
+        first[n] = __builtin_fmaf(x, b[k * N + n], first[n]);
+        second[n] = __builtin_fmaf(y, b[k * N + n], second[n]);
+      }
+    }
+    std::copy_n(first.begin(), N, c + m * N);
+    std::copy_n(second.begin(), N, c + (m + 1) * N);
+  }
+}
+
+// e^x for x <= 0: 2^n by the exponent's bits, the rest by a polynomial (error below 2 units in the last place).
+inline float exp_of(float x) {
+  x = std::max(x, -87.0f);
+  const float n = std::floor(x * 1.44269504f + 0.5f), r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+    p = p * r + c;
+  const auto bits = (static_cast<std::int32_t>(n) + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof power);
+  return (p * r * r + r + 1.0f) * power;
+}
+
+}  // namespace
+
+// out: S_q x D elements of o, then S_q of lse, of one head: rows walk [B, H]. A query that sees no key: 0 and -inf.
+extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* out) {
+  constexpr int width = 64;  // columns of o that are computed together
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  const Problem t(args);
+  const auto h = row % t.H, b = row / t.H, hk = h / (t.H / t.H_kv);
+  const auto D = static_cast<int>(t.D), panels = (D + width - 1) / width;
+  std::vector<double> line(static_cast<std::size_t>(D));
+  std::vector<float> keys(static_cast<std::size_t>(D) * tile_keys), values(std::size_t(panels) * tile_keys * width),
+      queries(static_cast<std::size_t>(D) * tile_queries), sums(std::size_t(panels) * tile_queries * width),
+      logits(tile_queries * tile_keys);
+  for (std::int64_t first = 0; first < t.S_q; first += tile_queries) {
+    const auto count = static_cast<int>(std::min<std::int64_t>(tile_queries, t.S_q - first));
+    std::fill(queries.begin(), queries.end(), 0.0f);
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    std::array<float, tile_queries> maximum;
+    std::array<double, tile_queries> total{};
+    maximum.fill(lowest);
+    for (int i = 0; i < count; ++i) {
+      t.q->read(t.query_at(b, first + i, h), D, line.data());
+      std::copy(line.begin(), line.end(), queries.begin() + i * D);
+    }
+    const auto end = t.visible(first + count - 1);
+    for (std::int64_t tile = 0; tile < end; tile += tile_keys) {
+      const auto here = static_cast<int>(std::min<std::int64_t>(tile_keys, end - tile));
+      std::fill(keys.begin(), keys.end(), 0.0f);
+      std::fill(values.begin(), values.end(), 0.0f);
+      for (int j = 0; j < here; ++j) {
+        t.k->read(t.key_at(b, tile + j, hk), D, line.data());
+        for (int d = 0; d < D; ++d) keys[d * tile_keys + j] = static_cast<float>(line[d]);
+        t.v->read(t.key_at(b, tile + j, hk), D, line.data());
+        for (int d = 0; d < D; ++d) values[(d / width * tile_keys + j) * width + d % width] = static_cast<float>(line[d]);
+      }
+      std::fill(logits.begin(), logits.end(), 0.0f);
+      add_product<tile_keys>(tile_queries, D, queries.data(), D, keys.data(), logits.data());
+      for (int i = 0; i < tile_queries; ++i) {
+        float* const logit = logits.data() + i * tile_keys;
+        const auto seen = i < count ? static_cast<int>(std::clamp<std::int64_t>(t.visible(first + i) - tile, 0, here)) : 0;
+        float top = maximum[i];
+        for (int j = 0; j < tile_keys; ++j) logit[j] *= t.scale;
+        for (int j = 0; j < seen; ++j) top = std::max(top, logit[j]);
+        if (seen == 0) {
+          std::fill_n(logit, tile_keys, 0.0f);
+          continue;
+        }
+        for (int j = seen; j < tile_keys; ++j) logit[j] = top - 200.0f;
+        for (int j = 0; j < tile_keys; ++j) logit[j] = exp_of(logit[j] - top);
+        std::fill(logit + seen, logit + tile_keys, 0.0f);
+        if (top > maximum[i]) {
+          const float rescale = maximum[i] == lowest ? 0.0f : std::exp(maximum[i] - top);
+          total[i] *= rescale;
+          for (int p = 0; p < panels; ++p)
+            for (int n = 0; n < width; ++n) sums[(p * tile_queries + i) * width + n] *= rescale;
+          maximum[i] = top;
+        }
+        for (int j = 0; j < seen; ++j) total[i] += logit[j];
+      }
+      for (int p = 0; p < panels; ++p)
+        add_product<width>(tile_queries, tile_keys, logits.data(), tile_keys, values.data() + p * tile_keys * width,
+                           sums.data() + p * tile_queries * width);
+    }
+    for (int i = 0; i < count; ++i) {
+      double* const o = out + (first + i) * D;
+      const double factor = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
+      for (int d = 0; d < D; ++d) o[d] = factor * sums[(d / width * tile_queries + i) * width + d % width];
+      out[t.S_q * D + first + i] = total[i] > 0.0 ? double(maximum[i]) + std::log(total[i]) : double(lowest);
+    }
+  }
+}
+
+// --- Wrong kernels that the checks must refuse. ---
+
+extern "C" void control_no_scale(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.scale = true});
+}
+extern "C" void control_no_delta(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.delta = true});
+}
+extern "C" void control_no_lse(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.lse = true});
+}
+extern "C" void control_ignores_mask(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.mask = true});
+}
+extern "C" void control_mask_one_off(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.more_keys = 1});
+}
+extern "C" void control_mask_one_short(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.more_keys = -1});
+}
+extern "C" void control_wrong_heads(const ReferenceArgs& args, std::int64_t row, double* out) {
+  // dq is right, so that only dk and dv can give it away.
+  gradients(args, row, out, {.heads = args.is_row_of("dk")});
+}
+extern "C" void control_first_head(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.first_head = true});
+}
+extern "C" void control_ignores_last_tile(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out, {.last_tile = true});
+}
+extern "C" void control_swaps_dk_and_dv(const ReferenceArgs& args, std::int64_t row, double* out) {
+  gradients(args, row, out);
+  if (const auto D = args.integer("D"); args.is_row_of("dk")) std::swap_ranges(out, out + D, out + D);
+}
