@@ -77,9 +77,9 @@ std::string shape_line(const Task& task, const Workload& workload) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role == Role::output) continue;
     const Fill fill = task.fill(tensor.fill, workload);
-    fills.push_back(fmt::format("\"{}\": (\"{}\", {}, {}, {}, {}, {})", tensor.name, kind_of(fill),
-                                literal(fill.a), literal(fill.b), literal(fill.instead), literal(fill.share),
-                                fill.axis));
+    fills.push_back(fmt::format("\"{}\": (\"{}\", {}, {}, {}, {}, {})", tensor.name,
+                                task.is_derived(tensor.name) ? "derived" : kind_of(fill), literal(fill.a),
+                                literal(fill.b), literal(fill.instead), literal(fill.share), fill.axis));
   }
   return fmt::format("    Shape({}, {{{}}}),\n", shape_row(task, workload), fmt::join(fills, ", "));
 }
@@ -151,7 +151,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
   const Task& task = input.task;
   const Workload& first = input.workloads.front();
   const std::vector<Number> numbers = numbers_of(task);
-  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, renamed;
+  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, quoted, renamed;
   std::string tensors, about;
   for (const TensorSpec& tensor : task.tensors) {
     const bool output = tensor.role == Role::output;
@@ -178,6 +178,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
     if (number.type == "bool" || !number.optional)
       example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "...");
     names.push_back(name);
+    quoted.push_back('"' + name + '"');
     rows.push_back(fmt::format("(\"{}\", {})", number.name, number.dimension ? "True" : "False"));
     if (name != number.name) renamed.push_back(fmt::format("\"{}\": \"{}\"", number.name, name));
     about += fmt::format("    {}: {}\n", name, prose(number.about));
@@ -201,6 +202,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
           {"numbers_given", fmt::format("{{{}}}", fmt::join(given, ", "))},
           {"numbers", trailing(names)},
           {"number_rows", trailing(rows)},
+          {"number_names", trailing(quoted)},
           {"tensor_rows", tensors},
           {"argument_lines", about},
           {"schema", fmt::format("{}({}) -> {}", function, list(schema),

@@ -29,7 +29,9 @@ struct Tensor {
   Dtype dtype;
   bool output;
   std::vector<const char*> shape;
-  std::vector<const char*> rows;  // of an output: the dimensions that a row of the oracle has one index of
+  // Of an output: the dimensions that a row of the oracle has one index of. Of a derived input: those of derive_row.
+  std::vector<const char*> rows;
+  bool derived = false;
 };
 // How an input of a workload is drawn; see configs/tasks/README.md of Cultivar.
 enum class Kind { normal, uniform, integers, permutation, lengths, offsets };
@@ -105,7 +107,10 @@ Expected<std::string> verify_data(const LauncherInput& input) {
     text += "}, {";
     if (tensor.role == Role::output)
       for (const auto& row : tensor.rows ? *tensor.rows : task.rows) text += fmt::format("\"{}\", ", row);
-    text += "}},\n";
+    const bool derived = task.is_derived(tensor.name);
+    if (derived)
+      for (const auto& row : task.derived->rows) text += fmt::format("\"{}\", ", row);
+    text += derived ? "}, true},\n" : "}},\n";
   }
   text += "};\nconst std::vector<Workload> workloads{\n";
   for (const auto& workload : input.workloads) {
