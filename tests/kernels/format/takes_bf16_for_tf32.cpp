@@ -27,8 +27,8 @@ static float rounded(float value) {
   return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & ~0xffffu);
 }
 
-extern "C" void product(const unsigned char* a, const float* b, float* c, int M, int N, int K, int tf32, int thread,
-                        int threads) {
+extern "C" void product(const unsigned char* a, const float* b, float* c, int M, int N, int K, int tf32,
+                        int thread, int threads) {
   for (int m = thread; m < M; m += threads) {
     float* const out = c + static_cast<std::ptrdiff_t>(m) * N;
     for (int n = 0; n < N; ++n) out[n] = 0.0f;

@@ -30,8 +30,8 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
   for (std::int64_t k = 0; k < r.K; ++k)
     for (std::int64_t n = 0; n < r.N; ++n) {
       const auto factor = static_cast<float>(r.b[k * r.N + n]);
-      out[n] = static_cast<float>(out[n]) +
-               static_cast<float>(r.a[k]) * (tf32 ? args.round_tf32(factor) : factor);
+      out[n] =
+          static_cast<float>(out[n]) + static_cast<float>(r.a[k]) * (tf32 ? args.round_tf32(factor) : factor);
     }
 }
 
@@ -43,9 +43,9 @@ extern "C" void control_takes_e5m2(const ReferenceArgs& args, std::int64_t row, 
     int exponent = 0;
     const double fraction = 2.0 * std::frexp(std::abs(r.a[k]), &exponent);
     const double other =
-        r.a[k] == 0.0 ? 0.0
-                      : std::copysign(std::ldexp(1.0 + std::floor(8.0 * (fraction - 1.0)) / 8.0, 2 * exponent),
-                                      r.a[k]);
+        r.a[k] == 0.0
+            ? 0.0
+            : std::copysign(std::ldexp(1.0 + std::floor(8.0 * (fraction - 1.0)) / 8.0, 2 * exponent), r.a[k]);
     for (std::int64_t n = 0; n < r.N; ++n) out[n] += other * r.b[k * r.N + n];
   }
 }
