@@ -6,50 +6,12 @@
 #include <cmath>
 #include <limits>
 
+#include "evaluators/check/error_sums.hpp"
+
 namespace cultivar {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-bool same_non_finite(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b;
-}
-
-struct Errors {
-  double max = 0.0, square_sum = 0.0, reference_max = 0.0, reference_square_sum = 0.0;
-  std::int64_t count = 0, wrong_non_finite = 0;
-
-  void add(double got, double want) {
-    if (!std::isfinite(want) || !std::isfinite(got)) {
-      if (!same_non_finite(got, want)) ++wrong_non_finite;
-      return;
-    }
-    const double error = std::abs(got - want);
-    max = std::max(max, error);
-    square_sum += error * error;
-    reference_max = std::max(reference_max, std::abs(want));
-    reference_square_sum += want * want;
-    ++count;
-  }
-  void add(const Errors& other) {
-    max = std::max(max, other.max);
-    reference_max = std::max(reference_max, other.reference_max);
-    square_sum += other.square_sum;
-    reference_square_sum += other.reference_square_sum;
-    count += other.count;
-    wrong_non_finite += other.wrong_non_finite;
-  }
-  double rms() const { return count == 0 ? 0.0 : std::sqrt(square_sum / static_cast<double>(count)); }
-  double reference_rms() const {
-    return count == 0 ? 0.0 : std::sqrt(reference_square_sum / static_cast<double>(count));
-  }
-};
-
-double ratio_of(double error, double allowed) {
-  if (error == 0.0) return 0.0;
-  return allowed > 0.0 ? error / allowed : kInfinity;
-}
 
 // The compared rows of one output tensor, with the oracle's rows.
 class OutputCheck {
@@ -62,28 +24,21 @@ class OutputCheck {
         span_(layout.span_of(output, expected.rows)),
         rows_(expected.rows.subspan(span_.first, span_.last - span_.first)),
         exact_(expected.exact),
-        got_(rows_.size() * output.element_offsets.size()) {
-    decode_rows(bytes);
-    block_rows_ =
-        std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows);
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      if (i == 0 || block_of(i) != block_of(i - 1)) starts_.push_back(i);
-    starts_.push_back(rows_.size());
-    // A last block of only a few rows has no error scale of its own, so it is merged with the preceding
-    // block.
-    if (blocks() > 1 &&
-        starts_.back() - starts_[blocks() - 1] < static_cast<std::size_t>(block_rows_ + 1) / 2)
-      starts_.erase(starts_.end() - 2);
-  }
+        read_(layout, output, bytes),
+        block_rows_(
+            std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows)),
+        starts_(block_starts(layout.group(output), rows_, block_rows_)) {}
 
   // Computes the error ratios. `rounded` may be null if no error exceeds the floor.
   double judge(const std::vector<double>* rounded, const LegalError& at_least = {}) {
     ratios_.assign(blocks(), 0.0);
     allowed_max_.assign(blocks(), 0.0);
-    Errors all, all_rounded;
+    ErrorSums all, all_rounded;
+    if (errors_.empty()) errors_ = errors_of_blocks(nullptr);
+    const std::vector<ErrorSums> of_rounded =
+        rounded == nullptr ? std::vector<ErrorSums>(blocks()) : errors_of_blocks(rounded);
     for (std::size_t b = 0; b < blocks(); ++b) {
-      const Errors errors = errors_of(b, nullptr);
-      const Errors legal = rounded == nullptr ? Errors{} : errors_of(b, rounded);
+      const ErrorSums &errors = errors_[b], &legal = of_rounded[b];
       all.add(errors);
       all_rounded.add(legal);
       ratios_[b] = ratio(errors, legal, at_least, &allowed_max_[b]);
@@ -95,11 +50,9 @@ class OutputCheck {
   }
 
   OutputErrors errors(const std::vector<double>& rounded) const {
-    Errors all, legal;
-    for (std::size_t b = 0; b < blocks(); ++b) {
-      all.add(errors_of(b, nullptr));
-      legal.add(errors_of(b, &rounded));
-    }
+    ErrorSums all, legal;
+    for (const ErrorSums& each : errors_of_blocks(nullptr)) all.add(each);
+    for (const ErrorSums& each : errors_of_blocks(&rounded)) legal.add(each);
     // Rounding to the nearest value is off by up to half a unit in the last place, and by a quarter in the
     // mean.
     const double unit = epsilon_of(output_.dtype);
@@ -128,60 +81,32 @@ class OutputCheck {
  private:
   std::size_t blocks() const { return starts_.size() - 1; }
   std::size_t row_size() const { return output_.element_offsets.size(); }
-  std::int64_t block_of(std::size_t i) const {
-    return (rows_[i] - layout_.group(output_).first) / block_rows_;
-  }
-  double want(std::size_t i, std::size_t e) const { return of(exact_, i, e); }
-  double of(std::span<const double> values, std::size_t i, std::size_t e) const {
+  double want(std::size_t i, std::size_t e) const { return exact_[place(i, e)]; }
+  // Of a compared element in the oracle's values.
+  std::size_t place(std::size_t i, std::size_t e) const {
     const auto width = static_cast<std::size_t>(layout_.group(output_).elements);
-    return values[span_.value + i * width + output_.first_element + e];
+    return span_.value + i * width + output_.first_element + e;
   }
-  double got(std::size_t i, std::size_t e) const { return got_[i * row_size() + e]; }
-  std::int64_t flat(std::size_t i, std::size_t e) const {
-    return layout_.base(output_, rows_[i]) + output_.element_offsets[e];
+  double got(std::size_t i, std::size_t e) const { return read_.element(rows_[i], e); }
+
+  // Of the output, or of the rounding model.
+  std::vector<ErrorSums> errors_of_blocks(const std::vector<double>* rounded) const {
+    std::vector<ErrorSums> of_rows(rows_.size()), of_blocks(blocks());
+    for_each_row(rows_.size(), rows_.size() * row_size(), [&](std::size_t i) {
+      const std::span<const double> exact = exact_.subspan(place(i, 0), row_size());
+      if (rounded == nullptr)
+        of_rows[i] = read_.errors(rows_[i], exact);
+      else
+        of_rows[i].add(std::span(*rounded).subspan(place(i, 0), row_size()), exact);
+    });
+    for (std::size_t b = 0; b < blocks(); ++b)
+      for (std::size_t i = starts_[b]; i < starts_[b + 1]; ++i) of_blocks[b].add(of_rows[i]);
+    return of_blocks;
   }
 
-  // Decodes only the compared rows: a timed run's output may be a thousand times larger than its sample.
-  void decode_rows(std::span<const std::byte> bytes) {
-    const std::size_t width = size_of(output_.dtype);
-    const bool contiguous = output_.element_offsets.back() == static_cast<std::int64_t>(row_size()) - 1;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const std::span<double> row = std::span(got_).subspan(i * row_size(), row_size());
-      if (contiguous) {
-        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, 0)) * width, row_size() * width),
-               row);
-        continue;
-      }
-      for (std::size_t e = 0; e < row_size(); ++e)
-        decode(output_.dtype, bytes.subspan(static_cast<std::size_t>(flat(i, e)) * width, width),
-               row.subspan(e, 1));
-    }
-  }
-
-  Errors errors_of(std::size_t block, const std::vector<double>* rounded) const {
-    Errors errors;
-    for (std::size_t i = starts_[block]; i < starts_[block + 1]; ++i) {
-      for (std::size_t e = 0; e < row_size(); ++e) {
-        const double value = rounded == nullptr ? got(i, e) : of(*rounded, i, e);
-        errors.add(value, want(i, e));
-      }
-    }
-    return errors;
-  }
-
-  double ratio(const Errors& errors, const Errors& legal, const LegalError& at_least,
+  double ratio(const ErrorSums& errors, const ErrorSums& legal, const LegalError& at_least,
                double* allowed_max) const {
-    // Each norm has its own floor, scaled by that norm: if one element dominates, its last bits do too.
-    const double least = tolerance_.floor_eps * accumulation_epsilon(output_.dtype);
-    // Rounding the output to its type costs up to half a unit in the last place, even if the few modeled
-    // elements happened to need less.
-    const double last_place = 0.5 * epsilon_of(output_.dtype) * errors.reference_max;
-    *allowed_max =
-        tolerance_.factor * std::max({legal.max, at_least.max, last_place}) + least * errors.reference_max;
-    if (errors.wrong_non_finite > 0) return kInfinity;
-    return std::max(ratio_of(errors.max, *allowed_max),
-                    ratio_of(errors.rms(), tolerance_.factor * std::max(legal.rms(), at_least.rms) +
-                                               least * errors.reference_rms()));
+    return error_ratio(tolerance_, output_.dtype, errors, legal, at_least, allowed_max);
   }
 
   std::string element_line(std::string_view which, std::size_t i, std::size_t e, double allowed) const;
@@ -192,11 +117,12 @@ class OutputCheck {
   RowSpan span_;
   std::span<const std::int64_t> rows_;  // those of this output
   std::span<const double> exact_;
-  std::vector<double> got_;          // the compared rows, consecutively
-  std::vector<std::size_t> starts_;  // start of each block in rows_, and the end as last entry
+  OutputRows read_;
+  std::int64_t block_rows_;
+  std::vector<std::size_t> starts_;  // of each block in rows_, and the end
+  std::vector<ErrorSums> errors_;    // by block, once known
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
-  std::int64_t block_rows_ = 1;
   std::int64_t wrong_non_finite_ = 0;
 };
 
@@ -205,7 +131,7 @@ std::string OutputCheck::element_line(std::string_view which, std::size_t i, std
   const double value = got(i, e);
   const double error = std::abs(value - want(i, e));
   std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
-                                 layout_.describe(output_, flat(i, e)), value, want(i, e));
+                                 layout_.describe(output_, read_.place(rows_[i], e)), value, want(i, e));
   if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
   return line + "\n";
 }
@@ -347,12 +273,12 @@ std::vector<LegalError> legal_errors(const RowLayout& layout, std::span<const st
   for (const OutputLayout& output : layout.outputs()) {
     const RowSpan span = layout.span_of(output, rows);
     const auto width = static_cast<std::size_t>(layout.group(output).elements);
-    Errors errors;
-    for (std::size_t i = 0; i < span.last - span.first; ++i)
-      for (std::size_t e = 0; e < output.element_offsets.size(); ++e) {
-        const std::size_t at = span.value + i * width + output.first_element + e;
-        errors.add(rounded[at], exact[at]);
-      }
+    ErrorSums errors;
+    for (std::size_t i = 0; i < span.last - span.first; ++i) {
+      const std::size_t at = span.value + i * width + output.first_element;
+      errors.add(rounded.subspan(at, output.element_offsets.size()),
+                 exact.subspan(at, output.element_offsets.size()));
+    }
     legal.push_back({errors.max, errors.rms()});
   }
   return legal;

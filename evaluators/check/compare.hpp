@@ -30,6 +30,17 @@ struct ExpectedRows {
   std::int64_t block_rows = 0;  // 0: the task's value
 };
 
+// The same for rows whose values together would take gigabytes: they are computed piece by piece. Blocks have
+// the task's number of rows.
+struct RowsInPieces {
+  // Stores the values of these rows, one row after the other.
+  using Compute = std::function<void(std::span<const std::int64_t> rows, std::span<double> out)>;
+  std::span<const std::int64_t> rows;
+  Compute exact, rounded;  // rounded: empty if the task has no model
+  std::function<std::vector<LegalError>()> wider = {}, similar = {};
+  std::size_t elements = std::size_t{4} << 20;  // of a piece
+};
+
 // R of these rows, by output.
 std::vector<LegalError> legal_errors(const RowLayout&, std::span<const std::int64_t> rows,
                                      std::span<const double> exact, std::span<const double> rounded);
@@ -55,6 +66,8 @@ struct Comparison {
 
 Comparison compare(const Task&, const RowLayout&, std::span<const std::vector<std::byte>> outputs,
                    const ExpectedRows&);
+Comparison compare_in_pieces(const Task&, const RowLayout&, std::span<const std::vector<std::byte>> outputs,
+                             const RowsInPieces&);
 
 // Tolerates only as many elements equal to this run's poison as chance explains: the matches expected from n
 // random draws of their bits.

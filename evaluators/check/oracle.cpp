@@ -263,6 +263,17 @@ RowFunction OracleLibrary::control(const std::string& name) const {
   return known->second ? known->first.c_str() : nullptr;
 }
 
+void decode_all(Dtype dtype, std::span<const std::byte> elements, std::span<double> out) {
+  constexpr std::size_t grain = std::size_t{1} << 16;
+  const std::size_t width = size_of(dtype);
+  const auto part = [&](std::size_t i) {
+    const std::size_t first = i * grain, some = std::min(grain, out.size() - first);
+    decode(dtype, elements.subspan(first * width, some * width), out.subspan(first, some));
+  };
+  if (out.size() <= grain) return decode(dtype, elements, out);
+  tbb::parallel_for(std::size_t{0}, (out.size() + grain - 1) / grain, part);
+}
+
 namespace {
 
 void derive_inputs(const OracleLibrary& library, const Task& task, const Workload& workload, Inputs& inputs) {
@@ -310,25 +321,24 @@ Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workloa
 }
 
 void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs) {
-  constexpr std::size_t grain = std::size_t{1} << 16;
   std::size_t next = 0;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     const std::span<const std::byte> bytes = inputs.bytes[next++];
     const Dtype dtype = task.dtype(tensor, workload);
-    const std::size_t width = size_of(dtype), count = bytes.size() / width;
-    std::vector<double>& values = inputs.decoded.emplace_back(count);
-    tbb::parallel_for(std::size_t{0}, (count + grain - 1) / grain, [&](std::size_t part) {
-      const std::size_t first = part * grain, some = std::min(grain, count - first);
-      decode(dtype, bytes.subspan(first * width, some * width), std::span(values).subspan(first, some));
-    });
+    auto& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
+    decode_all(dtype, bytes, values);
   }
-  for (const std::vector<double>& values : inputs.decoded) inputs.values.push_back(values.data());
+  for (const auto& values : inputs.decoded) inputs.values.push_back(values.data());
   for (const std::vector<std::byte>& bytes : inputs.bytes) inputs.stored.push_back(bytes.data());
 }
 
 Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& workload, int threads)
-    : library_(library), layout_(task, workload), round_(rounding_of(workload.dtype)), threads_(threads) {
+    : library_(library),
+      layout_(task, workload),
+      round_(rounding_of(workload.dtype)),
+      rounds_to_(type_of(workload.dtype)),
+      threads_(threads) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     input_names_.push_back(tensor.name);
@@ -340,17 +350,26 @@ Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& w
 
 std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
                                  std::span<const std::int64_t> rows) const {
-  return compute(function, layout_, inputs, rows);
+  std::vector<double> out(layout_.values_of(rows));
+  this->rows(function, inputs, rows, out);
+  return out;
+}
+
+void Oracle::rows(RowFunction function, const InputView& inputs, std::span<const std::int64_t> rows,
+                  std::span<double> out) const {
+  compute(function, layout_, inputs, rows, out);
 }
 
 std::vector<double> Oracle::derived(const RowLayout& derived, const InputView& inputs) const {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(derived.rows()));
   std::iota(rows.begin(), rows.end(), 0);
-  return compute("derive_row", derived, inputs, rows);
+  std::vector<double> out(derived.values_of(rows));
+  compute("derive_row", derived, inputs, rows, out);
+  return out;
 }
 
-std::vector<double> Oracle::compute(RowFunction function, const RowLayout& layout, const InputView& inputs,
-                                    std::span<const std::int64_t> rows) const {
+void Oracle::compute(RowFunction function, const RowLayout& layout, const InputView& inputs,
+                     std::span<const std::int64_t> rows, std::span<double> out) const {
   std::vector<ReferenceTensor> tensors(input_names_.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(),
@@ -365,7 +384,7 @@ std::vector<double> Oracle::compute(RowFunction function, const RowLayout& layou
   std::vector<ReferenceArgs> args;  // by group
   for (const RowGroup& group : layout.groups())
     args.push_back({tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
-                    static_cast<int>(numbers.size()), round_, group.output.c_str()});
+                    static_cast<int>(numbers.size()), round_, group.output.c_str(), rounds_to_});
   std::vector<OracleRow> calls;
   calls.reserve(rows.size());
   std::size_t values = 0;
@@ -376,7 +395,6 @@ std::vector<double> Oracle::compute(RowFunction function, const RowLayout& layou
     values += static_cast<std::size_t>(group.elements);
   }
   if (const auto call = library_.here(function)) {
-    std::vector<double> out(values);
     tbb::task_arena arena(threads_);
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, calls.size(), [&](std::size_t i) {
@@ -384,11 +402,10 @@ std::vector<double> Oracle::compute(RowFunction function, const RowLayout& layou
         call(*calls[i].args, calls[i].row, out.data() + calls[i].value);
       });
     });
-    return out;
+    return;
   }
-  auto out = compute_apart({library_.file(), function, threads_, gives_way_}, calls, values);
-  if (!out) throw std::runtime_error(out.error().message);
-  return std::move(*out);
+  const auto done = compute_apart({library_.file(), function, threads_, gives_way_}, calls, out);
+  if (!done) throw std::runtime_error(done.error().message);
 }
 
 }  // namespace cultivar

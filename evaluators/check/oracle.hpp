@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "evaluators/check/rows.hpp"
+#include "evaluators/system/huge_pages.hpp"
 #include "evaluators/task/cultivar_reference.hpp"
 #include "evaluators/task/task.hpp"
 
@@ -65,13 +66,16 @@ struct InputView {
 // Inputs that own their memory.
 struct Inputs {
   std::vector<std::vector<std::byte>> bytes;  // of the task's input tensors, in order
-  std::vector<std::vector<double>> decoded;
+  std::vector<std::vector<double, HugePages<double>>> decoded;
   std::vector<const double*> values;     // pointers into `decoded`
   std::vector<const std::byte*> stored;  // pointers into `bytes`
   std::string mixture;                   // what mix_values planted; empty: nothing
 
   InputView view() const { return {values, stored}; }
 };
+
+// decode() with several threads.
+void decode_all(Dtype, std::span<const std::byte> elements, std::span<double> out);
 
 // Fills inputs as the task says, or by `fills` for the tensors that it names. `mixture`: the seed of secret
 // patterns to plant in them (task/mixture.hpp). The library computes derived inputs from the others; only a
@@ -90,6 +94,8 @@ class Oracle {
   // The elements of these rows (of RowLayout), one row after the other. Throws std::runtime_error if the
   // function crashes or does more than compute.
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows) const;
+  // The same, stored in `out`.
+  void rows(RowFunction, const InputView&, std::span<const std::int64_t> rows, std::span<double> out) const;
   // The same of derive_row, for all rows of `derived` (RowLayout::of_derived); inputs that are not known yet
   // are not read.
   std::vector<double> derived(const RowLayout& derived, const InputView&) const;
@@ -99,8 +105,8 @@ class Oracle {
   void give_way() { gives_way_ = true; }
 
  private:
-  std::vector<double> compute(RowFunction, const RowLayout&, const InputView&,
-                              std::span<const std::int64_t> rows) const;
+  void compute(RowFunction, const RowLayout&, const InputView&, std::span<const std::int64_t> rows,
+               std::span<double> out) const;
 
   const OracleLibrary& library_;
   RowLayout layout_;
@@ -109,6 +115,7 @@ class Oracle {
   std::vector<ReferenceType> types_;
   std::vector<std::pair<std::string, double>> numbers_;
   double (*round_)(double) = nullptr;
+  ReferenceType rounds_to_ = ReferenceType::other;
   int threads_;
   bool gives_way_ = false;
 };

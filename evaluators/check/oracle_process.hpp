@@ -30,10 +30,9 @@ struct OracleRow {
   std::size_t value;
 };
 
-// The elements of these rows, `values` in all. An Error if the function crashed, made a system call, or took
-// longer than ten minutes.
-Expected<std::vector<double>> compute_apart(const OracleCall&, std::span<const OracleRow> rows,
-                                            std::size_t values);
+// Stores the elements of these rows. An Error if the function crashed, made a system call, or took longer
+// than ten minutes.
+Expected<void> compute_apart(const OracleCall&, std::span<const OracleRow> rows, std::span<double> out);
 
 // Whether the library defines the function. An Error if it cannot be loaded.
 Expected<bool> defines_apart(const OracleCall&);

@@ -81,7 +81,7 @@ class Measuring {  // requires a site with a stock
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock,
                    input_source_of(site_.device));
-    if (site_.device.apart_from_host()) runs.work_beside_runs();
+    if (site_.device.apart_from_host()) runs.work_beside_runs(request_.stop_after >= Stage::confirm);
     const auto incumbent = request_.incumbent_us.find(workload.name);
     if (auto wrong = sample(
             runs, sides, request_.sampling,
@@ -156,8 +156,14 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
   };
 
   if (auto wrong = lint(site.task, request, derive_seed(seed, "claims"))) return rejected(*wrong);
+  std::vector<Dtype> timed;
+  if (request.small_shapes)
+    for (const Workload& w : request.workloads) timed.push_back(w.dtype);
   Checker checker(site.device, site.task, site.oracle,
-                  {.run_deadline_s = site.run_deadline_s, .stock = site.stock});
+                  {.run_deadline_s = site.run_deadline_s,
+                   .stock = site.stock,
+                   .awaited = request.stop_after >= Stage::confirm,
+                   .dtypes = std::move(timed)});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
@@ -179,7 +185,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                      {.run_deadline_s = site.run_deadline_s,
                       .oracle_flops = kEveryRowFlops,
                       .stock = site.stock,
-                      .mixed_bytes = kMixedBytes});
+                      .mixed_bytes = kMixedBytes,
+                      .awaited = request.stop_after >= Stage::confirm});
     std::uint64_t shape = 0;
     for (const Workload& w : request.workloads) {
       site.progress({Stage::measure, {}, fmt::format("measure {}: every row", w.name)});

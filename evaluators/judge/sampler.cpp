@@ -38,6 +38,25 @@ constexpr auto kDeviceRest = std::chrono::milliseconds(50);
 constexpr double kMostDiscarded = 1.0 / 3.0;
 constexpr std::int64_t kLeastDiscarded = 6;
 
+// The elements of these rows of an output; none if they are all of it.
+std::vector<ElementRange> elements_of(const RowLayout& layout, const OutputLayout& output,
+                                      std::span<const std::int64_t> rows) {
+  const RowSpan span = layout.span_of(output, rows);
+  if (static_cast<std::int64_t>(span.last - span.first) == layout.group(output).rows) return {};
+  std::vector<ElementRange> pieces;  // of a row, from its base
+  for (const std::int64_t offset : output.element_offsets)
+    if (pieces.empty() || pieces.back().first + pieces.back().count != offset)
+      pieces.push_back({offset, 1});
+    else
+      ++pieces.back().count;
+  std::vector<ElementRange> all;
+  for (std::size_t i = span.first; i < span.last; ++i)
+    for (const ElementRange& piece : pieces)
+      all.push_back({layout.base(output, rows[i]) + piece.first, piece.count});
+  std::ranges::sort(all, {}, &ElementRange::first);
+  return all;
+}
+
 std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
   for (const Sample& s : samples) seconds.push_back(s.seconds);
@@ -89,19 +108,12 @@ void TimedRuns::next(bool complete) {
   rows_ = complete ? rows_to_check(task_, workload_, layout_, kEveryRowFlops, seed)
                    : draw_rows(layout_, task_.flops(workload_), kSampleFlops,
                                std::min(kLeastRows, oracle_rows_), oracle_rows_, seed);
-  for (std::size_t t = 0; t < wanted_.size(); ++t) {
-    const OutputLayout& output = layout_.outputs()[t];
-    wanted_[t].clear();
-    const RowSpan span = layout_.span_of(output, rows_);
-    for (std::size_t i = span.first; i < span.last; ++i)
-      for (const std::int64_t offset : output.element_offsets)
-        wanted_[t].push_back(layout_.base(output, rows_[i]) + offset);
-    std::sort(wanted_[t].begin(), wanted_[t].end());
-  }
+  for (std::size_t t = 0; t < wanted_.size(); ++t)
+    wanted_[t] = elements_of(layout_, layout_.outputs()[t], rows_);
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::time(SampledSide& side) {
-  if (beside_ && exact_.empty() && !ahead_.valid())
+  if (beside_ && !complete_ && exact_.empty() && !ahead_.valid())
     ahead_ = std::async(std::launch::async,
                         [this] { return oracle_.rows(library_.exact(), pool_.view(), rows_); });
   auto ran = run(side);
@@ -186,22 +198,7 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
   if (const std::size_t unwritten = session.unwritten_elements(); too_many_unwritten(layout_, unwritten))
     return tl::make_unexpected(rejection(Stage::measure, "output elements not written on " + workload_.name,
                                          describe_unwritten(layout_, unwritten)));
-  if (exact_.empty())
-    exact_ = ahead_.valid() ? ahead_.get() : oracle_.rows(library_.exact(), pool_.view(), rows_);
-  ExpectedRows expected{rows_, exact_, {}};
-  // Individually drawn rows form one block, because a single row may be too small to have an error scale.
-  if (!complete_) expected.block_rows = layout_.rows();
-  if (library_.rounded() != nullptr) {
-    expected.wider = [&] {
-      return legal_errors_of(*stock_, library_, task_, workload_, layout_, oracle_, pool_.view(),
-                             derive_seed(seed_, "wider", run_));
-    };
-    expected.rounded = [&] {
-      if (rounded_.empty()) rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_);
-      return rounded_;
-    };
-  }
-  const Comparison compared = compare(task_, layout_, outputs_, expected);
+  const Comparison compared = complete_ ? compared_completely() : compared_sample();
   if (!compared.right)
     return tl::make_unexpected(rejection(
         Stage::measure, fmt::format("wrong result in a timed run on {}: {}", workload_.name, compared.reason),
@@ -210,6 +207,43 @@ tl::expected<Sample, Evaluation> TimedRuns::check(Session& session, const Sample
                         "new inputs and is checked.\n",
                         rows_.size(), layout_.rows())));
   return sample;
+}
+
+std::function<std::vector<LegalError>()> TimedRuns::wider() {
+  return [this] {
+    return legal_errors_of(*stock_, library_, task_, workload_, layout_, oracle_, pool_.view(),
+                           derive_seed(seed_, "wider", run_));
+  };
+}
+
+Comparison TimedRuns::compared_sample() {
+  if (exact_.empty())
+    exact_ = ahead_.valid() ? ahead_.get() : oracle_.rows(library_.exact(), pool_.view(), rows_);
+  ExpectedRows expected{rows_, exact_, {}};
+  // Individually drawn rows form one block, because a single row may be too small to have an error scale.
+  expected.block_rows = layout_.rows();
+  if (library_.rounded() != nullptr) {
+    expected.wider = wider();
+    expected.rounded = [&] {
+      if (rounded_.empty()) rounded_ = oracle_.rows(library_.rounded(), pool_.view(), rows_);
+      return rounded_;
+    };
+  }
+  return compare(task_, layout_, outputs_, expected);
+}
+
+Comparison TimedRuns::compared_completely() {
+  const auto computed = [&](RowFunction function) {
+    return [this, function](std::span<const std::int64_t> rows, std::span<double> out) {
+      oracle_.rows(function, pool_.view(), rows, out);
+    };
+  };
+  RowsInPieces expected{rows_, computed(library_.exact()), {}};
+  if (library_.rounded() != nullptr) {
+    expected.wider = wider();
+    expected.rounded = computed(library_.rounded());
+  }
+  return compare_in_pieces(task_, layout_, outputs_, expected);
 }
 
 std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& sides, const Sampling& sampling,

@@ -36,10 +36,11 @@ class TimedRuns {
             double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr,
             InputSource = InputSource::drawn);
   ~TimedRuns();
-  // Lets the oracle work while a run is in progress. Use it only if runs leave the host's cores free.
-  void work_beside_runs() {
+  // Lets the oracle work while a run is in progress, at a lower priority unless its result is awaited. Use it
+  // only if runs leave the host's cores free.
+  void work_beside_runs(bool awaited = false) {
     beside_ = true;
-    oracle_.give_way();
+    if (!awaited) oracle_.give_way();
   }
 
   // Draws new inputs and new secret rows. Sides that are compared run on the same ones. `complete`: every
@@ -64,6 +65,9 @@ class TimedRuns {
   RowLayout layout_;
   tl::expected<Sample, Evaluation> run(SampledSide&);
   tl::expected<Sample, Evaluation> check(Session&, const Sample&);
+  Comparison compared_sample();
+  Comparison compared_completely();
+  std::function<std::vector<LegalError>()> wider();  // R of the workload
   bool others_are_disturbed(const std::string& side) const;
   std::optional<Evaluation> too_many_discarded(const SampledSide&) const;
 
@@ -73,7 +77,7 @@ class TimedRuns {
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::int64_t> rows_;
   bool complete_ = false;
-  std::vector<std::vector<std::int64_t>> wanted_;  // the elements of rows_, by output
+  std::vector<std::vector<ElementRange>> wanted_;  // the elements of rows_, by output
   std::vector<double> exact_, rounded_;  // for rows_; empty until a run of the current inputs has ended
   struct Tally {
     std::int64_t runs = 0, by_kernel = 0, by_host = 0;  // and how many did not count

@@ -224,6 +224,10 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
   std::erase_if(shapes, [&](const Workload& w) {
     return compiled.binary(macros(compiled.variant, task_, w)) == nullptr;
   });
+  const auto other = [&](const Workload& w) {
+    return std::ranges::find(limits_.dtypes, w.dtype) == limits_.dtypes.end();
+  };
+  if (!std::ranges::all_of(shapes, other)) std::erase_if(shapes, other);
   std::uint64_t index = 0;
   kept_.reset();
   if (stage == Stage::determinism) {
@@ -294,14 +298,19 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
 
   const RowLayout layout(task_, workload);
   Oracle oracle(oracle_, task_, workload, cores_of(device_.facts()));
-  if (device_.apart_from_host()) oracle.give_way();
+  if (device_.apart_from_host() && !limits_.awaited) oracle.give_way();
   const std::vector<std::int64_t> rows =
       rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
-  const std::vector<double> exact = oracle.rows(oracle_.exact(), inputs.view(), rows);
-  ExpectedRows expected{rows, exact, {}};
+  const auto computed = [&](RowFunction function) {
+    return [&, function](std::span<const std::int64_t> some, std::span<double> out) {
+      oracle.rows(function, inputs.view(), some, out);
+    };
+  };
+  RowsInPieces expected{rows, computed(oracle_.exact()), {}};
   const bool many =
       static_cast<double>(rows.size()) * task_.flops(workload) / static_cast<double>(layout.rows()) >
       kManyFlops;
+  if (oracle_.rounded() != nullptr) expected.rounded = computed(oracle_.rounded());
   if (oracle_.rounded() != nullptr && plain && limits_.stock && many)
     expected.wider = [&] {
       return legal_errors_of(*limits_.stock, oracle_, task_, workload, layout, oracle, inputs.view(),
@@ -309,9 +318,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
     };
   if (oracle_.rounded() != nullptr && !inputs.from_pool() && (values.mixed || values.drawn_shape))
     expected.similar = [&] { return similar_legal_errors(workload, layout, oracle, rows, seed, values); };
-  if (oracle_.rounded() != nullptr)
-    expected.rounded = [&] { return oracle.rows(oracle_.rounded(), inputs.view(), rows); };
-  const Comparison compared = compare(task_, layout, outputs_, expected);
+  const Comparison compared = compare_in_pieces(task_, layout, outputs_, expected);
 
   const std::string diagnostics = values_note(values, inputs.mixture());
   if (too_many_unwritten(layout, unwritten))

@@ -28,6 +28,10 @@ struct CheckLimits {
   // Larger inputs than 64 MiB and than this get no patterns: to draw them takes longer than the rest of a
   // check.
   std::size_t mixed_bytes = 0;
+  // A result is awaited: the oracle does not give way to the workers that only search.
+  bool awaited = false;
+  // Check shapes of other dtypes are left out, unless none would remain; empty: all.
+  std::vector<Dtype> dtypes = {};
 };
 
 // A few seconds of oracle work. Beyond it, even "every row" means as many blocks of rows as fit.

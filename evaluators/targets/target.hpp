@@ -75,14 +75,18 @@ class RunInputs {
   std::vector<RunInput> inputs_;
 };
 
+struct ElementRange {
+  std::int64_t first = 0, count = 0;
+};
+
 struct RunOptions {
   bool timed = false;  // flush caches first and use the device exclusively
   std::uint64_t poison_seed = 0;
   std::uint64_t placement = 0;  // of a run that is not timed: selects where buffers lie, of a few ways
   double deadline_s = 10.0;
-  // The elements to copy back, by output, in ascending order; empty: all elements of all outputs. Other
+  // The elements to copy back, by output, in ascending order; none for an output: all of them. Other
   // elements of `outputs` may stay unchanged, so that a large device need not transfer what nobody reads.
-  std::span<const std::vector<std::int64_t>> wanted = {};
+  std::span<const std::vector<ElementRange>> wanted = {};
 };
 
 // One variant on one workload on one device: buffers placed and guarded, code loaded. Not thread-safe.

@@ -1,41 +1,11 @@
 #include "evaluators/timing/stretches.hpp"
 
-#include <sys/mman.h>
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
-
-void* huge_pages::allocate(std::size_t bytes) {
-  constexpr std::size_t page = std::size_t{2} << 20;
-  const std::size_t rounded = (bytes + page - 1) / page * page;
-  void* const memory = std::aligned_alloc(page, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  ::madvise(memory, rounded, MADV_HUGEPAGE);  // a request; without huge pages results are the same but slower
-  return memory;
-}
-void huge_pages::release(void* memory) {
-  std::free(memory);
-}
-
-namespace {
-
-void decode_all(Stretch& stretch) {
-  constexpr std::size_t grain = std::size_t{1} << 16;
-  const std::size_t count = stretch.values.size(), width = size_of(stretch.dtype);
-  tbb::parallel_for(std::size_t{0}, (count + grain - 1) / grain, [&](std::size_t part) {
-    const std::size_t first = part * grain, some = std::min(grain, count - first);
-    decode(stretch.dtype, std::span(stretch.bytes).subspan(first * width, some * width),
-           std::span(stretch.values).subspan(first, some));
-  });
-}
-
-}  // namespace
 
 void Stretches::renew(std::uint64_t seed) {
   seed_ = seed;
@@ -70,7 +40,7 @@ void Stretches::draw(Kept& kept, std::int64_t elements) {
   stretch.values.resize(static_cast<std::size_t>(elements));
   const std::vector<std::int64_t> line = {elements};
   fill_tensor(kept.fill, seed, line, dtype, stretch.bytes);
-  decode_all(stretch);
+  decode_all(dtype, stretch.bytes, stretch.values);
   kept.fresh = true;
 }
 

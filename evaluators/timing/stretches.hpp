@@ -9,27 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/system/huge_pages.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
-
-namespace huge_pages {
-void* allocate(std::size_t bytes);  // throws std::bad_alloc
-void release(void*);
-}  // namespace huge_pages
-
-// For hundreds of megabytes that are read in small pieces at random places: with 4 KiB pages, most of the
-// time would go into address translation.
-template <class T>
-struct HugePages {
-  using value_type = T;
-  HugePages() = default;
-  template <class U>
-  HugePages(const HugePages<U>&) {}
-  T* allocate(std::size_t count) { return static_cast<T*>(huge_pages::allocate(count * sizeof(T))); }
-  void deallocate(T* memory, std::size_t) { huge_pages::release(memory); }
-  friend bool operator==(const HugePages&, const HugePages&) { return true; }
-};
 
 struct Stretch {
   std::uint64_t id = 0;  // identifies these contents: random, never 0

@@ -166,7 +166,7 @@ Expected<void> DeviceService::open(const Facts& expected) {
 void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluation,
                              const std::function<void(const std::string&)>& progress) {
   if (!state_->sanitizing) return;
-  SanitizerOutcome outcome = state_->sanitizing->run(request.variant, progress);
+  SanitizerOutcome outcome = state_->sanitizing->run(request.variant, request.workloads, progress);
   if (!outcome.note.empty()) evaluation.diagnostics += fmt::format("not sanitized: {}\n", outcome.note);
   if (!outcome.rejection) return;
   evaluation.verdict = Evaluation::Verdict::rejected;
@@ -177,7 +177,10 @@ void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluat
 }
 
 Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, const Progress& progress) {
-  if (request.stop_after == Stage::confirm) state_->link.stop();  // start a new process
+  if (request.stop_after == Stage::confirm) {
+    state_->link.stop();  // start a new process
+    if (state_->sanitizing) state_->sanitizing->prepare();
+  }
   bool lost = false;
   EvaluateRequest asked = request;
   std::vector<ContenderTrouble> left_out;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <future>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -154,7 +156,25 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
   racecheck.push_back(form("racecheck", {"--racecheck-report", "hazard"}));
 }
 
-SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerLink::Progress& progress) {
+Sanitizing::~Sanitizing() {
+  interrupt();
+  await_start();
+}
+
+void Sanitizing::await_start() {
+  for (std::thread& thread : starting_) thread.join();
+  starting_.clear();
+}
+
+void Sanitizing::prepare() {
+  await_start();
+  for (const auto& tool : tools_)
+    starting_.emplace_back(
+        [&form = *tool.front()] { (void)form.link.open(); });  // a failure appears in run()
+}
+
+SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const std::vector<Workload>& workloads,
+                               const WorkerLink::Progress& progress) {
   using Kind = SanitizerLook::Kind;
   std::optional<LinkTrouble> trouble;
   std::optional<Evaluation> evaluation;
@@ -163,6 +183,7 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerL
   } else {
     EvaluateRequest request;
     request.variant = *kernel;
+    request.workloads = workloads;
     request.stop_after = Stage::edge;
     request.small_shapes = true;
     const auto answer = form.link.call({{"request", "evaluate"}, {"evaluate", request}}, kSanitizerSeconds,
@@ -195,18 +216,34 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const WorkerL
   return {};
 }
 
-SanitizerOutcome Sanitizing::run(const Compiled& compiled, const WorkerLink::Progress& progress) {
+SanitizerOutcome Sanitizing::run(const Compiled& compiled, const std::vector<Workload>& workloads,
+                                 const WorkerLink::Progress& progress) {
   if (!missing_.empty()) return {std::nullopt, missing_};
+  await_start();
+  std::mutex telling;
+  const WorkerLink::Progress tell = [&](const std::string& text) {
+    const std::lock_guard lock(telling);
+    if (progress) progress(text);
+  };
+  std::vector<std::future<SanitizerOutcome>> outcomes;
+  for (const auto& tool : tools_)
+    outcomes.push_back(std::async(std::launch::async, [&] {
+      std::vector<SanitizerForm> forms;
+      for (const auto& form : tool)
+        forms.push_back([&](const Compiled* kernel) {
+          return look(*form, kernel, kernel == &compiled ? workloads : workloads_of_control_, tell);
+        });
+      return examine(tool.front()->tool, forms, compiled, control_ ? &*control_ : nullptr);
+    }));
   SanitizerOutcome whole;
-  for (const auto& tool : tools_) {
-    std::vector<SanitizerForm> forms;
-    for (const auto& form : tool)
-      forms.push_back([&](const Compiled* kernel) { return look(*form, kernel, progress); });
-    SanitizerOutcome one = examine(tool.front()->tool, forms, compiled, control_ ? &*control_ : nullptr);
-    if (one.rejection) return one;
+  for (auto& each : outcomes) {
+    SanitizerOutcome one = each.get();
+    if (one.rejection && !whole.rejection) whole.rejection = std::move(one.rejection);
     if (!one.note.empty()) whole.note += (whole.note.empty() ? "" : "; ") + one.note;
   }
-  if (whole.note.empty()) control_ = compiled;
+  if (whole.rejection || !whole.note.empty()) return whole;
+  control_ = compiled;
+  workloads_of_control_ = workloads;
   return whole;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "evaluators/worker/link.hpp"
@@ -54,21 +55,28 @@ class Sanitizing {
  public:
   explicit Sanitizing(const ServiceOptions&);
 
-  // Runs both tools, one after the other; stops at the first that rejects the variant.
-  SanitizerOutcome run(const Compiled&, const WorkerLink::Progress&);
+  ~Sanitizing();
+
+  void prepare();  // begins to start the tools, which takes seconds
+  // Runs both tools at once, on small shapes in the dtypes of the workloads. A progress function is called by
+  // one thread at a time.
+  SanitizerOutcome run(const Compiled&, const std::vector<Workload>&, const WorkerLink::Progress&);
   void interrupt();  // permanent
 
  private:
+  void await_start();
   struct Form {
     std::string tool;
     std::filesystem::path log;
     WorkerLink link;
   };
-  SanitizerLook look(Form&, const Compiled*, const WorkerLink::Progress&);
+  SanitizerLook look(Form&, const Compiled*, const std::vector<Workload>&, const WorkerLink::Progress&);
 
   std::string missing_;                                    // why compute-sanitizer is not used
   std::vector<std::vector<std::unique_ptr<Form>>> tools_;  // the forms of each tool, in order of use
   std::optional<Compiled> control_;                        // the last variant that all tools found clean
+  std::vector<Workload> workloads_of_control_;
+  std::vector<std::thread> starting_;  // the first form of each tool
   double run_deadline_s_;
 };
 

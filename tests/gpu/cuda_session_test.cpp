@@ -95,16 +95,29 @@ BOOST_AUTO_TEST_CASE(only_the_elements_that_are_wanted_come_back) {
   auto one = session(kCopy, copying(10'000));
   const std::vector<std::uint32_t> in = counting(10'000);
   Outputs outputs{std::vector<std::byte>(40'000)};
-  const std::vector<std::vector<std::int64_t>> wanted{{3, 4, 77, 9'999}};
+  const std::vector<std::vector<ElementRange>> wanted{{{3, 2}, {77, 1}, {9'999, 1}}};
   RunOptions options;
   options.wanted = wanted;
   const auto ran = one->run({{bytes(in)}}, outputs, options);
   BOOST_REQUIRE_MESSAGE(ran, words(ran));
   const auto out = values<std::uint32_t>(outputs[0]);
-  for (const std::int64_t e : wanted[0])
-    BOOST_TEST(out[static_cast<std::size_t>(e)] == in[static_cast<std::size_t>(e)]);
+  for (const std::size_t e : {3, 4, 77, 9'999}) BOOST_TEST(out[e] == in[e]);
   BOOST_TEST(out[5] == 0U);
   BOOST_TEST(out[9'998] == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(long_ranges_that_are_wanted_come_back_and_nothing_else) {
+  auto one = session(kCopy, copying(10'000));
+  const std::vector<std::uint32_t> in = counting(10'000);
+  Outputs outputs{std::vector<std::byte>(40'000)};
+  const std::vector<std::vector<ElementRange>> wanted{{{100, 2'000}, {5'000, 5'000}}};
+  RunOptions options;
+  options.wanted = wanted;
+  const auto ran = one->run({{bytes(in)}}, outputs, options);
+  BOOST_REQUIRE_MESSAGE(ran, words(ran));
+  const auto out = values<std::uint32_t>(outputs[0]);
+  for (std::size_t e = 0; e < 10'000; ++e)
+    BOOST_TEST_REQUIRE(out[e] == ((e >= 100 && e < 2'100) || e >= 5'000 ? in[e] : 0U), e);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_written_holds_finite_poison_that_differs_each_time) {
@@ -329,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_copy_is_timed_as_fast_as_memory_is_and_never_out_of_the_c
     for (std::size_t run = 0; run < 12; ++run) {
       RunInput input{std::span<const std::byte>(whole).subspan(run * 4, count * 4), megabytes, whole};
       Outputs outputs(1);
-      const std::vector<std::vector<std::int64_t>> wanted{{0}};
+      const std::vector<std::vector<ElementRange>> wanted{{{0, 1}}};
       const auto ran = one->run(RunInputs(std::vector<RunInput>{input}), outputs,
                                 {.timed = true, .poison_seed = run, .deadline_s = 10.0, .wanted = wanted});
       BOOST_REQUIRE_MESSAGE(ran, words(ran));
@@ -356,7 +369,7 @@ BOOST_AUTO_TEST_CASE(the_overhead_of_a_timed_run_is_reported) {
   const std::size_t count = (std::size_t{134} << 20) / 4;
   auto one = session(kCopy, copying(count, 2112));
   const std::vector<std::byte> whole = bytes(counting(count + 64));
-  const std::vector<std::vector<std::int64_t>> wanted{{0, 17, 1000}};
+  const std::vector<std::vector<ElementRange>> wanted{{{0, 1}, {17, 1}, {1000, 1}}};
   double timed = 0.0;
   Clock::time_point start;
   constexpr int runs = 20;

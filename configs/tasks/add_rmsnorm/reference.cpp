@@ -7,28 +7,26 @@
 
 namespace {
 
-struct Row {
-  const double *x, *r;
-  std::int64_t C;
-  Row(const ReferenceArgs& args, std::int64_t row) : C(args.integer("C")) {
-    x = args.tensor("x") + row * C, r = args.tensor("r") + row * C;
-  }
-};
+// Reads the row: x into the first C elements of out, r into the C behind them.
+std::int64_t read(const ReferenceArgs& args, std::int64_t row, double* out) {
+  const std::int64_t C = args.integer("C");
+  args.find("x")->read(row * C, C, out);
+  args.find("r")->read(row * C, C, out + C);
+  return C;
+}
 
 double to_bf16(double value) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
 }
 
-// out: C elements of y, then C of s.
-void sums_of(const Row& row, double* out) {
-  for (std::int64_t c = 0; c < row.C; ++c) out[row.C + c] = row.x[c] + row.r[c];
-}
-
 double squares(const double* values, std::int64_t columns) {
-  double sum = 0.0;
-  for (std::int64_t c = 0; c < columns; ++c) sum += values[c] * values[c];
-  return sum;
+  double sums[8] = {};
+  std::int64_t c = 0;
+  for (; c + 8 <= columns; c += 8)
+    for (int l = 0; l < 8; ++l) sums[l] += values[c + l] * values[c + l];
+  for (; c < columns; ++c) sums[0] += values[c] * values[c];
+  return reference_sum(sums, 8);
 }
 
 void scale(const ReferenceArgs& args, const double* values, std::int64_t C, double sum, double eps,
@@ -38,62 +36,59 @@ void scale(const ReferenceArgs& args, const double* values, std::int64_t C, doub
   for (std::int64_t c = 0; c < C; ++c) out[c] = values[c] * factor * w[c];
 }
 
+// out: C elements of y, which are still those of x, then C of s. Returns C.
+std::int64_t sums_of(const ReferenceArgs& args, std::int64_t row, double* out) {
+  const std::int64_t C = read(args, row, out);
+  for (std::int64_t c = 0; c < C; ++c) out[C + c] += out[c];
+  return C;
+}
+
 }  // namespace
 
 extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
-  scale(args, out + r.C, r.C, squares(out + r.C, r.C), args.number("eps"), out);
+  const std::int64_t C = sums_of(args, row, out);
+  scale(args, out + C, C, squares(out + C, C), args.number("eps"), out);
 }
 
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
+  const std::int64_t C = read(args, row, out);
   const double* const w = args.tensor("w");
-  double* const s = out + r.C;
+  double* const s = out + C;
+  for (std::int64_t c = 0; c < C; ++c) s[c] = static_cast<float>(out[c]) + static_cast<float>(s[c]);
+  args.round_all(s, C);
   float sum = 0.0f;
-  for (std::int64_t c = 0; c < r.C; ++c) {
-    s[c] = args.round(static_cast<float>(r.x[c]) + static_cast<float>(r.r[c]));
-    sum += static_cast<float>(s[c]) * static_cast<float>(s[c]);
-  }
-  const float factor =
-      1.0f / std::sqrt(sum / static_cast<float>(r.C) + static_cast<float>(args.number("eps")));
-  for (std::int64_t c = 0; c < r.C; ++c)
-    out[c] = args.round(static_cast<float>(s[c]) * factor * static_cast<float>(w[c]));
+  for (std::int64_t c = 0; c < C; ++c) sum += static_cast<float>(s[c]) * static_cast<float>(s[c]);
+  const float factor = 1.0f / std::sqrt(sum / static_cast<float>(C) + static_cast<float>(args.number("eps")));
+  for (std::int64_t c = 0; c < C; ++c) out[c] = static_cast<float>(s[c]) * factor * static_cast<float>(w[c]);
+  args.round_all(out, C);
 }
 
 // --- Wrong kernels that the checks must refuse. ---
 
 extern "C" void control_ignores_eps(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
-  scale(args, out + r.C, r.C, squares(out + r.C, r.C), 1e-300, out);
+  const std::int64_t C = sums_of(args, row, out);
+  scale(args, out + C, C, squares(out + C, C), 1e-300, out);
 }
 
 extern "C" void control_ignores_weight(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
-  const double factor =
-      1.0 / std::sqrt(squares(out + r.C, r.C) / static_cast<double>(r.C) + args.number("eps"));
-  for (std::int64_t c = 0; c < r.C; ++c) out[c] = out[r.C + c] * factor;
+  const std::int64_t C = sums_of(args, row, out);
+  const double factor = 1.0 / std::sqrt(squares(out + C, C) / static_cast<double>(C) + args.number("eps"));
+  for (std::int64_t c = 0; c < C; ++c) out[c] = out[C + c] * factor;
 }
 
 extern "C" void control_norm_of_x(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
-  scale(args, r.x, r.C, squares(r.x, r.C), args.number("eps"), out);
+  const std::int64_t C = sums_of(args, row, out);
+  scale(args, out, C, squares(out, C), args.number("eps"), out);
 }
 
 extern "C" void control_ignores_last_tile(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
-  scale(args, out + r.C, r.C, squares(out + r.C, r.C > 64 ? (r.C - 1) / 64 * 64 : r.C), args.number("eps"),
-        out);
+  const std::int64_t C = sums_of(args, row, out);
+  scale(args, out + C, C, squares(out + C, C > 64 ? (C - 1) / 64 * 64 : C), args.number("eps"), out);
 }
 
 extern "C" void control_sums_in_bf16(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  sums_of(r, out);
+  const std::int64_t C = sums_of(args, row, out);
   double sum = 0.0;
-  for (std::int64_t c = 0; c < r.C; ++c) sum = to_bf16(sum + out[r.C + c] * out[r.C + c]);
-  scale(args, out + r.C, r.C, sum, args.number("eps"), out);
+  for (std::int64_t c = 0; c < C; ++c) sum = to_bf16(sum + out[C + c] * out[C + c]);
+  scale(args, out + C, C, sum, args.number("eps"), out);
 }

@@ -8,29 +8,28 @@
 namespace {
 
 struct Row {
-  const double* logits;
-  std::int64_t V, target;
+  const ReferenceTensor* logits;
+  std::int64_t V, first, target;
   bool counts;
 
-  Row(const ReferenceArgs& args, std::int64_t row) : V(args.integer("V")) {
-    logits = args.tensor("logits") + row * V;
+  Row(const ReferenceArgs& args, std::int64_t row) : logits(args.find("logits")), V(args.integer("V")) {
+    first = row * V;
     target = static_cast<std::int64_t>(args.tensor("targets")[row]);
     counts = target != args.integer("ignore_index");
   }
-  double maximum() const { return *std::max_element(logits, logits + V); }
   void nothing(double* out) const { std::fill(out, out + 1 + V, 0.0); }
 
   // The loss and the gradient, with only the first `count` columns in the sum.
   void compute(double* out, std::int64_t count) const {
-    const double top = maximum();
-    double sum = 0.0;
-    for (std::int64_t v = 0; v < V; ++v) {
-      out[1 + v] = std::exp(logits[v] - top);
-      if (v < count) sum += out[1 + v];
-    }
-    for (std::int64_t v = 0; v < V; ++v) out[1 + v] /= sum;
-    out[1 + target] -= 1.0;
-    out[0] = std::log(sum) + (top - logits[target]);
+    double* const values = out + 1;
+    logits->read(first, V, values);
+    const double top = reference_max(values, V), of_target = values[target];
+    for (std::int64_t v = 0; v < V; ++v) values[v] -= top;
+    reference_exp_all(values, V);
+    const double sum = reference_sum(values, count), factor = 1.0 / sum;
+    for (std::int64_t v = 0; v < V; ++v) values[v] *= factor;
+    values[target] -= 1.0;
+    out[0] = std::log(sum) + (top - of_target);
   }
 };
 
@@ -46,16 +45,22 @@ extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, doubl
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
   const Row r(args, row);
   if (!r.counts) return r.nothing(out);
-  const auto top = static_cast<float>(r.maximum());
+  double* const values = out + 1;
+  r.logits->read(r.first, r.V, values);
+  const auto top = static_cast<float>(reference_max(values, r.V));
+  const auto of_target = static_cast<float>(values[r.target]);
+  for (std::int64_t v = 0; v < r.V; ++v) values[v] = static_cast<float>(values[v]) - top;
+  reference_exp_all(values, r.V);
   float sum = 0.0f;
   for (std::int64_t v = 0; v < r.V; ++v) {
-    const float weight = std::exp(static_cast<float>(r.logits[v]) - top);
-    out[1 + v] = weight;
+    const auto weight = static_cast<float>(values[v]);
+    values[v] = weight;
     sum += weight;
   }
-  const float loss = std::log(sum) + (top - static_cast<float>(r.logits[r.target]));
-  for (std::int64_t v = 0; v < r.V; ++v)
-    out[1 + v] = args.round(static_cast<float>(out[1 + v]) / sum - (v == r.target ? 1.0f : 0.0f));
+  const float loss = std::log(sum) + (top - of_target);
+  for (std::int64_t v = 0; v < r.V; ++v) values[v] = static_cast<float>(values[v]) / sum;
+  values[r.target] = static_cast<float>(values[r.target]) - 1.0f;
+  args.round_all(values, r.V);
   // A kernel may also subtract the logit from the rounded logarithm of the whole sum, which then has an error
   // relative to its own size.
   const double whole = std::abs(static_cast<double>(top) + std::log(static_cast<double>(sum)));

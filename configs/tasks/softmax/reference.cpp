@@ -6,61 +6,64 @@
 
 namespace {
 
+// Reads the row into out, for all that follows to be computed there.
 struct Row {
-  const double* x;
   std::int64_t C;
-  Row(const ReferenceArgs& args, std::int64_t row) : C(args.integer("C")) { x = args.tensor("x") + row * C; }
-  double maximum() const { return *std::max_element(x, x + C); }
+  double maximum;
+  Row(const ReferenceArgs& args, std::int64_t row, double* out) : C(args.integer("C")) {
+    args.find("x")->read(row * C, C, out);
+    maximum = reference_max(out, C);
+  }
+  void exponentials(double* out) const {
+    for (std::int64_t c = 0; c < C; ++c) out[c] -= maximum;
+    reference_exp_all(out, C);
+  }
 };
 
 void divide(double* out, std::int64_t count, double sum) {
-  for (std::int64_t c = 0; c < count; ++c) out[c] /= sum;
+  const double factor = 1.0 / sum;
+  for (std::int64_t c = 0; c < count; ++c) out[c] *= factor;
 }
 
 }  // namespace
 
 // out: C elements of y.
 extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  const double maximum = r.maximum();
-  double sum = 0.0;
-  for (std::int64_t c = 0; c < r.C; ++c) sum += out[c] = std::exp(r.x[c] - maximum);
-  divide(out, r.C, sum);
+  const Row r(args, row, out);
+  r.exponentials(out);
+  divide(out, r.C, reference_sum(out, r.C));
 }
 
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  const auto maximum = static_cast<float>(r.maximum());
+  const Row r(args, row, out);
+  const auto maximum = static_cast<float>(r.maximum);
+  for (std::int64_t c = 0; c < r.C; ++c) out[c] = static_cast<float>(out[c]) - maximum;
+  reference_exp_all(out, r.C);
   float sum = 0.0f;
   for (std::int64_t c = 0; c < r.C; ++c) {
-    const float weight = std::exp(static_cast<float>(r.x[c]) - maximum);
+    const auto weight = static_cast<float>(out[c]);
     out[c] = weight;
     sum += weight;
   }
-  for (std::int64_t c = 0; c < r.C; ++c) out[c] = args.round(static_cast<float>(out[c]) / sum);
+  for (std::int64_t c = 0; c < r.C; ++c) out[c] = static_cast<float>(out[c]) / sum;
+  args.round_all(out, r.C);
 }
 
 // --- Wrong kernels that the checks must refuse. ---
 
 extern "C" void control_no_maximum(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  double sum = 0.0;
-  for (std::int64_t c = 0; c < r.C; ++c) sum += out[c] = std::min(std::exp(r.x[c]), 65504.0) + 1e-3;
-  divide(out, r.C, sum);
+  const Row r(args, row, out);
+  for (std::int64_t c = 0; c < r.C; ++c) out[c] = std::min(std::exp(out[c]), 65504.0) + 1e-3;
+  divide(out, r.C, reference_sum(out, r.C));
 }
 
 extern "C" void control_ignores_last_tile(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  const double maximum = r.maximum();
-  double sum = 0.0;
-  for (std::int64_t c = 0; c < r.C; ++c) {
-    out[c] = std::exp(r.x[c] - maximum);
-    if (c < (r.C - 1) / 64 * 64 || r.C <= 64) sum += out[c];
-  }
-  divide(out, r.C, sum);
+  const Row r(args, row, out);
+  r.exponentials(out);
+  divide(out, r.C, reference_sum(out, r.C > 64 ? (r.C - 1) / 64 * 64 : r.C));
 }
 
 extern "C" void control_uniform(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
+  const Row r(args, row, out);
   std::fill(out, out + r.C, 1.0 / static_cast<double>(r.C));
 }

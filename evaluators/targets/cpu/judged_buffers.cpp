@@ -53,17 +53,19 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::output) continue;
     const std::span<const std::byte> data = arena_.data(i);
-    const std::span<const std::int64_t> wanted = next_output < options.wanted.size()
+    const std::span<const ElementRange> wanted = next_output < options.wanted.size()
                                                      ? std::span(options.wanted[next_output])
-                                                     : std::span<const std::int64_t>{};
+                                                     : std::span<const ElementRange>{};
     auto& output = outputs[next_output++];
     if (wanted.empty() || output.size() != data.size()) {
       output.assign(data.begin(), data.end());
     } else {
       const std::size_t width = plan_.buffers[i].element_bytes;
-      for (const std::int64_t element : wanted)
-        std::memcpy(output.data() + static_cast<std::size_t>(element) * width,
-                    data.data() + static_cast<std::size_t>(element) * width, width);
+      for (const ElementRange& range : wanted) {
+        const std::size_t first = static_cast<std::size_t>(range.first) * width;
+        std::memcpy(output.data() + first, data.data() + first,
+                    static_cast<std::size_t>(range.count) * width);
+      }
     }
     unwritten_ += arena_.still_poisoned(data, mixed(options.poison_seed + i));
   }

@@ -10,6 +10,7 @@
 #include "evaluators/system/secret.hpp"
 #include "evaluators/targets/cuda/contender.hpp"
 #include "evaluators/targets/cuda/geometry.hpp"
+#include "evaluators/targets/cuda/steps.hpp"
 #include "evaluators/targets/cuda/trace_comparison.hpp"
 
 namespace cultivar::cuda {
@@ -29,6 +30,8 @@ constexpr double kShortestClockedNs = 50e3;
 // How far host time may exceed event time: scheduling and the round trip to the device.
 constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
 
+constexpr std::size_t kWorthACopy = 4096;  // bytes
+
 constexpr int kTracedRuns = 3;  // at most, until CUPTI's records agree with the plan
 
 using Use = PlannedBuffer::Use;
@@ -47,19 +50,6 @@ bool sanitized() {
 bool holds_poison(const PlannedBuffer& buffer) {
   return buffer.use == Use::output || (buffer.use == Use::workspace && !buffer.zero);
 }
-
-// Calls in order and keeps the first failure.
-class Steps {
- public:
-  Steps& operator<<(Result next) {
-    if (result_ == result::success) result_ = next;
-    return *this;
-  }
-  Result result() const { return result_; }
-
- private:
-  Result result_ = result::success;
-};
 
 }  // namespace
 
@@ -427,43 +417,71 @@ std::optional<Fault> CudaSession::broken_guard() const {
 
 std::optional<Fault> CudaSession::fetch(std::span<std::vector<std::byte>> outputs,
                                         const RunOptions& options) {
-  const Driver& driver = gpu_.driver();
   std::size_t next = 0;
-  std::vector<std::byte> compact;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlannedBuffer& buffer = plan_.buffers[i];
     if (buffer.use != Use::output) continue;
     std::vector<std::byte>& output = outputs[next];
     output.resize(buffer.bytes);
-    const std::span<const std::int64_t> wanted =
-        next < options.wanted.size() ? std::span(options.wanted[next]) : std::span<const std::int64_t>{};
+    std::vector<ElementRange> wanted;
+    if (next < options.wanted.size()) wanted = options.wanted[next];
     ++next;
-    Steps steps;
-    if (wanted.empty()) {
-      steps << driver.MemcpyDtoHAsync(output.data(), addresses_[i], buffer.bytes, gpu_.stream());
-    } else {
-      const std::size_t width = buffer.element_bytes;
-      for (auto [memory, bytes] :
-           {std::pair{&index_, wanted.size_bytes()}, {&gathered_, wanted.size() * width}}) {
-        if (memory->size() >= bytes) continue;
-        auto larger = DeviceMemory::allocate(gpu_, bytes);
-        if (!larger)
-          return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory to fetch the output");
-        *memory = std::move(*larger);
-      }
-      compact.resize(wanted.size() * width);
-      steps << driver.MemcpyHtoDAsync(index_.address(), wanted.data(), wanted.size_bytes(), gpu_.stream())
-            << gpu_.kernels().gather(addresses_[i], index_.address(), wanted.size(),
-                                     static_cast<std::uint32_t>(width), gathered_.address())
-            << driver.MemcpyDtoHAsync(compact.data(), gathered_.address(), compact.size(), gpu_.stream());
-    }
-    if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching the output");
-    if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "fetching the output")) return failed;
-    for (std::size_t e = 0; e < wanted.size(); ++e) {
-      const std::size_t width = compact.size() / wanted.size();
-      std::memcpy(output.data() + static_cast<std::size_t>(wanted[e]) * width, compact.data() + e * width,
-                  width);
-    }
+    if (wanted.empty()) wanted.push_back({0, static_cast<std::int64_t>(buffer.bytes / buffer.element_bytes)});
+    std::size_t bytes = 0;
+    for (const ElementRange& range : wanted)
+      bytes += static_cast<std::size_t>(range.count) * buffer.element_bytes;
+    // A copy costs some microseconds, an element that is gathered its index of eight bytes.
+    auto failed = bytes >= kWorthACopy * wanted.size() ? copy_back(addresses_[i], buffer, wanted, output)
+                                                       : gather(addresses_[i], buffer, wanted, bytes, output);
+    if (failed) return failed;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> CudaSession::copy_back(Address from, const PlannedBuffer& buffer,
+                                            std::span<const ElementRange> wanted,
+                                            std::vector<std::byte>& output) {
+  Steps steps;
+  for (const ElementRange& range : wanted) {
+    const std::size_t first = static_cast<std::size_t>(range.first) * buffer.element_bytes;
+    steps << gpu_.driver().MemcpyDtoHAsync(output.data() + first, from + first,
+                                           static_cast<std::size_t>(range.count) * buffer.element_bytes,
+                                           gpu_.stream());
+  }
+  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching the output");
+  return gpu_.wait(deadline_in(kJudgeSeconds), "fetching the output");
+}
+
+std::optional<Fault> CudaSession::gather(Address from, const PlannedBuffer& buffer,
+                                         std::span<const ElementRange> wanted, std::size_t bytes,
+                                         std::vector<std::byte>& output) {
+  const Driver& driver = gpu_.driver();
+  const std::size_t width = buffer.element_bytes;
+  std::vector<std::int64_t> elements;
+  elements.reserve(bytes / width);
+  for (const ElementRange& range : wanted)
+    for (std::int64_t e = 0; e < range.count; ++e) elements.push_back(range.first + e);
+  const std::span<const std::int64_t> index = elements;
+  for (auto [memory, needed] : {std::pair{&index_, index.size_bytes()}, {&gathered_, bytes}}) {
+    if (memory->size() >= needed) continue;
+    auto larger = DeviceMemory::allocate(gpu_, needed);
+    if (!larger)
+      return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory to fetch the output");
+    *memory = std::move(*larger);
+  }
+  std::vector<std::byte> compact(bytes);
+  Steps steps;
+  steps << driver.MemcpyHtoDAsync(index_.address(), index.data(), index.size_bytes(), gpu_.stream())
+        << gpu_.kernels().gather(from, index_.address(), index.size(), static_cast<std::uint32_t>(width),
+                                 gathered_.address())
+        << driver.MemcpyDtoHAsync(compact.data(), gathered_.address(), compact.size(), gpu_.stream());
+  if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "fetching the output");
+  if (auto failed = gpu_.wait(deadline_in(kJudgeSeconds), "fetching the output")) return failed;
+  const std::byte* next = compact.data();
+  for (const ElementRange& range : wanted) {
+    const std::size_t some = static_cast<std::size_t>(range.count) * width;
+    std::memcpy(output.data() + static_cast<std::size_t>(range.first) * width, next, some);
+    next += some;
   }
   return std::nullopt;
 }

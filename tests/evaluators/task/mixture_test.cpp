@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(every_pattern_is_planted_in_every_input_and_stays_finite) {
           if (inputs.mixture.find(words) != std::string::npos) seen.insert(words);
         for (const TensorSpec& t : task.tensors)
           if (inputs.mixture.find(t.name + "[") != std::string::npos) seen.insert(t.name);
-        for (const std::vector<double>& values : inputs.decoded)
+        for (const auto& values : inputs.decoded)
           for (const double x : values)
             if (!std::isfinite(x)) BOOST_ERROR(name << " " << name_of(dtype) << ": " << inputs.mixture);
       }

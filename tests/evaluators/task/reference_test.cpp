@@ -315,4 +315,47 @@ BOOST_AUTO_TEST_CASE(softmax_rows_are_those_of_a_naive_computation) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_exponential_that_is_computed_several_at_a_time_is_right_to_the_last_places) {
+  for (double x = -700.0; x < 709.0; x += 0.0137) {
+    const double right = std::exp(x);
+    BOOST_TEST_REQUIRE(std::abs(reference_exp(x) - right) <= 4e-16 * right, x);
+  }
+  for (const double x : {0.0, -0.0, 1.0, -1.0, 709.78, -706.9})
+    BOOST_TEST(std::abs(reference_exp(x) - std::exp(x)) <= 4e-16 * std::exp(x), x);
+  const double infinity = std::numeric_limits<double>::infinity();
+  BOOST_TEST(reference_exp(-infinity) == 0.0);
+  BOOST_TEST(reference_exp(-800.0) == 0.0);
+  BOOST_TEST(reference_exp(infinity) == infinity);
+  BOOST_TEST(reference_exp(710.0) == infinity);
+  BOOST_TEST(std::isnan(reference_exp(std::nan(""))));
+}
+
+BOOST_AUTO_TEST_CASE(rounding_many_values_gives_what_rounding_each_gives) {
+  std::vector<double> values{
+      0.0,        -0.0,       65504.0,      65519.9,      65520.0,
+      -1e9,       1e300,      5e-324,       std::nan(""), std::numeric_limits<double>::infinity(),
+      0x1.fep127, 0x1.ffp127, -0x1.feffp127};
+  for (int exponent = -150; exponent <= 130; ++exponent)
+    for (const double fraction : {1.0, 1.0 + 0x1p-8, 1.0 + 0x1.8p-7, 1.0 + 0x1.000001p-8, 1.0 + 0x1p-11,
+                                  1.0 + 0x1.8p-10, 1.0 + 0x1p-24, 1.3, 1.99999999})
+      for (const double sign : {1.0, -1.0}) values.push_back(sign * std::ldexp(fraction, exponent));
+  for (const auto& [dtype, type] : {std::pair{Dtype::bf16, ReferenceType::bf16},
+                                    {Dtype::f16, ReferenceType::f16},
+                                    {Dtype::f32, ReferenceType::f32},
+                                    {Dtype::e4m3, ReferenceType::other}}) {
+    ReferenceArgs args{};
+    args.round = [](double x) { return round_to(Dtype::e4m3, x); };
+    args.rounds_to = type;
+    std::vector<double> rounded = values;
+    args.round_all(rounded.data(), static_cast<std::int64_t>(rounded.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double right = round_to(dtype, values[i]);
+      BOOST_TEST_REQUIRE(
+          (std::isnan(right) ? std::isnan(rounded[i])
+                             : rounded[i] == right && std::signbit(rounded[i]) == std::signbit(right)),
+          name_of(dtype) << " of " << values[i] << ": " << rounded[i] << ", not " << right);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

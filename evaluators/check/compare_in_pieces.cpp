@@ -1,0 +1,174 @@
+#include <algorithm>
+
+#include "evaluators/check/error_sums.hpp"
+
+namespace cultivar {
+namespace {
+
+// The errors of the rows of one output.
+class RowErrors {
+ public:
+  RowErrors(const Task& task, const RowLayout& layout, std::size_t output,
+            std::span<const std::vector<std::byte>> outputs, std::span<const std::int64_t> rows)
+      : tolerance_(task.tolerance),
+        output_(layout.outputs()[output]),
+        group_(layout.group(output_)),
+        read_(layout, output_, outputs[output]),
+        span_(layout.span_of(output_, rows)),
+        rows_(rows.subspan(span_.first, span_.last - span_.first)),
+        errors_(rows_.size()),
+        legal_(rows_.size()) {}
+
+  // `piece`: these rows of the list, with their values.
+  void add(RowSpan piece, std::span<const double> exact) {
+    each(piece, [&](std::size_t row, std::size_t value) {
+      errors_[row] = read_.errors(rows_[row], exact.subspan(value, read_.row_size()));
+    });
+  }
+  void add_legal(RowSpan piece, std::span<const double> exact, std::span<const double> rounded) {
+    each(piece, [&](std::size_t row, std::size_t value) {
+      legal_[row] = {};
+      legal_[row].add(rounded.subspan(value, read_.row_size()), exact.subspan(value, read_.row_size()));
+    });
+  }
+
+  // Errors relative to the allowed ones: of a piece, and of each block and the whole.
+  double ratio(RowSpan piece, const LegalError& at_least) const {
+    const auto [first, last] = own(piece);
+    return ratio(first, last, at_least);
+  }
+  double ratio(const LegalError& at_least) const {
+    const std::vector<std::size_t> starts =
+        block_starts(group_, rows_, std::max<std::int64_t>(1, tolerance_.block_rows));
+    double worst = ratio(0, rows_.size(), at_least);
+    for (std::size_t b = 0; b + 1 < starts.size(); ++b)
+      worst = std::max(worst, ratio(starts[b], starts[b + 1], at_least));
+    return worst;
+  }
+
+ private:
+  // The rows of a piece that are this output's.
+  std::pair<std::size_t, std::size_t> own(RowSpan piece) const {
+    const std::size_t first = std::clamp(piece.first, span_.first, span_.last) - span_.first;
+    return {first, std::max(first, std::clamp(piece.last, span_.first, span_.last) - span_.first)};
+  }
+  template <class Use>
+  void each(RowSpan piece, const Use& use) const {
+    const auto [first, last] = own(piece);
+    const auto width = static_cast<std::size_t>(group_.elements);
+    const std::size_t begin = span_.value + first * width + output_.first_element - piece.value;
+    for_each_row(last - first, (last - first) * read_.row_size(),
+                 [&, from = first](std::size_t i) { use(from + i, begin + i * width); });
+  }
+  double ratio(std::size_t first, std::size_t last, const LegalError& at_least) const {
+    ErrorSums errors, legal;
+    for (std::size_t i = first; i < last; ++i) errors.add(errors_[i]), legal.add(legal_[i]);
+    double ignored = 0.0;
+    return error_ratio(tolerance_, output_.dtype, errors, legal, at_least, &ignored);
+  }
+
+  const Tolerance& tolerance_;
+  const OutputLayout& output_;
+  const RowGroup& group_;
+  OutputRows read_;
+  RowSpan span_;
+  std::span<const std::int64_t> rows_;  // those of this output
+  std::vector<ErrorSums> errors_, legal_;
+};
+
+std::vector<RowSpan> pieces_of(const RowLayout& layout, std::span<const std::int64_t> rows,
+                               std::size_t most) {
+  std::vector<RowSpan> pieces;
+  std::size_t value = 0, elements = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (pieces.empty() || elements >= most) {
+      pieces.push_back({i, i, value});
+      elements = 0;
+    }
+    const auto row = static_cast<std::size_t>(layout.group_of(rows[i]).elements);
+    value += row, elements += row;
+    pieces.back().last = i + 1;
+  }
+  return pieces;
+}
+
+// The same rows with all their values at once, which the description of an error needs.
+Comparison compare_whole(const Task& task, const RowLayout& layout,
+                         std::span<const std::vector<std::byte>> outputs, const RowsInPieces& expected,
+                         const std::vector<LegalError>& wider, const std::vector<LegalError>& similar) {
+  std::vector<double> exact(layout.values_of(expected.rows));
+  expected.exact(expected.rows, exact);
+  ExpectedRows whole{expected.rows, exact, {}};
+  if (expected.rounded)
+    whole.rounded = [&] {
+      std::vector<double> rounded(exact.size());
+      expected.rounded(expected.rows, rounded);
+      return rounded;
+    };
+  if (!wider.empty()) whole.wider = [&] { return wider; };
+  if (!similar.empty()) whole.similar = [&] { return similar; };
+  return compare(task, layout, outputs, whole);
+}
+
+}  // namespace
+
+Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
+                             std::span<const std::vector<std::byte>> outputs, const RowsInPieces& expected) {
+  std::vector<RowErrors> checks;
+  for (std::size_t t = 0; t < layout.outputs().size(); ++t)
+    checks.emplace_back(task, layout, t, outputs, expected.rows);
+  std::vector<LegalError> wider, similar;
+  const auto least = [](const std::vector<LegalError>& of, std::size_t t) {
+    return of.empty() ? LegalError{} : of[t];
+  };
+  const auto worst = [&](const std::vector<LegalError>& at_least, auto... piece) {
+    double most = 0.0;
+    for (std::size_t t = 0; t < checks.size(); ++t)
+      most = std::max(most, checks[t].ratio(piece..., least(at_least, t)));
+    return most;
+  };
+
+  const std::vector<RowSpan> pieces = pieces_of(layout, expected.rows, expected.elements);
+  std::vector<double> exact, rounded;
+  bool modeling = false;
+  const auto compute = [&](const RowsInPieces::Compute& of, RowSpan piece, std::vector<double>& values) {
+    const auto rows = expected.rows.subspan(piece.first, piece.last - piece.first);
+    values.resize(layout.values_of(rows));
+    of(rows, values);
+  };
+  const auto model = [&](RowSpan piece) {
+    compute(expected.rounded, piece, rounded);
+    for (RowErrors& check : checks) check.add_legal(piece, exact, rounded);
+  };
+  std::size_t unmodeled = 0;  // pieces before the first one that needed the model
+  for (const RowSpan& piece : pieces) {
+    compute(expected.exact, piece, exact);
+    for (RowErrors& check : checks) check.add(piece, exact);
+    if (!modeling && worst(wider, piece) > 1.0) {
+      if (expected.wider && wider.empty()) wider = expected.wider();
+      modeling = expected.rounded && worst(wider, piece) > 1.0;
+    }
+    if (modeling)
+      model(piece);
+    else
+      ++unmodeled;
+  }
+  double most = worst(wider);
+  if (most > 1.0 && expected.rounded && unmodeled > 0) {
+    for (const RowSpan& piece : std::span(pieces).first(unmodeled)) {
+      compute(expected.exact, piece, exact);
+      model(piece);
+    }
+    most = worst(wider);
+  }
+  if (most > 1.0 && expected.similar) {
+    similar = expected.similar();
+    most = worst(similar);
+  }
+  if (most > 1.0) return compare_whole(task, layout, outputs, expected, wider, similar);
+  Comparison right;
+  right.worst_ratio = most;
+  return right;
+}
+
+}  // namespace cultivar

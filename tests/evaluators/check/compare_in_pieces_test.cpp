@@ -1,0 +1,149 @@
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "evaluators/check/compare.hpp"
+
+using namespace cultivar;
+
+namespace {
+
+// Two groups of rows: those of dx, and those of dw, which are behind them.
+struct Bed {
+  Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/rmsnorm_backward");
+  Workload workload;
+  std::optional<RowLayout> layout;
+  std::vector<std::int64_t> rows;
+  std::vector<double> exact, rounded, got;  // by row
+  mutable int exact_calls = 0, rounded_calls = 0;
+
+  explicit Bed(Dtype dtype = Dtype::f32) {
+    workload.dtype = dtype;
+    workload.values = {{"R", 200}, {"C", 37}};
+    layout.emplace(task, workload);
+    for (std::int64_t row = 0; row < layout->rows(); ++row)
+      if (row % 5 != 3) rows.push_back(row);
+    for (std::size_t i = 0; i < layout->values_of(rows); ++i) {
+      exact.push_back(std::sin(0.7 * static_cast<double>(i)));
+      const double off = 1e-3 * std::cos(1.3 * static_cast<double>(i));
+      rounded.push_back(exact.back() + off);
+      got.push_back(exact.back() + 1.5 * off);
+    }
+  }
+  std::vector<std::vector<std::byte>> outputs() const {
+    std::vector<std::vector<std::byte>> bytes;
+    for (const OutputLayout& output : layout->outputs()) {
+      const std::size_t width = size_of(output.dtype);
+      bytes.emplace_back(static_cast<std::size_t>(output.elements) * width);
+      const RowSpan span = layout->span_of(output, rows);
+      const auto size = static_cast<std::size_t>(layout->group(output).elements);
+      for (std::size_t i = span.first; i < span.last; ++i)
+        for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
+          encode(output.dtype,
+                 std::span(got).subspan(span.value + (i - span.first) * size + output.first_element + e, 1),
+                 std::span(bytes.back())
+                     .subspan(
+                         static_cast<std::size_t>(layout->base(output, rows[i]) + output.element_offsets[e]) *
+                             width,
+                         width));
+    }
+    return bytes;
+  }
+  RowsInPieces::Compute of(const std::vector<double>& values, int& calls) const {
+    return [this, &values, &calls](std::span<const std::int64_t> some, std::span<double> out) {
+      ++calls;
+      const auto first = static_cast<std::size_t>(std::ranges::find(rows, some.front()) - rows.begin());
+      const std::size_t begin = layout->values_of(std::span(rows).first(first));
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+    };
+  }
+  // Both ways.
+  std::pair<Comparison, Comparison> judged(std::size_t elements, bool model = true,
+                                           std::vector<LegalError> wider = {},
+                                           std::vector<LegalError> similar = {}) const {
+    ExpectedRows whole{rows, exact, {}};
+    RowsInPieces pieces{rows, of(exact, exact_calls), {}};
+    pieces.elements = elements;
+    if (model) whole.rounded = [this] { return rounded; };
+    if (model) pieces.rounded = of(rounded, rounded_calls);
+    if (!wider.empty()) whole.wider = pieces.wider = [wider] { return wider; };
+    if (!similar.empty()) whole.similar = pieces.similar = [similar] { return similar; };
+    const auto bytes = outputs();
+    return {cultivar::compare(task, *layout, bytes, whole),
+            cultivar::compare_in_pieces(task, *layout, bytes, pieces)};
+  }
+};
+
+constexpr std::size_t kSizes[] = {1, 37, 100, 1'000, 7'000, 1'000'000};
+
+void check_same(const std::pair<Comparison, Comparison>& both) {
+  BOOST_TEST(both.first.right == both.second.right);
+  BOOST_TEST(both.first.worst_ratio == both.second.worst_ratio);
+  BOOST_TEST(both.first.reason == both.second.reason);
+  BOOST_TEST(both.first.diagnostics == both.second.diagnostics);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compare_in_pieces)
+
+BOOST_AUTO_TEST_CASE(whether_an_output_is_right_does_not_depend_on_the_size_of_the_pieces) {
+  for (const std::size_t elements : kSizes) {
+    const auto both = Bed().judged(elements);
+    BOOST_TEST(both.first.right, both.first.diagnostics);
+    check_same(both);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_any_piece_is_found_and_described_as_without_pieces) {
+  const std::size_t values = Bed().exact.size();
+  for (const std::size_t at : {std::size_t{0}, values / 2, values - 30, values - 1})
+    for (const std::size_t elements : kSizes) {
+      Bed bed;
+      bed.got[at] += 0.25;
+      const auto both = bed.judged(elements);
+      BOOST_TEST(!both.second.right);
+      check_same(both);
+      bed.got[at] = std::nan("");
+      check_same(bed.judged(elements));
+      BOOST_TEST(!bed.judged(elements).second.right);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_last_block_of_few_rows_and_the_floor_are_judged_as_without_pieces) {
+  for (const std::size_t elements : kSizes) {
+    Bed bed;
+    for (std::size_t i = 0; i < bed.got.size(); ++i) bed.got[i] = bed.exact[i] * (1 + 4e-7 * (i % 3 == 0));
+    bed.rounded = bed.exact;
+    check_same(bed.judged(elements, false));
+    BOOST_TEST(bed.judged(elements, false).second.right);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_model_is_asked_only_if_an_error_exceeds_what_is_known_to_be_permitted) {
+  Bed bed;
+  check_same(bed.judged(1'000, true, {{3e-3, 2e-3}, {3e-3, 2e-3}}));
+  BOOST_TEST(bed.rounded_calls == 0);
+  check_same(bed.judged(1'000, true, {{1e-4, 1e-4}, {1e-4, 1e-4}}));
+  BOOST_TEST(bed.rounded_calls > 0);
+}
+
+BOOST_AUTO_TEST_CASE(pieces_before_the_first_that_needs_the_model_are_modeled_when_the_whole_needs_it) {
+  Bed bed;
+  // The first rows are exact, the others off by half of what is permitted: the whole exceeds the floor.
+  for (std::size_t i = 0; i < 3'000; ++i) bed.got[i] = bed.rounded[i] = bed.exact[i];
+  for (const std::size_t elements : kSizes) check_same(bed.judged(elements));
+  BOOST_TEST(bed.judged(100).second.right);
+}
+
+BOOST_AUTO_TEST_CASE(errors_on_similar_inputs_are_the_last_that_count) {
+  Bed bed;
+  for (std::size_t i = 0; i < bed.got.size(); ++i)
+    bed.got[i] = bed.exact[i] + 5 * (bed.rounded[i] - bed.exact[i]);
+  BOOST_TEST(!bed.judged(500).second.right);
+  const auto both = bed.judged(500, true, {}, {{5e-3, 5e-3}, {5e-3, 5e-3}});
+  BOOST_TEST(both.second.right);
+  check_same(both);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
