@@ -18,6 +18,7 @@ class Agent : public AskingOperator {
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void directed(IndividualId, const Directions&) override;
+  bool drop_directions(const std::string& direction) override { return given_.drop(direction); }
   void write(const Brief&, PromptWriter&) const override;
   Move next(const Conversation&) const override;
 

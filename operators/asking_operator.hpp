@@ -79,6 +79,8 @@ class AskingOperator : public Operator {
   }  // called for every brief of this operator that is asked
   // A question of any operator about `subject` was answered with directions, which replace earlier ones.
   virtual void directed(IndividualId /*subject*/, const Directions&) {}
+  // Drops the directions of directed() that were not followed, if this is one of them; otherwise false.
+  virtual bool drop_directions(const std::string& /*direction*/) { return false; }
 
   // The following two depend on their arguments only, so that a resumed search and a replay get the same
   // result from the recorded answers.

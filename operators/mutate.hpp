@@ -22,6 +22,7 @@ class Mutate : public AskingOperator {
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void directed(IndividualId, const Directions&) override;
+  bool drop_directions(const std::string& direction) override { return given_.drop(direction); }
   void write(const Brief&, PromptWriter&) const override;
   Move next(const Conversation&) const override;
 

@@ -18,6 +18,12 @@ class OpenDirections {
   }
   void asked(const std::string& direction) { std::erase(open_, direction); }
 
+  bool drop(const std::string& direction) {
+    if (std::ranges::find(open_, direction) == open_.end()) return false;
+    open_.clear();
+    return true;
+  }
+
   // A brief for the next direction, about the best setting of its kernel. nullopt if there is none, or if the
   // kernel was rejected.
   std::optional<Brief> next(const OperatorContext& s) const {

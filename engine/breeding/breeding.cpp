@@ -10,6 +10,7 @@
 #include "evaluators/system/hash.hpp"
 #include "operators/best_setting.hpp"
 #include "operators/registry.hpp"
+#include "population/lineage.hpp"
 
 namespace cultivar {
 
@@ -96,6 +97,12 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
           if (const IndividualId faster = left_behind_by(best_setting(archive_, context.parents.front())))
             context.parents.front() = faster;
         auto brief = asking->plan(context, stream);
+        // The incumbent descends from the kernel that a planner saw and is much faster: what was planned is
+        // out of date.
+        if (brief && chooses && config_.rules >= 4 && incumbent_ != 0 &&
+            faster_descendant(brief->parents.front(), {incumbent_}, archive_) != 0 &&
+            asking->drop_directions(brief->direction))
+          brief = asking->plan(context, stream);
         if (!brief || (chooses && waits_for_offspring(brief->parents.front()))) continue;
         brief->op = op->name();
         brief->model = arm->model;
@@ -132,6 +139,16 @@ std::vector<IndividualId> Breeding::parents_for(const Operator& op, int island,
       first = *std::ranges::max_element(
           branch_, {}, [&](IndividualId id) { return std::pair(archive_.fitness(id), -id); });
     std::erase(parents, first);
+    // A partner from outside would bring back what the line was begun to leave.
+    if (config_.rules >= 4 && wanted.partner == Partner::complement) {
+      const ParentsOf parents_of = [this](IndividualId id) { return archive_.parents(id); };
+      parents = branch_;
+      std::erase_if(parents, [&](IndividualId id) {
+        return archive_.source_id(id) == archive_.source_id(first) || in_one_line(id, first, parents_of);
+      });
+      if (parents.empty()) return {};
+      parents = {parents[below(stream, parents.size())]};
+    }
     parents.insert(parents.begin(), first);
   }
   if (intervention->answer == Answer::ancestor && wanted.partner == Partner::tuning && !parents.empty() &&

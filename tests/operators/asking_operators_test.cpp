@@ -76,6 +76,10 @@ BOOST_AUTO_TEST_CASE(directions_that_a_model_gave_are_followed_once_each_about_t
     BOOST_REQUIRE(after);
     BOOST_TEST((after->parents == usual->parents));
     BOOST_TEST(after->direction != "fuse the passes");
+    op.directed(subject, {{"fuse the passes", "pack the operands"}});
+    BOOST_TEST(!op.drop_directions("another"));
+    BOOST_TEST(op.drop_directions("pack the operands"));
+    BOOST_TEST((op.plan(around({other}), stream)->parents == usual->parents));
   }
 }
 

@@ -28,9 +28,10 @@ struct Judged {
 
 // A search that asks about one seed, with answers given by hand.
 struct Questioned : SearchParts {
-  explicit Questioned(const std::string& rules)
-      : SearchParts({}, {"rules=" + rules, "seeds=[plain.cpp]", "operators={mutate: 1}",
-                         "models={m: {provider: mailbox, folder: letters}}"}) {
+  explicit Questioned(const std::string& rules, const std::string& op = "mutate")
+      : SearchParts({},
+                    {"rules=" + rules, "seeds=[plain.cpp]", "operators={" + op + ": 1}",
+                     "population.strategy=map_elites", "models={m: {provider: mailbox, folder: letters}}"}) {
     (void)proposals.seeds({});
     judge(1, 1.0);
   }
@@ -46,10 +47,23 @@ struct Questioned : SearchParts {
   void judge(IndividualId id, double fitness) {
     breeding.judge(id, {.measured = fitness > 0.0, .fitness = fitness});
   }
-  // The subject of the next question; 0: none is asked.
-  IndividualId subject() {
+  // The brief of the next question; empty parents: none is asked.
+  Brief next() {
     const auto offspring = breeding.breed({.questions = true});
-    return offspring ? std::get<Asking>(*offspring).brief.parents.front() : 0;
+    return offspring ? std::get<Asking>(*offspring).brief : Brief{};
+  }
+  IndividualId subject() {
+    const Brief brief = next();
+    return brief.parents.empty() ? 0 : brief.parents.front();
+  }
+  // A planner saw `id` and gave this strategy.
+  void plan(IndividualId id, const std::string& strategy) {
+    Brief brief;
+    brief.op = "plan";
+    brief.model = "m";
+    brief.parents = {id};
+    breeding.ask(brief);
+    breeding.direct(breeding.next_asking() - 1, {{strategy}});
   }
 };
 
@@ -124,6 +138,40 @@ BOOST_AUTO_TEST_CASE(an_older_kernel_is_left_behind_only_by_news) {
   search.breeding.promote(best);
   search.judge(search.admit(best, "next"), 10.0);
   BOOST_TEST(search.breeding.left_behind_by(1) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(strategies_for_a_kernel_end_when_a_much_faster_descendant_becomes_the_incumbent) {
+  for (const std::string rules : {"3", "4"}) {
+    Questioned search(rules);
+    search.breeding.promote(1);
+    search.plan(1, "fuse the two passes");
+    BOOST_TEST(search.next().direction == "fuse the two passes");
+    const IndividualId best = search.admit(1, "best");
+    search.judge(best, 9.0);
+    search.breeding.promote(best);
+    const Brief brief = search.next();
+    BOOST_TEST((brief.direction == "fuse the two passes") == (rules == "3"));
+    BOOST_REQUIRE(brief.parents.size() == 1U);
+    BOOST_TEST(brief.parents.front() == (rules == "3" ? 1 : best));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_line_begun_anew_takes_no_partner_from_outside) {
+  for (const std::string rules : {"3", "4"}) {
+    Questioned search(rules, "crossover");
+    search.breeding.promote(1);
+    const IndividualId best = search.admit(1, "best");
+    search.judge(best, 9.0);
+    search.breeding.promote(best);
+    const IndividualId other = search.admit(1, "other");
+    search.judge(other, 2.0);
+    search.breeding.begin({.number = 1, .answer = Answer::ancestor, .ancestor = other});
+    const std::vector<IndividualId> parents = search.next().parents;
+    if (rules == "3")
+      BOOST_TEST((parents == std::vector{other, best}));
+    else
+      BOOST_TEST(parents.empty());
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
