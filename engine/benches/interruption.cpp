@@ -17,8 +17,7 @@ void wait_for_the_end(const std::stop_token& not_needed, const Watch& watch,
   });
   std::unique_lock lock(mutex);
   // A deadline of "never" exceeds the longest time that a clock can wait for.
-  const auto until =
-      std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24 * 365));
+  const auto until = std::min(watch.deadline, Clock::now() + std::chrono::hours(24 * 365));
   changed.wait_until(lock, not_needed, until, [&] { return watch.stop.stop_requested(); });
   lock.unlock();
   if (!not_needed.stop_requested() && watch.over()) act();

@@ -82,7 +82,7 @@ Expected<std::string> WorkerBench::page(const std::string& name) {
   if (name == "variant_format") return PromptKit().format_of(name_of(target()));
   if (!known_facts()) {
     Watch watch;
-    watch.deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    watch.deadline = Clock::now() + std::chrono::minutes(2);
     ask_device(watch);
   }
   if (const auto info = device()) return describe_device(info->description, info->facts, info->ceilings);
@@ -102,7 +102,7 @@ tl::expected<Compiled, Evaluation> WorkerBench::compile(const Variant& variant,
   {
     std::unique_lock lock(compilers_mutex_);
     const auto free = [&] { return compiling_ < std::max(1, settings_.compilers); };
-    const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
+    const auto until = std::min(watch.deadline, Clock::now() + std::chrono::hours(24));
     if (!compiler_free_.wait_until(lock, watch.stop, until, free))
       return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
     ++compiling_;

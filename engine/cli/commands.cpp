@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -78,6 +79,7 @@ std::span<const Command> commands() {
 }
 
 int cultivar_main(const Arguments& arguments) {
+  notice_stops();
   if (arguments.empty()) {
     print_help(stderr);
     return 2;

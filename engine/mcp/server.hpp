@@ -2,7 +2,6 @@
 // per line. Knows no files and no processes: it receives lines and sends lines.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "evaluators/system/clock.hpp"
 #include "operators/agent/toolbox.hpp"
 
 namespace cultivar {
@@ -60,7 +60,7 @@ class McpServer {
     bool cancelled = false, done = false;
     std::int64_t told = 0;
     std::string step;
-    std::chrono::steady_clock::time_point begun, last;
+    Clock::time_point begun, last;
     std::thread thread;
   };
 

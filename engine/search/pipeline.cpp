@@ -67,7 +67,7 @@ bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch) {
   });
   const auto reached = [&] { return end->reached; };
   // Bounded, because the clock's maximum overflows in conversions.
-  const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
+  const auto until = std::min(watch.deadline, Clock::now() + std::chrono::hours(24));
   std::unique_lock lock(end->mutex);
   if (!end->changed.wait_until(lock, watch.stop, until, reached)) {
     if (!job->claimed.exchange(true)) return false;

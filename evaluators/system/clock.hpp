@@ -5,7 +5,20 @@
 
 namespace cultivar {
 
-using Clock = std::chrono::steady_clock;
+// While this process is stopped (SIGSTOP, a frozen container, a job that its scheduler suspends), this clock
+// stands still, as the clock of a suspended machine does: no deadline passes for a reason that lies outside.
+struct Clock {
+  using duration = std::chrono::steady_clock::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock, duration>;
+  static constexpr bool is_steady = true;
+  static time_point now();
+};
+
+// Each program has one for as long as it runs; without it, the clock does not notice that it was stopped.
+// Starts a thread, which does not survive a fork.
+void notice_stops();
 
 inline double in_seconds(Clock::duration d) {
   return std::chrono::duration<double>(d).count();

@@ -15,6 +15,7 @@
 #include "evaluators/judge/duel.hpp"
 #include "evaluators/judge/profiling.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/cores.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
@@ -204,6 +205,7 @@ class Worker {
 }  // namespace
 
 int serve(const WorkerParts& parts, int argc, char** argv) {
+  notice_stops();
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "contender" && argc == 4) return contender_trial(argv[2], argv[3], parts.target);
   int device = 0, cores = 0;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "evaluators/judge/requests.hpp"
+#include "evaluators/system/clock.hpp"
 #include "operators/agent/tool_outcome.hpp"
 #include "operators/knowledge/knowledge.hpp"
 
@@ -21,10 +21,10 @@ namespace cultivar {
 // called from any thread.
 struct Watch {
   std::stop_token stop;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Clock::time_point deadline = Clock::time_point::max();
   std::function<void(const std::string&)> progress;
 
-  bool over() const { return stop.stop_requested() || std::chrono::steady_clock::now() >= deadline; }
+  bool over() const { return stop.stop_requested() || Clock::now() >= deadline; }
   void tell(const std::string& step) const {
     if (progress) progress(step);
   }

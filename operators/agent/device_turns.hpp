@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "evaluators/system/clock.hpp"
 #include "operators/agent/bench.hpp"
 #include "operators/edits/edits.hpp"
 
@@ -28,11 +29,9 @@ class DeviceTurns {
    private:
     friend class DeviceTurns;
     explicit Turn(DeviceTurns* turns)
-        : turns_(turns),
-          begun_(std::chrono::steady_clock::now()),
-          metered_(turns->bench_.device_seconds().value_or(0.0)) {}
+        : turns_(turns), begun_(Clock::now()), metered_(turns->bench_.device_seconds().value_or(0.0)) {}
     DeviceTurns* turns_;
-    std::chrono::steady_clock::time_point begun_;
+    Clock::time_point begun_;
     double metered_;  // the bench's meter at the start
   };
   // Waits for the device. Refused if the watch is over first, or if the budget is exhausted. The watch's

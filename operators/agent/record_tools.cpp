@@ -187,8 +187,8 @@ Answer wait_for_verdict(ToolSession& session, const json& arguments, Watch& watc
   constexpr auto kLook = std::chrono::milliseconds(500);
   std::string id = id_in(arguments, "variant");
   if (const auto draft = session.drafts.find(id)) id = draft->variant.id;
-  const auto until = std::min(watch.deadline, std::chrono::steady_clock::now() +
-                                                  std::chrono::seconds(arguments.value("seconds", 300)));
+  const auto until =
+      std::min(watch.deadline, Clock::now() + std::chrono::seconds(arguments.value("seconds", 300)));
   for (std::string last;;) {
     const auto outlook = session.bench.outlook(id);
     if (!outlook) return refused(outlook.error().message);
@@ -196,7 +196,7 @@ Answer wait_for_verdict(ToolSession& session, const json& arguments, Watch& watc
     if (outlook->words != last) watch.tell(outlook->words);
     last = outlook->words;
     if (watch.stop.stop_requested()) return refused("Cancelled.");
-    if (std::chrono::steady_clock::now() + kLook >= until)
+    if (Clock::now() + kLook >= until)
       return fmt::format("Not decided yet: {}. Call `wait` again, or go on with other work.\n", last);
     std::mutex mutex;
     std::condition_variable_any never;

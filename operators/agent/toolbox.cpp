@@ -284,9 +284,8 @@ ToolResult Toolbox::call(const std::string& name, const json& arguments, std::st
   watch.stop = std::move(stop);
   watch.progress = std::move(progress);
   if (session_->limits.call_seconds > 0.0)
-    watch.deadline =
-        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                               std::chrono::duration<double>(session_->limits.call_seconds));
+    watch.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(session_->limits.call_seconds));
   auto answer = answer_to(*session_, *entry_named(name), arguments, watch);
   ToolResult result;
   result.failed = !answer;
