@@ -10,6 +10,7 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <shared_mutex>
 #include <utility>
 
 #include "evaluators/system/files.hpp"
@@ -225,13 +226,23 @@ SanitizerOutcome Sanitizing::run(const Compiled& compiled, const std::vector<Wor
     const std::lock_guard lock(telling);
     if (progress) progress(text);
   };
+  // What fails beside the other tool is tried again alone.
+  std::shared_mutex other_tool;
   std::vector<std::future<SanitizerOutcome>> outcomes;
   for (const auto& tool : tools_)
     outcomes.push_back(std::async(std::launch::async, [&] {
       std::vector<SanitizerForm> forms;
       for (const auto& form : tool)
-        forms.push_back([&](const Compiled* kernel) {
-          return look(*form, kernel, kernel == &compiled ? workloads : workloads_of_control_, tell);
+        forms.push_back([&, first = true](const Compiled* kernel) mutable {
+          const auto looked = [&] {
+            return look(*form, kernel, kernel == &compiled ? workloads : workloads_of_control_, tell);
+          };
+          if (std::exchange(first, false)) {
+            const std::shared_lock beside(other_tool);
+            return looked();
+          }
+          const std::unique_lock alone(other_tool);
+          return looked();
         });
       return examine(tool.front()->tool, forms, compiled, control_ ? &*control_ : nullptr);
     }));

@@ -179,14 +179,21 @@ class Meter {
     auto session = device_.open(binary_, plan, 20.0);
     if (!session) throw MissingError("cannot measure this device's peak rates: " + session.error().detail);
     handshake_ = static_cast<CpuSession&>(**session).handshake_s();
-    double best = 1e9;
+    // A run of hundreds of megabytes takes long to prepare; the shortest one was found if another is about as
+    // short.
+    const int fewest = std::max(4, runs / 3);
+    constexpr double kSame = 1.03;
+    double best = 1e9, second = 1e9;
     for (int i = 0; i <= runs; ++i) {
+      if (i > fewest && second < kSame * best) break;
       RunOptions options;
       options.timed = flushed;
       auto sample = (*session)->run({}, {}, options);
       if (!sample && sample.error().kind == Fault::Kind::too_short) return 0.0;
       if (!sample) throw MissingError("cannot measure this device's peak rates: " + sample.error().detail);
-      if (i > 0 && sample->seconds > 0) best = std::min(best, sample->seconds);
+      if (i == 0 || !(sample->seconds > 0)) continue;
+      second = std::min(second, std::max(best, sample->seconds));
+      best = std::min(best, sample->seconds);
     }
     return best;
   }

@@ -146,8 +146,6 @@ void own_signal_stack() {
   ::sigaltstack(&stack, nullptr);
 }
 
-constexpr std::size_t least_page = 4096;
-
 void map_region(const Region& region) {
   char* const start = reinterpret_cast<char*>(region.address);
   void* reserved = ::mmap(start - guard_bytes, region.bytes + 2 * guard_bytes, PROT_NONE,
@@ -158,13 +156,6 @@ void map_region(const Region& region) {
              MAP_SHARED | MAP_FIXED | MAP_POPULATE, region.input ? input_descriptor : arena_descriptor,
              static_cast<off_t>(region.offset));
   if (mapped != start) give_up(exit_bad_start, "a buffer cannot be mapped", std::strerror(errno));
-  // Under nested virtualization a process's first access to a page costs microseconds even if the page is
-  // mapped, and that would be timed. The worker may be writing meanwhile, so nothing is overwritten.
-  for (std::size_t at = 0; at < region.bytes; at += least_page)
-    if (region.input)
-      (void)static_cast<const volatile char*>(mapped)[at];
-    else
-      __atomic_fetch_add(static_cast<char*>(mapped) + at, 0, __ATOMIC_RELAXED);
 }
 
 ffi_type* type_of(Value kind) {
@@ -240,12 +231,27 @@ void arrive(std::uint32_t ring) {
 // A copy starts with almost empty page tables. What every run needs is brought in before the run starts, so
 // that these faults are not timed: the kernels' code and constants, and the upper part of the stacks. The
 // stacks are cleared, because earlier calls left thread and process numbers there, which count the runs.
-constexpr std::size_t thread_stack = std::size_t{256} << 10, main_stack = std::size_t{64} << 10;
+constexpr std::size_t thread_stack = std::size_t{256} << 10, main_stack = std::size_t{64} << 10,
+                      least_page = 4096;
 
 template <std::size_t bytes>
 [[gnu::noinline]] void clear_stack() {
   volatile std::uint64_t part[bytes / sizeof(std::uint64_t)];
   for (volatile std::uint64_t& word : part) word = 0;
+}
+
+// Under nested virtualization, a process's first access to a page costs microseconds even if the page is
+// mapped. Each thread makes it for its share. The worker may be writing meanwhile: nothing is overwritten.
+void touch_buffers(std::uint32_t thread) {
+  for (std::uint32_t i = 0; i < job.region_count; ++i) {
+    const Region& region = job.regions[i];
+    char* const start = reinterpret_cast<char*>(region.address);
+    for (std::size_t at = thread * least_page; at < region.bytes; at += job.threads * least_page)
+      if (region.input)
+        (void)static_cast<const volatile char*>(start)[at];
+      else
+        __atomic_fetch_add(start + at, 0, __ATOMIC_RELAXED);
+  }
 }
 
 int touch_if_kernels(dl_phdr_info* library, std::size_t, void* base) {
@@ -315,6 +321,7 @@ void* serve(void* argument) {
   thread_number.hide();
   if (no_files) no_files->enclose_this_thread();  // the main thread still has to read the kernels
   clear_stack<thread_stack>();
+  touch_buffers(thread);
   std::uint32_t seen = control->ring.load();
   started.fetch_add(1);
   futex_wake(started);
