@@ -41,7 +41,7 @@ ChatRequest first_question(const Brief& brief, const PromptContext& context, con
   PromptWriter writer(context, kit, brief.parents.front(), keeps_sources);
   operator_of(brief)->asking()->write(brief, writer);
   ChatRequest request = opening(kit.named(std::string(row.prompt)), writer.pieces(), context, kit, left_out);
-  if (row.uses_tools()) request.tools = row.tools();
+  if (row.uses_tools()) request.tools = row.tools(context.target);
   return request;
 }
 

@@ -23,10 +23,10 @@ struct OperatorOptions {
 // The facts about an operator that other parts read.
 struct OperatorRow {
   std::string_view name;
-  bool writes = false;               // makes new sources; other operators keep the source of a parent
-  std::string_view prompt;           // template of its first question; empty if it asks no language model
-  std::vector<ToolSpec> (*tools)();  // that its model can call; nullptr if none
-  std::string_view colour;           // in charts
+  bool writes = false;      // makes new sources; other operators keep the source of a parent
+  std::string_view prompt;  // template of its first question; empty if it asks no language model
+  std::vector<ToolSpec> (*tools)(Target);  // that its model can call; nullptr if none
+  std::string_view colour;                 // in charts
   std::unique_ptr<Operator> (*make)(const OperatorOptions&);
 
   bool informs = false;  // its directions are insights for all later questions, and no operator follows them

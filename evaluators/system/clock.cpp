@@ -28,6 +28,7 @@ Clock::time_point Clock::now() {
 void notice_stops() {
   static const bool once = [] {
     ::pthread_atfork(nullptr, nullptr, [] { stops.end_ticks(); });
+    stops.tick(steady_ns());
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread's; handlers run in the others

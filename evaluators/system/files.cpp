@@ -126,6 +126,8 @@ Expected<bool> write_if_missing(const fs::path& file, std::string_view bytes) {
     if (::link(temporary.c_str(), to.c_str()) == 0) return true;
     if (errno == EEXIST) return false;
     if (errno == EPERM || errno == EOPNOTSUPP) {  // a file system without hard links
+      if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+      if (std::error_code ignored; errno == EEXIST || fs::exists(to, ignored)) return false;
       auto placed = put_in_place(temporary, to);
       return placed ? Expected<bool>(true) : tl::make_unexpected(placed.error());
     }

@@ -106,11 +106,12 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
                       {"resources", binary.resources.values},
                       {"log", binary.log}};
   // Write the description last: an entry exists only once its description does.
-  // An equal object stays, also one that another process stores at this moment: it may have opened a sandbox
-  // for this very file, in which no later one can be read.
+  // A complete entry and an equal object stay, also those that another process stores at this moment: it may
+  // have opened a sandbox for this very file, in which no later one can be read.
   const auto placed = write_if_missing(binary.path, *bytes);
   if (!placed) return tl::make_unexpected(placed.error());
   if (!*placed) {
+    if (auto complete = find(key)) return *std::move(complete);
     const auto stored = read_file(binary.path);
     if (stored && *stored == *bytes)
       mark_used(binary.path);

@@ -120,7 +120,7 @@ SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerFor
   if (own.kind == Kind::failed || own.kind == Kind::lost)
     return {std::nullopt,
             fmt::format("{}: {}; the tool also fails {}: {}", tool, look.reason, by, own.reason)};
-  return refused(
+  SanitizerOutcome outcome = refused(
       fmt::format("the variant fails under {}: {}", tool, look.reason),
       fmt::format(
           "The variant passes without compute-sanitizer --tool {} but fails twice under it, on the small "
@@ -128,6 +128,23 @@ SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerFor
           "check for undefined order (races between threads or kernels, missing fences), uninitialized "
           "memory, and waits that do not end when threads are slower.\n{}",
           tool, by, look.findings));
+  outcome.lost = look.kind == Kind::lost;
+  return outcome;
+}
+
+SanitizerOutcome together(std::vector<SanitizerOutcome> outcomes) {
+  SanitizerOutcome whole;
+  const bool any_clean = std::ranges::any_of(
+      outcomes, [](const SanitizerOutcome& one) { return !one.rejection && one.note.empty(); });
+  for (SanitizerOutcome& one : outcomes) {
+    if (one.rejection && one.lost && any_clean) {
+      one.note = one.rejection->reason;
+      one.rejection.reset();
+    }
+    if (one.rejection && !whole.rejection) whole.rejection = std::move(one.rejection);
+    if (!one.note.empty()) whole.note += (whole.note.empty() ? "" : "; ") + one.note;
+  }
+  return whole;
 }
 
 Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_deadline_s) {
@@ -246,12 +263,9 @@ SanitizerOutcome Sanitizing::run(const Compiled& compiled, const std::vector<Wor
         });
       return examine(tool.front()->tool, forms, compiled, control_ ? &*control_ : nullptr);
     }));
-  SanitizerOutcome whole;
-  for (auto& each : outcomes) {
-    SanitizerOutcome one = each.get();
-    if (one.rejection && !whole.rejection) whole.rejection = std::move(one.rejection);
-    if (!one.note.empty()) whole.note += (whole.note.empty() ? "" : "; ") + one.note;
-  }
+  std::vector<SanitizerOutcome> ends;
+  for (auto& each : outcomes) ends.push_back(each.get());
+  SanitizerOutcome whole = together(std::move(ends));
   if (whole.rejection || !whole.note.empty()) return whole;
   control_ = compiled;
   workloads_of_control_ = workloads;

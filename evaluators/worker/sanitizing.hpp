@@ -40,7 +40,12 @@ struct SanitizerLook {
 struct SanitizerOutcome {
   std::optional<Evaluation> rejection;  // at stage `confirm`
   std::string note;                     // why there is no result, in one line; empty if the tools ran
+  bool lost = false;  // rejected because the tool or its worker ended unexpectedly each time
 };
+// What both tools say together. A tool that is lost is a defect of the tool more often than of the kernel
+// (seen with CUDA 13.0 and honest kernels), so that one alone blames no kernel if the other one found
+// nothing.
+SanitizerOutcome together(std::vector<SanitizerOutcome>);
 
 // One tool with its forms. The next form is used only if the one before was lost, and all are tried again if
 // that gave no result. A kernel that detects the tool could avoid inspection by failing, so a failure under

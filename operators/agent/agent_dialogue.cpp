@@ -205,9 +205,9 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
   return next;
 }
 
-std::vector<ToolSpec> agent_tool_specs() {
+std::vector<ToolSpec> agent_tool_specs(Target target) {
   std::vector<ToolSpec> specs;
-  for (AgentTool& tool : agent_tools(true)) {
+  for (AgentTool& tool : agent_tools(target, true)) {
     if (tool.spec.name == kSubmit)
       tool.spec.description =
           "Ends this work: submits a draft to the search, which evaluates it from the beginning with new "

@@ -18,7 +18,7 @@ inline constexpr std::size_t kCallsAnAnswer =
 Move agent_move(const Brief&, const PromptKit&, const std::vector<Turn>& turns);
 
 // The tools that the model is offered.
-std::vector<ToolSpec> agent_tool_specs();
+std::vector<ToolSpec> agent_tool_specs(Target);
 
 // The budget as text, for the first question.
 std::string budget_words(const ToolBudget&);

@@ -225,18 +225,19 @@ Answer answer_to(ToolSession& session, const Entry& entry, const json& arguments
 
 }  // namespace
 
-std::vector<AgentTool> agent_tools(bool takes_submissions) {
+std::vector<AgentTool> agent_tools(Target target, bool takes_submissions) {
   std::vector<AgentTool> tools;
   for (const Entry& entry : entries()) {
     const bool submits = entry.run == submit_variant_tool;
     if ((submits || entry.run == wait_for_verdict) && !takes_submissions) continue;
+    if (entry.run == read_assembly && !target->on_host) continue;
     tools.push_back({{entry.name, entry.about, entry.parameters}, entry.title, submits});
   }
   return tools;
 }
 
 Toolbox::Toolbox(Bench& bench, ToolLimits limits)
-    : tools_(agent_tools(bench.takes_submissions())),
+    : tools_(agent_tools(bench.target(), bench.takes_submissions())),
       session_(new ToolSession{.bench = bench,
                                .limits = limits,
                                .drafts = Drafts(limits.drafts),

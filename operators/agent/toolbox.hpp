@@ -21,9 +21,9 @@ struct AgentTool {
   std::string title;
   bool changes_the_run = false;  // false: the tool only reads, compiles or measures
 };
-// list_lineage, read_variant, diff, read_knowledge, compile, check, benchmark, profile; and submit, if the
-// bench takes submissions.
-std::vector<AgentTool> agent_tools(bool takes_submissions);
+// list_lineage, read_variant, diff, read_knowledge, compile, check, benchmark, tune, profile, notes; assembly
+// for kernels of the host; and submit and wait, if the bench takes submissions.
+std::vector<AgentTool> agent_tools(Target, bool takes_submissions);
 
 struct ToolLimits {
   double call_seconds = 600.0;  // including waiting for the device

@@ -249,11 +249,19 @@ std::string describe_device(const std::string& description, const Facts& facts, 
     most += fmt::format(" {:.4g} GB/s from the last-level cache;", seen.cached_bytes_per_second * 1e-9);
   if (!most.empty()) {
     most.back() = '.';
-    words += "Measured peaks of the complete device (the roofline in tables):" + most + "\n" +
-             arithmetic_words(facts, seen);
+    words +=
+        "Measured peaks of the complete device (the roofline in tables, with a launch and cold caches on a "
+        "GPU):" +
+        most + "\n" + arithmetic_words(facts, seen);
   }
   if (seen.handshake_s > 0)
     words += fmt::format("An empty kernel takes {}.\n", time_of(seen.handshake_s * 1e6));
+  // CUDA C++ Programming Guide, technical specifications per compute capability.
+  if (const auto known = facts.find("compute_capability"); known != facts.end() && known->second == 90)
+    words +=
+        "A multiprocessor has 228 KiB of shared memory, of which each block takes 1 KiB more than it asks "
+        "for, "
+        "and room for 32 blocks.\n";
   return words;
 }
 

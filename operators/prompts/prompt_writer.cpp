@@ -19,6 +19,26 @@ std::string shorter(std::string text, std::size_t most) {
   return text.substr(0, character_start(text, most)) + "...";
 }
 
+// The shortest possible time of a timed run, in microseconds; 0: unknown. A GPU's runs begin with a cold
+// cache and include the launch.
+double floor_us(const PromptContext& s, const Workload& w) {
+  const double memory = s.seen.bytes_per_second, near = std::max(memory, s.seen.cached_bytes_per_second);
+  const double bytes = s.task.bytes(w), arithmetic = s.seen.flops > 0 ? s.task.flops(w) / s.seen.flops : 0.0;
+  const auto cache = s.facts.find(s.target->cache_fact);
+  double traffic = memory > 0 ? bytes / memory : 0.0;
+  if (memory > 0 && cache != s.facts.end() && bytes <= cache->second) {
+    traffic = bytes / near;
+    if (!s.target->on_host) {
+      double read = 0.0;
+      for (const TensorSpec& t : s.task.tensors)
+        if (t.role == Role::input) read += static_cast<double>(s.task.bytes_of(t, w));
+      traffic = std::max(traffic, std::min(read, bytes) / memory);
+    }
+  }
+  const double work = std::max(arithmetic, traffic);
+  return work > 0.0 ? 1e6 * (work + (s.target->on_host ? 0.0 : s.seen.handshake_s)) : 0.0;
+}
+
 }  // namespace
 
 PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, IndividualId subject,
@@ -31,15 +51,8 @@ PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, I
       evaluation_(context.record_view.evaluation(subject)),
       profile_(context.record_view.profile(subject)),
       line_(chain_to_seed(subject, [&](IndividualId id) { return context.archive.parents(id); })) {
-  const auto cache = s_.facts.find(s_.target->cache_fact);
-  for (const Workload& w : s_.workloads) {
-    const bool cached = cache != s_.facts.end() && s_.task.bytes(w) <= cache->second;
-    const double rate = cached ? std::max(s_.seen.bytes_per_second, s_.seen.cached_bytes_per_second)
-                               : s_.seen.bytes_per_second;
-    const double arithmetic = s_.seen.flops > 0 ? s_.task.flops(w) / s_.seen.flops : 0.0;
-    const double traffic = rate > 0 ? s_.task.bytes(w) / rate : 0.0;
-    if (std::max(arithmetic, traffic) > 0) floors_us_.push_back(1e6 * std::max(arithmetic, traffic));
-  }
+  for (const Workload& w : s_.workloads)
+    if (const double floor = floor_us(s_, w); floor > 0.0) floors_us_.push_back(floor);
 }
 
 void PromptWriter::add(const std::string& slot, std::string text, int rank, std::string name) {

@@ -257,8 +257,8 @@ ScreenVerdict screen_spills(std::string_view log, const Manifest& manifest, cons
                                      [&](const KernelLaunch& l) { return l.kernel == r.kernel; });
     const std::uint32_t spilled = r.spill_store_bytes + r.spill_load_bytes;
     if (!planned || spilled <= limits.spill_bytes) continue;
-    return {fmt::format("kernel '{}' spills registers: {} bytes of stores and {} of loads; the limit is {}",
-                        r.kernel, r.spill_store_bytes, r.spill_load_bytes, limits.spill_bytes),
+    return {fmt::format("kernel '{}' spills registers: {} bytes ({} of stores, {} of loads); the limit is {}",
+                        r.kernel, spilled, r.spill_store_bytes, r.spill_load_bytes, limits.spill_bytes),
             fmt::format(
                 "The kernel has {} registers per thread and {} bytes of stack. Keep fewer values live: "
                 "smaller tiles, less unrolling, fewer stages in registers; or allow more registers with "

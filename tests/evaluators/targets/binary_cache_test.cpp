@@ -49,15 +49,19 @@ BOOST_AUTO_TEST_CASE(what_was_not_used_for_longest_goes_first) {
   BOOST_TEST(bytes_below(path / "cpu") < 75'000U);
 }
 
-BOOST_AUTO_TEST_CASE(an_equal_kernel_stays_the_same_file) {
+BOOST_AUTO_TEST_CASE(a_complete_entry_stays_the_same_file_and_a_damaged_one_is_replaced) {
   const BinaryCache cache(path / "cpu", ".so", 200'000);
   store(cache, "key", 1'000, 2);
   const fs::path object = cache.find("key")->path;
   fs::create_hard_link(object, path / "opened");  // as a sandbox that is opened for this very file
   store(cache, "key", 1'000, 0);
   BOOST_TEST(fs::equivalent(object, path / "opened"));
+  store(cache, "key", 2'000, 0);  // a compiler whose output is not the same each time
+  BOOST_TEST(fs::equivalent(object, path / "opened"));
+  std::ofstream(object) << "damaged";
   store(cache, "key", 2'000, 0);
   BOOST_TEST(!fs::equivalent(object, path / "opened"));
+  BOOST_TEST(cache.find("key").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(of_several_that_store_it_at_once_all_see_the_same_file) {

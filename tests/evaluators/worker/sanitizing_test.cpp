@@ -104,6 +104,23 @@ BOOST_AUTO_TEST_CASE(a_kernel_with_which_a_tool_is_lost_is_refused_where_the_too
   BOOST_TEST(hazards.asked.back() == "none");
 }
 
+BOOST_AUTO_TEST_CASE(one_tool_that_is_lost_blames_no_kernel_that_the_other_finds_clean) {
+  const auto examined = [](const std::string& tool, std::vector<SanitizerLook> looks) {
+    Script script{std::move(looks)};
+    return examine(tool, {script.form()}, candidate, nullptr);
+  };
+  const SanitizerOutcome crashes = examined("memcheck", {lost, lost, clean}),
+                         fine = examined("racecheck", {clean}),
+                         slow = examined("racecheck", {failed, failed, clean});
+  const SanitizerOutcome noted = together({crashes, fine});
+  BOOST_TEST(!noted.rejection);
+  BOOST_TEST(noted.note == "the variant fails under memcheck: signal 11");
+  BOOST_TEST(together({crashes, crashes}).rejection.has_value());
+  BOOST_TEST(together({crashes, slow}).rejection.has_value());
+  BOOST_TEST(together({fine, slow}).rejection.has_value());
+  BOOST_TEST(!together({fine, fine}).rejection);
+}
+
 BOOST_AUTO_TEST_CASE(noise_is_retried) {
   for (const SanitizerLook& first : {failed, lost}) {
     Script memcheck{{first, clean}};

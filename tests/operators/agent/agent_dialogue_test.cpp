@@ -24,7 +24,7 @@ struct Talk {
     ChatRequest first;
     first.call = "agent/1/0";
     first.messages.push_back({ChatRole::user, "a kernel"});
-    first.tools = agent_tool_specs();
+    first.tools = agent_tool_specs(target_named("cpu"));
     turns.push_back({first, {}, {}});
   }
   Move next() const { return agent_move(brief, PromptKit({.resamples = 1, .tools = budget}), turns); }
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(calls_are_run_one_by_one_and_go_back_with_what_is_left) {
   BOOST_TEST(
       contains(request.messages[3].text, "it compiles\n\n(Step 1 of 24. Left: about 400000 tokens, 298 s"));
   BOOST_TEST(request.messages[3].stable);
-  BOOST_TEST(request.tools.size() == agent_tool_specs().size());
+  BOOST_TEST(request.tools.size() == agent_tool_specs(target_named("cpu")).size());
 }
 
 BOOST_AUTO_TEST_CASE(of_too_many_calls_the_first_run_and_the_others_are_skipped_and_counted) {

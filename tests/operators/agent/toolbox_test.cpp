@@ -44,7 +44,7 @@ std::string replacing(const std::string& search, const std::string& replace) {
 BOOST_FIXTURE_TEST_SUITE(toolbox, Agent)
 
 BOOST_AUTO_TEST_CASE(the_tools_have_schemas_of_objects_without_further_names) {
-  const auto tools = agent_tools(true);
+  const auto tools = agent_tools(target_named("cpu"), true);
   std::vector<std::string> names;
   for (const AgentTool& tool : tools) {
     names.push_back(tool.spec.name);
@@ -57,7 +57,9 @@ BOOST_AUTO_TEST_CASE(the_tools_have_schemas_of_objects_without_further_names) {
       "list_lineage", "read_variant", "diff",     "read_knowledge", "compile", "check", "benchmark",
       "tune",         "profile",      "assembly", "notes",          "wait",    "submit"};
   BOOST_TEST(names == expected, boost::test_tools::per_element());
-  BOOST_TEST(agent_tools(false).size() == 11u);  // nothing to submit, so nothing to wait for
+  BOOST_TEST(agent_tools(target_named("cpu"), false).size() == 11u);  // nothing to submit or to wait for
+  BOOST_TEST(std::ranges::none_of(agent_tools(target_named("cuda"), true),
+                                  [](const AgentTool& tool) { return tool.spec.name == "assembly"; }));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_arguments_get_a_message_that_says_what_to_change) {
@@ -134,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_later_call_of_an_answer_may_name_the_draft_that_an_earlie
   brief.op = "agent";
   brief.parents = {1};
   Turn turn;
-  turn.request.tools = agent_tool_specs();
+  turn.request.tools = agent_tool_specs(target_named("cpu"));
   const json edit = {{"variant", "2"}, {"edit", replacing("// SPEED 20", "// SPEED 25")}};
   turn.answer.tool_calls = {{"a", "compile", edit.dump()},
                             {"b", "benchmark", R"({"variant": "d1"})"},
