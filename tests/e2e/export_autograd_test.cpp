@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(a_forward_and_a_backward_bundle_train) {
     BOOST_TEST_REQUIRE(result.exit == 0);
   };
   for (const std::string task : {"attention_forward", "attention_backward"}) {
-    copy_task(task, folder / task, "      - {B: 1, H: 4, H_kv: 2, S_q: 320, D: 64, causal: 1}\n");
+    copy_task(task, folder / task, "      - {B: 1, H: 4, H_kv: 2, S_q: 1280, D: 64, causal: 1}\n");
     write_text(folder / (task + ".yaml"),
                "name: " + task + "\ntask: ./" + task +
                    "\ntarget: cpu\nworkloads: cpu_quick\nseeds: [vectorised]\n" +
