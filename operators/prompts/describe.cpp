@@ -260,8 +260,7 @@ std::string describe_device(const std::string& description, const Facts& facts, 
   if (const auto known = facts.find("compute_capability"); known != facts.end() && known->second == 90)
     words +=
         "A multiprocessor has 228 KiB of shared memory, of which each block takes 1 KiB more than it asks "
-        "for, "
-        "and room for 32 blocks.\n";
+        "for, and room for 32 blocks. smem_max includes static shared memory.\n";
   return words;
 }
 
