@@ -293,7 +293,7 @@ void derive_inputs(const OracleLibrary& library, const Task& task, const Workloa
         static_cast<std::size_t>(std::count_if(task.tensors.begin(), task.tensors.begin() + part.tensor,
                                                [](const TensorSpec& t) { return t.role == Role::input; }));
     encode(part.dtype, tensor, inputs.bytes[input]);
-    decode(part.dtype, inputs.bytes[input], inputs.decoded[input]);
+    decode_all(part.dtype, inputs.bytes[input], inputs.decoded[input]);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/timing/roofline.hpp"
 #include "operators/prompts/compact_report.hpp"
 #include "population/lineage.hpp"
 
@@ -22,21 +23,14 @@ std::string shorter(std::string text, std::size_t most) {
 // The shortest possible time of a timed run, in microseconds; 0: unknown. A GPU's runs begin with a cold
 // cache and include the launch.
 double floor_us(const PromptContext& s, const Workload& w) {
-  const double memory = s.seen.bytes_per_second, near = std::max(memory, s.seen.cached_bytes_per_second);
-  const double bytes = s.task.bytes(w), arithmetic = s.seen.flops > 0 ? s.task.flops(w) / s.seen.flops : 0.0;
-  const auto cache = s.facts.find(s.target->cache_fact);
-  double traffic = memory > 0 ? bytes / memory : 0.0;
-  if (memory > 0 && cache != s.facts.end() && bytes <= cache->second) {
-    traffic = bytes / near;
-    if (!s.target->on_host) {
-      double read = 0.0;
-      for (const TensorSpec& t : s.task.tensors)
-        if (t.role == Role::input) read += static_cast<double>(s.task.bytes_of(t, w));
-      traffic = std::max(traffic, std::min(read, bytes) / memory);
-    }
-  }
-  const double work = std::max(arithmetic, traffic);
-  return work > 0.0 ? 1e6 * (work + (s.target->on_host ? 0.0 : s.seen.handshake_s)) : 0.0;
+  const double memory = s.seen.bytes_per_second;
+  double work = roofline(s.task, w, s.seen, s.facts).floor_seconds();
+  if (s.target->on_host || !(work > 0.0)) return 1e6 * work;
+  double read = 0.0;
+  for (const TensorSpec& t : s.task.tensors)
+    if (t.role == Role::input) read += static_cast<double>(s.task.bytes_of(t, w));
+  if (memory > 0.0) work = std::max(work, std::min(read, s.task.bytes(w)) / memory);
+  return 1e6 * (work + s.seen.handshake_s);
 }
 
 }  // namespace
