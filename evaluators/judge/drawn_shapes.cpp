@@ -65,11 +65,10 @@ class ShapeDraw {
   std::optional<Workload> far(const Workload& base) {
     given_ = given_values(task_, base);
     current_ = base;
-    const std::vector<std::string> names = dimensions_of_all_rows();
-    if (names.empty()) return std::nullopt;
-    const std::string& name = names[below(stream_, names.size())];
-    double greatest = current_.values.at(name);
-    for_each_listed(task_, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(name)); });
+    const auto growing = far_dimensions(task_);
+    if (growing.empty()) return std::nullopt;
+    const auto& [name, listed] = growing[below(stream_, growing.size())];
+    const double greatest = std::max(listed, current_.values.at(name));
     // Drawn once: of several, the smallest would have room first.
     const double value =
         std::max(greatest + 1.0, std::round(greatest * std::pow(kFarFactor, uniform(stream_))));
@@ -85,18 +84,6 @@ class ShapeDraw {
   }
 
  private:
-  // Those of which every output has a row for each value.
-  std::vector<std::string> dimensions_of_all_rows() const {
-    std::vector<std::string> names;
-    for (const std::string& name : task_.rows)
-      if (std::ranges::none_of(task_.tensors, [&](const TensorSpec& tensor) {
-            return tensor.role == Role::output && tensor.rows &&
-                   std::ranges::find(*tensor.rows, name) == tensor.rows->end();
-          }))
-        names.push_back(name);
-    return names;
-  }
-
   // Makes this value the shape's, if the shape is then legal, claimed, usable and within the limits.
   bool take(const std::string& name, double value) {
     if (value == current_.values.at(name)) return false;
@@ -157,6 +144,22 @@ ShapeLimits limits_of(const Task& task, std::span<const Workload> workloads, dou
     limits.bytes = std::max(limits.bytes, factor * bytes_of(task, w));
   }
   return limits;
+}
+
+// Those of which every output has a row for each value.
+std::vector<std::pair<std::string, double>> far_dimensions(const Task& task) {
+  std::vector<std::pair<std::string, double>> growing;
+  for (const std::string& name : task.rows) {
+    if (std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+          return tensor.role == Role::output && tensor.rows &&
+                 std::ranges::find(*tensor.rows, name) == tensor.rows->end();
+        }))
+      continue;
+    double greatest = 0.0;
+    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(name)); });
+    growing.emplace_back(name, greatest);
+  }
+  return growing;
 }
 
 std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std::span<const Workload> around,

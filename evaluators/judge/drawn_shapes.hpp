@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "evaluators/task/task.hpp"
@@ -35,5 +37,7 @@ inline constexpr double kFarFactor = 16.0;
 std::vector<Workload> draw_far_shapes(const Task&, const Variant&, std::span<const Workload> around,
                                       const ShapeLimits&, std::size_t count, std::uint64_t seed,
                                       const std::function<bool(const Workload&)>& usable);
+// The dimensions that grow so, each with its greatest listed value.
+std::vector<std::pair<std::string, double>> far_dimensions(const Task&);
 
 }  // namespace cultivar

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
+#include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
 
@@ -164,6 +167,27 @@ std::string values_of(const TensorSpec& tensor) {
   }
 }
 
+// How far the shapes go that are not listed (judge/drawn_shapes.hpp).
+std::string drawn_words(const Task& task, const std::vector<Workload>& timed, Target target) {
+  std::vector<Workload> shapes = listed_shapes(task, target);
+  std::ranges::copy(timed, std::back_inserter(shapes));
+  const double bytes = limits_of(task, shapes, 1.0).bytes;
+  std::size_t element = sizeof(double);
+  for (const TensorSpec& t : task.tensors)
+    for (const Workload& w : shapes) element = std::min(element, size_of(task.dtype(t, w)));
+  const bool int_indices =
+      bytes / static_cast<double>(element) <= static_cast<double>(std::numeric_limits<int>::max());
+  std::string far;
+  for (const auto& [name, greatest] : far_dimensions(task))
+    far += fmt::format("{}{} up to about {}", far.empty() ? "; before a promotion " : " or ", name,
+                       number(kFarFactor * greatest));
+  return fmt::format(
+      "Also on shapes drawn in secret that `requires` claims: each dimension from 1 to about twice a listed "
+      "one, odd too{}. The tensors of a shape have at most {:.4g} MB{}.\n",
+      far.empty() ? "" : far + ", the others small", bytes * 1e-6,
+      int_indices ? ", so an int holds any index" : "");
+}
+
 }  // namespace
 
 std::string describe_task_briefly(const Task& task) {
@@ -235,8 +259,46 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
   words += fmt::format("\nIt is checked on {} further shapes{}: ", shapes.size(),
                        shapes.size() > kMostShapes ? fmt::format(", for example these {}", kMostShapes) : "");
   if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);
-  return words + fmt::format("{}.\n", fmt::join(shapes, ", "));
+  return words + fmt::format("{}.\n{}", fmt::join(shapes, ", "), drawn_words(task, workloads, target));
 }
+
+namespace {
+
+std::optional<int> whole(const Facts& facts, const char* name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? std::nullopt : std::optional(static_cast<int>(found->second));
+}
+
+// What follows from the facts.
+std::string limit_words(const Facts& facts) {
+  std::string words;
+  // CUDA C++ Programming Guide, technical specifications per compute capability. GH100 has 9 pairs of
+  // multiprocessors in a GPC, of which a card lacks some. 15 clusters of 8: those of a larger grid were
+  // seen on 120 of 132 (accel-sim/gpu-app-collection, pull request 87).
+  if (whole(facts, "compute_capability") == 90) {
+    words =
+        "A multiprocessor has 228 KiB of shared memory, of which each block takes 1 KiB more than it asks "
+        "for, and room for 32 blocks. smem_max includes static shared memory.\n";
+    if (const auto sms = whole(facts, "num_sms"))
+      words += fmt::format(
+          "A cluster lies in one GPC (at most 18 multiprocessors, GPCs differ): with one block on each "
+          "multiprocessor at most {} clusters of 2, {} of 4, {} of 8 or {} of 16 are resident, from 4 on "
+          "usually fewer (one H100: 15 of 8).\n",
+          *sms / 2, *sms / 4, *sms / 8, *sms / 16);
+  }
+  if (facts.contains("l1_bytes") && facts.contains("l3_bytes"))
+    words += "l1_bytes (data) and l2_bytes are of one core, l3_bytes is the last-level cache.";
+  // x86-64: AVX-512 has 32 vector registers, AVX2 has 16. With 128 bits it may be another architecture.
+  if (const auto bits = whole(facts, "vector_bits"); bits == 512 || bits == 256)
+    words += fmt::format("{}A core has {} vector registers of {} bits.", words.empty() ? "" : " ",
+                         *bits == 512 ? 32 : 16, *bits);
+  if (facts.contains("num_cores"))
+    words += fmt::format("{}num_cores is the same in every measurement, and what `threads` is by default.",
+                         words.empty() ? "" : " ");
+  return words + (words.empty() || words.ends_with('\n') ? "" : "\n");
+}
+
+}  // namespace
 
 std::string describe_device(const std::string& description, const Facts& facts, const Ceilings& seen) {
   std::string words = description + "\n";
@@ -256,12 +318,7 @@ std::string describe_device(const std::string& description, const Facts& facts, 
   }
   if (seen.handshake_s > 0)
     words += fmt::format("An empty kernel takes {}.\n", time_of(seen.handshake_s * 1e6));
-  // CUDA C++ Programming Guide, technical specifications per compute capability.
-  if (const auto known = facts.find("compute_capability"); known != facts.end() && known->second == 90)
-    words +=
-        "A multiprocessor has 228 KiB of shared memory, of which each block takes 1 KiB more than it asks "
-        "for, and room for 32 blocks. smem_max includes static shared memory.\n";
-  return words;
+  return words + limit_words(facts);
 }
 
 std::string describe_configuration(const Configuration& configuration) {

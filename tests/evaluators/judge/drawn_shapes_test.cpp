@@ -106,6 +106,8 @@ BOOST_AUTO_TEST_CASE(some_shapes_have_more_rows_than_any_that_is_listed) {
       }
     }
     BOOST_TEST(least_drawn < 1.3 * greatest, claim);
+    BOOST_TEST((far_dimensions(task) == std::vector<std::pair<std::string, double>>{{"R", greatest}}));
+    BOOST_TEST(most_drawn <= kFarFactor * greatest + 255.0, claim);  // a multiple of up to 256
     // Rows of 64 columns have no room for 16 times as many.
     if (std::string_view(claim) == "dtype == f32")
       BOOST_TEST(most_drawn > 0.75 * kFarFactor * greatest, claim);
@@ -119,6 +121,7 @@ BOOST_AUTO_TEST_CASE(a_dimension_over_which_an_output_sums_does_not_grow) {
   BOOST_TEST(draw_far_shapes(task, variant, around, limits_of(task, around, 1.0), 2, 1, [](const Workload&) {
                return true;
              }).empty());
+  BOOST_TEST(far_dimensions(task).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,12 @@
 #include "operators/prompts/describe.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 
+#include "evaluators/judge/drawn_shapes.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "support/contains.hpp"
 
@@ -64,6 +68,44 @@ BOOST_AUTO_TEST_CASE(the_ceiling_of_a_processor_comes_with_its_meaning) {
   BOOST_TEST(contains(text, "(115.5 per core;"), text);
   BOOST_TEST(!contains(describe_device("H100", {{"num_sms", 132.0}}, {.flops = 9e14}), "a core"));
   BOOST_TEST(!contains(describe_device("Epyc", {{"num_cores", 2.0}}), "a core"));  // nothing was measured
+}
+
+BOOST_AUTO_TEST_CASE(a_task_tells_how_far_the_shapes_go_that_are_kept_back) {
+  const std::string folder = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/";
+  const Task softmax = load_task(folder + "softmax");
+  const auto& workloads = softmax.workloads("quick")->workloads;
+  const auto [rows, greatest] = far_dimensions(softmax).at(0);
+  const std::string text = describe_task(softmax, workloads, target_named("cuda"));
+  BOOST_TEST(rows == "R");
+  const std::string far = fmt::format("R up to about {:.0f}", kFarFactor * greatest);
+  BOOST_TEST(contains(text, far + ", the others small"), text);
+  BOOST_TEST(contains(text, "so an int holds any index"), text);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!std::filesystem::exists(entry.path() / "task.yaml")) continue;
+    const Task task = load_task(entry.path());
+    const std::string all = describe_task(task, task.workload_sets.front().workloads, target_named("cuda"));
+    const std::size_t at = all.find("Also on shapes drawn in secret");
+    BOOST_REQUIRE_MESSAGE(at != std::string::npos, task.name);
+    BOOST_TEST(all.size() - at < 350U, task.name);
+    BOOST_TEST_MESSAGE(task.name << ": " << all.substr(at));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_device_tells_its_registers_caches_and_room_for_clusters) {
+  const std::string card = describe_device("H100", {{"num_sms", 132.0}, {"compute_capability", 90.0}});
+  BOOST_TEST(contains(card, "66 clusters of 2, 33 of 4, 16 of 8 or 8 of 16 are resident"), card);
+  const Facts facts{{"num_cores", 2.0},
+                    {"l1_bytes", 49152.0},
+                    {"l2_bytes", 2097152.0},
+                    {"l3_bytes", 3.2e7},
+                    {"vector_bits", 512.0}};
+  const std::string processor = describe_device("Xeon", facts);
+  for (const char* fact :
+       {"- l1_bytes = 49152\n", "- l2_bytes = 2097152\n", "- l3_bytes = 32000000\n", "- num_cores = 2\n",
+        "A core has 32 vector registers of 512 bits.", "what `threads` is by default"})
+    BOOST_TEST(contains(processor, fact), processor);
+  BOOST_TEST(contains(describe_device("Epyc", {{"vector_bits", 256.0}}), "16 vector registers of 256 bits"));
+  BOOST_TEST(!contains(describe_device("Arm", {{"vector_bits", 128.0}}), "vector registers"));  // not known
 }
 
 BOOST_AUTO_TEST_CASE(measurements_are_a_table_with_ratios_and_the_share_of_the_roofline) {
