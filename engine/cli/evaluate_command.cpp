@@ -50,6 +50,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"diagnostics", e.diagnostics},
           {"contender_troubles", e.contender_troubles},
           {"resources", json(e.resources.values)},
+          {"instruction_shares", json(e.resources.shares)},
           {"fitness", e.fitness},
           {"unit", e.unit},
           {"workloads", workload_facts(e)},

@@ -35,6 +35,10 @@ void print_evaluation(const Evaluation& e, const Output& output) {
   for (const auto& [name, value] : e.resources.values)
     resources += fmt::format("{}{} {:.0f}", resources.empty() ? "" : ", ", name, value);
   if (!resources.empty()) output.line("Resources: " + resources);
+  std::string shares;
+  for (const auto& [name, value] : e.resources.shares)
+    shares += fmt::format("{}{} {:.0f} %", shares.empty() ? "" : ", ", name, value);
+  if (!shares.empty()) output.line("Instructions: " + shares);
   output.line(fmt::format("Took {} to compile, {} to check, {} to measure", duration(e.compile_seconds),
                           duration(e.check_seconds), duration(e.measure_seconds)));
 }

@@ -28,6 +28,7 @@ double bytes_given(const Plan& plan, const PlannedKernel& kernel) {
 std::map<std::string, double> descriptors_of(const Resources& resources, const Variant& variant,
                                              const Task& task, const Workload& workload, const Facts& facts) {
   std::map<std::string, double> all = resources.values;
+  all.insert(resources.shares.begin(), resources.shares.end());
   const auto plan = make_plan(variant, task, workload, facts);
   if (!plan || plan->kernels.empty()) return all;
   double tensors = 0.0, workspaces = 0.0, given = 0.0;

@@ -9,7 +9,7 @@
 
 namespace cultivar {
 
-// What the compiler reported (Resources), and of the plan for one workload:
+// What the compiler reported (Resources, the shares included), and of the plan for one workload:
 // - launches: the number of kernels that run;
 // - passes: the bytes of all buffers that the kernels get, each time that one gets it, over the bytes of the
 //   task's tensors: 1 if one kernel gets each tensor once;

@@ -87,7 +87,8 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
     if (!object || facts.at("sha256") != sha256_hex(*object)) return std::nullopt;
     binary.machine_code = facts.at("machine_code");
     binary.macros = facts.at("macros").get<std::vector<std::string>>();
-    binary.resources.values = facts.at("resources").get<std::map<std::string, double>>();
+    facts.at("resources").get_to(binary.resources.values);
+    binary.resources.shares = facts.value("instruction_shares", binary.resources.shares);
     binary.log = facts.at("log");
   } catch (const json::exception&) {
     return std::nullopt;
@@ -104,6 +105,7 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
                       {"machine_code", binary.machine_code},
                       {"macros", binary.macros},
                       {"resources", binary.resources.values},
+                      {"instruction_shares", binary.resources.shares},
                       {"log", binary.log}};
   // Write the description last: an entry exists only once its description does.
   // A complete entry and an equal object stay, also those that another process stores at this moment: it may

@@ -118,6 +118,7 @@ CULTIVAR_JSON(ContenderTrouble, contender, kind, reason, details)
 void to_json(nlohmann::json& j, const Evaluation& e) {
   write_fields(j, e);
   j["resources"] = e.resources.values;
+  if (!e.resources.shares.empty()) j["instruction_shares"] = e.resources.shares;
   j["late"] = e.late;
   if (e.host_fault) j["host_fault"] = name_of(*e.host_fault);
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
@@ -128,6 +129,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   e = {};
   read_fields(j, e);
   j.at("resources").get_to(e.resources.values);
+  e.resources.shares = j.value("instruction_shares", e.resources.shares);
   e.late = j.value("late", false);  // absent in older records
   if (j.contains("host_fault")) e.host_fault = host_fault_named(j.at("host_fault").get<std::string>());
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);

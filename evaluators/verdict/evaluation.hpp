@@ -40,6 +40,8 @@ std::span<const Stage> all_stages();            // in their order
 struct Resources {
   std::map<std::string, double>
       values;  // cpu: text_bytes, stack_bytes; cuda: registers, spill_bytes, shared_bytes, ...
+  // Of the instructions by kind, in percent; empty if not known (cpu, older records).
+  std::map<std::string, double> shares = {};
 };
 
 struct Sample {

@@ -20,6 +20,7 @@
 #include "evaluators/targets/cuda/cubin.hpp"
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/includes.hpp"
+#include "evaluators/targets/cuda/instruction_shares.hpp"
 #include "evaluators/targets/cuda/toolkit.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -29,9 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kept_log_bytes = 32 << 10;
-// Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
-// again.
-constexpr int screen_version = 8;
+// Part of the cache key: increase it whenever the screen rejects more or more is told of a binary, so that
+// cached kernels are screened again.
+constexpr int screen_version = 9;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{"--std=c++20", "--generate-line-info", "--ptxas-options=-v"};
@@ -337,6 +338,7 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   binary.machine_code = cubin->code_hash;
   binary.log = cut(without_times(output->log), kept_log_bytes);
   binary.resources = s.resources_of(*cubin, output->log, kernels);
+  if (const auto ptx = read_ptx(output->ptx)) binary.resources.shares = instruction_shares(*ptx, kernels);
   auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
   if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);
   return *stored;

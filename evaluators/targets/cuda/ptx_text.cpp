@@ -263,6 +263,15 @@ bool PtxStatement::function_head() const {
                                     [](const PtxToken& t) { return t.is(".entry") || t.is(".func"); });
 }
 
+std::string_view PtxStatement::function_name() const {
+  int depth = 0;  // `.func (.param .b32 result) name (...)`
+  for (const PtxToken& t : tokens) {
+    depth += t.is("(") ? 1 : (t.is(")") ? -1 : 0);
+    if (depth == 0 && t.kind == PtxToken::Kind::name) return t.text;
+  }
+  return {};
+}
+
 PtxTokens PtxStatement::modifiers() const {
   PtxTokens result;
   for (std::size_t i = 1; i < tokens.size() && tokens[i].kind == PtxToken::Kind::modifier; ++i)

@@ -29,6 +29,7 @@ struct PtxStatement {
 
   bool directive() const { return tokens.front().kind == PtxToken::Kind::modifier; }
   bool function_head() const;
+  std::string_view function_name() const;  // of the head of a function; empty if it has none
   std::string_view opcode() const { return tokens.front().text; }  // "ld"
   PtxTokens modifiers() const;
   std::string spelled_opcode() const;  // "ld.global.f32"

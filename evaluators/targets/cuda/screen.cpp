@@ -133,17 +133,8 @@ bool names_its_function(const PtxStatement& call, Known known) {
 // Code lies in the same memory as data: a kernel with the address of a function could store data there.
 ScreenVerdict screen_functions(const Ptx& ptx, const Manifest& manifest) {
   std::set<std::string_view> functions;
-  for (const PtxStatement& s : ptx.statements) {
-    if (!s.function_head()) continue;
-    int depth = 0;  // `.func (.param .b32 result) name (...)`
-    for (const PtxToken& t : s.tokens) {
-      depth += t.is("(") ? 1 : (t.is(")") ? -1 : 0);
-      if (depth == 0 && t.kind == PtxToken::Kind::name) {
-        functions.insert(t.text);
-        break;
-      }
-    }
-  }
+  for (const PtxStatement& s : ptx.statements)
+    if (s.function_head() && !s.function_name().empty()) functions.insert(s.function_name());
   for (const KernelLaunch& launch : manifest.launch)
     if (!functions.contains(launch.kernel))
       return {fmt::format("the compiler's assembly does not contain kernel '{}'", launch.kernel),

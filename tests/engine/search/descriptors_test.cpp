@@ -2,8 +2,11 @@
 #include "engine/search/descriptors.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "evaluators/targets/cuda/known_devices.hpp"
+#include "population/strategies/map_elites.hpp"
+#include "support/settled.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -72,6 +75,28 @@ BOOST_AUTO_TEST_CASE(occupancy_follows_from_registers_shared_memory_and_blocks) 
   BOOST_TEST(heavy["occupancy"] == 25.0);
   BOOST_TEST(wide["occupancy"] == 25.0);  // two blocks of 8 warps
   BOOST_TEST(wide["block_shared_bytes"] == 100.0 * 1024.0);
+}
+
+BOOST_AUTO_TEST_CASE(shares_of_instructions_are_descriptors_and_axes) {
+  const KnownDevice* const h100 = known_device("h100");
+  BOOST_REQUIRE(h100);
+  const Variant seed =
+      load_variant(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax/seeds/cuda_naive.cu", softmax());
+  PopulationOptions options{.strategy = StrategyKind::map_elites};
+  options.axes = {"special_share", "tensor_share"};
+  MapElites map(options);
+  Archive archive;
+  for (const double special : {0.0, 3.0, 12.0}) {
+    const Resources resources{{{"registers", 32.0}}, {{"special_share", special}, {"tensor_share", 0.0}}};
+    settle(map, archive,
+           {.fitness = 1.0,
+            .descriptors = descriptors_of(resources, seed, softmax(), workload("quick"), h100->facts)});
+  }
+  std::set<std::string> cells;
+  for (const auto& [cell, elite] : map.cells()) cells.insert(cell);
+  BOOST_TEST(
+      (cells == std::set<std::string>{"special_share 0, tensor_share 0", "special_share 2^1, tensor_share 0",
+                                      "special_share 2^3, tensor_share 0"}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,7 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   e.diagnostics = "a note";
   e.machine_code = "abc";
   e.resources.values = {{"text_bytes", 640}};
+  e.resources.shares = {{"float_share", 40}};
   e.fitness = 12.5;
   e.unit = "GFLOPS";
   e.input_seed = 77;
@@ -38,9 +39,16 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   BOOST_TEST(j.at("workloads").at(0).at("ratios").at("eigen") == 1.3);
   const Evaluation back = nlohmann::json::parse(j.dump()).get<Evaluation>();
   BOOST_TEST((nlohmann::json(back) == j));
+  BOOST_TEST(back.resources.shares.at("float_share") == 40.0);
   BOOST_TEST(back.workloads.at(0).samples.at(0).throttle == 4U);
   BOOST_TEST(back.workloads.at(0).discarded == 3);
   BOOST_TEST(back.workloads.at(0).samples.at(1).seconds == 2e-3);
+}
+
+BOOST_AUTO_TEST_CASE(an_older_record_has_no_shares_of_instructions) {
+  nlohmann::json j = Evaluation{};
+  BOOST_TEST(!j.contains("instruction_shares"));
+  BOOST_TEST(j.get<Evaluation>().resources.shares.empty());
 }
 
 BOOST_AUTO_TEST_CASE(troubles_of_contenders_are_fields_and_words_and_may_be_absent) {
