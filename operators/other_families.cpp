@@ -33,7 +33,7 @@ std::string change_of(const RecordView& record, IndividualId before, IndividualI
 
 void add_elite(PromptWriter& to, IndividualId id) {
   const PromptContext& s = to.context();
-  std::string words = fmt::format("{} (family #{})\n", to.told(id), family_of(id, s.archive));
+  std::string words = fmt::format("{} (family #{})\n", to.told(id), s.archive.family(id));
   if (const IndividualId before = made_from(s.archive, id); before != 0)
     words += fmt::format("\nIts change of #{}:\n\n{}", before,
                          fenced(change_of(s.record_view, before, id), "diff"));
@@ -54,10 +54,10 @@ void add_other_families(PromptWriter& to) {
   const auto older = s.incumbent == 0
                          ? std::vector<IndividualId>()
                          : chain_to_seed(s.incumbent, [&](IndividualId of) { return s.archive.parents(of); });
-  std::set<IndividualId> families{family_of(subject, s.archive)};
+  std::set<IndividualId> families{s.archive.family(subject)};
   if (s.incumbent != 0 && s.archive.source_id(s.incumbent) != s.archive.source_id(subject)) {
     add_elite(to, s.incumbent);
-    families.insert(family_of(s.incumbent, s.archive));
+    families.insert(s.archive.family(s.incumbent));
   }
   if (!to.kit().options().families) return;
   std::vector<IndividualId> fittest;
@@ -69,7 +69,7 @@ void add_other_families(PromptWriter& to) {
     if (!sources.insert(s.archive.source_id(id)).second) continue;
     if (sources.size() > kSources) break;
     if (std::ranges::find(older, id) != older.end()) continue;
-    if (families.contains(family_of(id, s.archive))) continue;
+    if (families.contains(s.archive.family(id))) continue;
     return add_elite(to, id);
   }
 }

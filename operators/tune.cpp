@@ -1,6 +1,7 @@
 #include "operators/tune.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "operators/feasibility.hpp"
 #include "operators/tune/tuner.hpp"
@@ -29,18 +30,21 @@ Configuration configuration_at(const std::vector<Tunable>& tunables, std::span<c
   return configuration;
 }
 
-// nullopt: a value is not on the grid (a hand-written variant may have a value that its manifest no longer
-// allows).
-std::optional<Point> point_of(const std::vector<Tunable>& tunables, const Configuration& configuration) {
-  Point point;
-  for (const Tunable& tunable : tunables) {
-    const auto setting = configuration.find(tunable.name);
-    if (setting == configuration.end()) return std::nullopt;
-    const auto place = std::ranges::find(tunable.values, setting->second);
-    if (place == tunable.values.end()) return std::nullopt;
-    point.push_back(static_cast<int>(place - tunable.values.begin()));
-  }
-  return point;
+constexpr int kNowhere = -1;
+
+// A setting of the archive on the grid of a source.
+struct Place {
+  std::size_t knob = 0;  // one past the last: the source has no such tunable
+  int value = kNowhere;  // kNowhere: not one of its values
+};
+
+Place place_of(const std::pair<std::string, TunableValue>& setting, const std::vector<Tunable>& tunables) {
+  const auto tunable = std::ranges::find(tunables, setting.first, &Tunable::name);
+  Place place{static_cast<std::size_t>(tunable - tunables.begin())};
+  if (tunable == tunables.end()) return place;
+  const auto value = std::ranges::find(tunable->values, setting.second);
+  if (value != tunable->values.end()) place.value = static_cast<int>(value - tunable->values.begin());
+  return place;
 }
 
 }  // namespace
@@ -50,6 +54,21 @@ struct TuneOperator::Study {
   std::shared_ptr<Feasibility> feasible;  // also used by the tuner's predicate
   std::unique_ptr<Tuner> tuner;           // null if the source has no tunables or no longer parses
   bool taught = false;
+  std::unordered_map<std::uint32_t, Place> places;  // by number of the setting, as individuals need them
+
+  // nullopt: a value is not on the grid (a hand-written variant may have a value that its manifest no longer
+  // allows).
+  std::optional<Point> point_of(IndividualId id, const Archive& archive) {
+    const std::vector<Tunable>& tunables = feasible->tunables();
+    Point point(tunables.size(), kNowhere);
+    for (const std::uint32_t number : archive.settings(id)) {
+      const auto [known, first] = places.try_emplace(number);
+      if (first) known->second = place_of(archive.setting(number), tunables);
+      if (known->second.knob < point.size()) point[known->second.knob] = known->second.value;
+    }
+    if (std::ranges::find(point, kNowhere) != point.end()) return std::nullopt;
+    return point;
+  }
 };
 
 TuneOperator::TuneOperator(std::uint64_t run_seed, bool rankings)
@@ -94,7 +113,7 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
       undecided.push_back(id);
       continue;
     }
-    const auto point = point_of(study->feasible->tunables(), s.archive.member(id).configuration);
+    const auto point = study->point_of(id, s.archive);
     if (!point) continue;
     const bool measured = s.archive.state(twin) == Member::State::measured;
     study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt,
@@ -112,7 +131,7 @@ std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Op
   const auto& tunables = study.feasible->tunables();
   std::vector<Point> pending;
   const auto add_pending = [&](IndividualId id) {
-    if (const auto point = point_of(tunables, s.archive.member(id).configuration)) pending.push_back(*point);
+    if (const auto point = study.point_of(id, s.archive)) pending.push_back(*point);
   };
   for (const IndividualId id : s.archive.in_flight())
     if (s.archive.source_id(id) == source_id) add_pending(id);

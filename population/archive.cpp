@@ -31,6 +31,7 @@ void Archive::add(const Individual& individual) {
     throw std::logic_error("an individual has at most 255 parents and 255 tunables");
   Row row;
   row.source = interned(individual.source_id, sources_, source_index_);
+  row.family = static_cast<std::uint32_t>(family_of(individual, row.source));
   row.origin = individual.descent.origin;
   row.op = static_cast<std::uint16_t>(interned(individual.descent.op, ops_, op_index_));
   row.island = static_cast<std::uint16_t>(individual.descent.island);
@@ -47,6 +48,18 @@ void Archive::add(const Individual& individual) {
   }
   rows_.push_back(row);
   in_flight_.push_back(individual.id);
+}
+
+// A family that has no parents is a founder's: so far, nobody in the line has another source.
+IndividualId Archive::family_of(const Individual& individual, std::uint32_t source) const {
+  const std::vector<IndividualId>& parents = individual.descent.parents;
+  if (parents.empty()) return individual.id;
+  if (parents.front() < 1 || parents.front() >= individual.id)
+    throw std::logic_error("individual " + std::to_string(individual.id) + " names " +
+                           std::to_string(parents.front()) + " as a parent, which is not older");
+  const IndividualId inherited = family(parents.front());
+  const Row& first = row(inherited);
+  return first.parents > 0 || first.source == source ? inherited : individual.id;
 }
 
 void Archive::judge(IndividualId id, bool measured, double fitness, IndividualId duplicate_of) {
@@ -106,11 +119,13 @@ Member Archive::member(IndividualId id) const {
   member.op = ops_[r.op];
   member.source_id = sources_[r.source];
   member.parents = parents(id);
-  for (std::size_t i = 0; i < r.settings; ++i) {
-    const auto& [name, value] = settings_[pool_[r.pool_at + r.parents + i]];
-    member.configuration.emplace(name, value);
-  }
+  for (const std::uint32_t number : settings(id)) member.configuration.insert(setting(number));
   return member;
+}
+
+std::span<const std::uint32_t> Archive::settings(IndividualId id) const {
+  const Row& r = row(id);
+  return std::span(pool_).subspan(r.pool_at + r.parents, r.settings);
 }
 
 }  // namespace cultivar

@@ -1,10 +1,11 @@
-// Every individual of a run in compact form (about 100 bytes each), for the frequent queries of breeding.
+// Every individual of a run in compact form (about 70 bytes each), for the frequent queries of breeding.
 // Sources, notes, evaluations and samples are only in the record.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -51,21 +52,32 @@ class Archive {
   Member::State state(IndividualId id) const { return row(id).state; }
   Origin origin(IndividualId id) const { return row(id).origin; }
   const std::string& op(IndividualId id) const { return ops_[row(id).op]; }
+  int island(IndividualId id) const { return row(id).island; }
   double fitness(IndividualId id) const { return row(id).fitness; }
   const DuelResult* duel(IndividualId id) const;  // the last one; nullptr: fitness is one measurement
   IndividualId duplicate_of(IndividualId id) const { return row(id).duplicate_of; }
   const std::string& source_id(IndividualId id) const { return sources_[row(id).source]; }
   std::vector<IndividualId> parents(IndividualId) const;
+  // All that descend, by first parents, from one source that was written from a founder (a seed or a
+  // submission). It is named by the first individual of that source; what still has a founder's source
+  // belongs to the founder's own family.
+  IndividualId family(IndividualId id) const { return row(id).family; }
+  // The values of its tunables, by name, as numbers for setting(): many individuals share them.
+  std::span<const std::uint32_t> settings(IndividualId) const;
+  const std::pair<std::string, TunableValue>& setting(std::uint32_t number) const {
+    return settings_[number];
+  }
 
  private:
   struct Row {
     double fitness = 0.0;
-    std::uint32_t source = 0, pool_at = 0, duplicate_of = 0;
+    std::uint32_t source = 0, pool_at = 0, duplicate_of = 0, family = 0;
     std::uint16_t op = 0, island = 0;
     std::uint8_t parents = 0, settings = 0;
     Member::State state = Member::State::in_flight;
     Origin origin = Origin::operator_;
   };
+  IndividualId family_of(const Individual&, std::uint32_t source) const;
   const Row& row(IndividualId) const;
   Row& row_of(IndividualId);
   std::uint32_t interned(const std::string&, std::vector<std::string>&,

@@ -33,12 +33,4 @@ bool in_one_line(IndividualId a, IndividualId b, const ParentsOf& parents_of) {
   return false;
 }
 
-IndividualId family_of(IndividualId id, const Archive& archive) {
-  const auto chain = chain_to_seed(id, [&](IndividualId i) { return archive.parents(i); });
-  const std::string& founder = archive.source_id(chain.front());
-  for (const IndividualId each : chain)
-    if (archive.source_id(each) != founder) return each;
-  return chain.front();
-}
-
 }  // namespace cultivar

@@ -4,7 +4,6 @@
 #include <functional>
 #include <vector>
 
-#include "population/archive.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {
@@ -16,10 +15,5 @@ std::vector<IndividualId> chain_to_seed(IndividualId id, const ParentsOf&);
 
 // Whether one of the two is an ancestor of the other, by any parents.
 bool in_one_line(IndividualId, IndividualId, const ParentsOf&);
-
-// The family of an individual: all that descend, by first parents, from one source that was written from a
-// founder (a seed or a submission). It is named by the first individual of that source; what still has a
-// founder's source belongs to the founder's own family.
-IndividualId family_of(IndividualId, const Archive&);
 
 }  // namespace cultivar

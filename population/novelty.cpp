@@ -6,11 +6,9 @@ namespace cultivar {
 
 namespace {
 
-std::optional<IndividualId> found(const std::unordered_map<std::uint64_t, std::uint32_t>& ids,
-                                  std::string_view key) {
-  const auto place = ids.find(name_hash(key));
-  if (place == ids.end()) return std::nullopt;
-  return place->second;
+std::optional<IndividualId> found(const IdTable& ids, std::string_view key) {
+  const auto id = ids.find(name_hash(key));
+  return id ? std::optional<IndividualId>(*id) : std::nullopt;
 }
 
 }  // namespace
@@ -25,11 +23,11 @@ std::optional<IndividualId> Novelty::with_machine_code(std::string_view hash) co
 }
 
 void Novelty::add_variant(std::string_view variant_id, IndividualId id) {
-  variants_.try_emplace(name_hash(variant_id), static_cast<std::uint32_t>(id));
+  variants_.add(name_hash(variant_id), static_cast<std::uint32_t>(id));
 }
 
 void Novelty::add_machine_code(std::string_view hash, IndividualId id) {
-  if (!hash.empty()) codes_.try_emplace(name_hash(hash), static_cast<std::uint32_t>(id));
+  if (!hash.empty()) codes_.add(name_hash(hash), static_cast<std::uint32_t>(id));
 }
 
 }  // namespace cultivar

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
+#include "population/id_table.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {
@@ -22,7 +22,7 @@ class Novelty {
   void add_machine_code(std::string_view hash, IndividualId);
 
  private:
-  std::unordered_map<std::uint64_t, std::uint32_t> variants_, codes_;
+  IdTable variants_, codes_;
 };
 
 }  // namespace cultivar

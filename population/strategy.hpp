@@ -65,7 +65,7 @@ class Strategy {
   // The part whose turn it is after so many proposals.
   virtual int turn(std::int64_t proposals) const { return static_cast<int>(proposals % islands()); }
   // Adds a measured individual. The archive holds it and all of its ancestors.
-  virtual void settle(const Member&, const Findings&, const Archive&) = 0;
+  virtual void settle(IndividualId, const Findings&, const Archive&) = 0;
   // Another fitness is known for an individual, for example from a comparison.
   virtual void revalue(IndividualId, double fitness) = 0;
   // Removes an individual that turned out to be wrong (a failed confirmation): it is no longer a parent.

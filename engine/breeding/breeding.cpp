@@ -310,7 +310,7 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
   const std::optional<Intervention>& intervention = supervisor_.current();
   if (asking != 0) {  // ask() has counted it in bred_
     if (const auto under = asked_under_.find(asking); under != asked_under_.end())
-      trials_.back().under = under->second;
+      trials_.back().under = static_cast<std::uint32_t>(under->second);
     open_.erase(asking);
     asked_under_.erase(asking);
     return;
@@ -319,7 +319,7 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
     ++seeds_in_flight_;
   else if (individual.descent.origin == Origin::operator_) {
     ++bred_;
-    if (intervention) trials_.back().under = intervention->number;
+    if (intervention) trials_.back().under = static_cast<std::uint32_t>(intervention->number);
     if (const std::size_t arm = trials_.back().arm;
         intervention && arm < arms().size() && arms()[arm].op->partner() == Partner::tuning)
       inherited_under_ = intervention->number;
@@ -335,11 +335,10 @@ void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
 std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   findings.fitness /= pace_;
   archive_.judge(id, findings.measured, findings.fitness, findings.duplicate_of);
-  const Member member = archive_.member(id);
-  if (member.origin == Origin::seed) --seeds_in_flight_;
+  if (archive_.origin(id) == Origin::seed) --seeds_in_flight_;
   if (findings.measured) {
     ++measured_;
-    strategy_->settle(member, findings, archive_);
+    strategy_->settle(id, findings, archive_);
     if (deserves_a_duel(id)) waiting_.insert(rank_of(id));
   }
   ++judged_;

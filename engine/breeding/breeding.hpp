@@ -154,8 +154,8 @@ class Breeding {
   struct Trial {
     std::uint32_t arm = 0;
     float usd = 0.0F;
-    float device_s = 0.0F;   // used by the tools of its question
-    std::int64_t under = 0;  // the intervention that led to it
+    float device_s = 0.0F;    // used by the tools of its question
+    std::uint32_t under = 0;  // the intervention that led to it
   };
   std::vector<Trial> trials_;  // by individual
   // What operators learned from, in order: the id of a judged individual, or minus the number of a question.

@@ -3,11 +3,13 @@
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 
+#include <unordered_map>
+
 #include "engine/store/duel_body.hpp"
 #include "engine/store/gate_change.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/rows.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "engine/store/usual_json.hpp"
 
 namespace cultivar {
 
@@ -23,7 +25,7 @@ class RecordedIndividuals {
     std::uint32_t duplicate_of = 0;
     bool measured = false;
     std::optional<Stage> stage;
-    std::string machine_code;  // until its `judge` decision, as the next
+    std::string machine_code;
     std::vector<double> workload_values;
   };
 
@@ -39,21 +41,31 @@ class RecordedIndividuals {
       throw std::runtime_error(
           fmt::format("the record is inconsistent: it proposes individual {} but does not hold it", id));
     Individual i;
-    Result& result = results_.emplace_back();
-    std::string origin, stage;
-    read_row(query_, i.id, i.variant_id, i.source_id, i.configuration, i.descent.parents, origin,
-             i.descent.island, i.descent.usd, result.fitness, result.duplicate_of, result.machine_code,
-             result.workload_values, stage);
+    Result result;
+    std::string configuration, parents, values, origin, stage;
+    read_row(query_, i.id, i.variant_id, i.source_id, configuration, parents, origin, i.descent.island,
+             i.descent.usd, result.fitness, result.duplicate_of, result.machine_code, values, stage);
+    i.configuration = configuration_in(configuration);
+    i.descent.parents = whole_numbers_in(parents);
+    result.workload_values = numbers_in(values);
     set_origin(i.descent, origin);
     result.stage = stage_named(stage);
     result.measured = column<IndividualState>(query_, 13) == IndividualState::measured;
+    unjudged_.emplace(i.id, std::move(result));
     return i;
   }
-  Result& result(IndividualId id) { return results_.at(static_cast<std::size_t>(id - 1)); }
+  // For its `judge` decision, which is the only one.
+  Result result(IndividualId id) {
+    auto found = unjudged_.extract(id);
+    if (found.empty())
+      throw std::runtime_error(fmt::format(
+          "the record is inconsistent: it judges individual {}, which was not proposed or is judged", id));
+    return std::move(found.mapped());
+  }
 
  private:
   SQLite::Statement query_;
-  std::vector<Result> results_;
+  std::unordered_map<IndividualId, Result> unjudged_;
 };
 
 }  // namespace
@@ -105,18 +117,15 @@ void apply_decisions(const Record& record, Breeding& breeding, Listener& listene
         return breeding.direct(asking, directions);
       }
       case DecisionKind::judge: {
-        RecordedIndividuals::Result& result = individuals.result(id);
+        RecordedIndividuals::Result result = individuals.result(id);
         listener.judging(id, result.duplicate_of);
         if (result.duplicate_of == 0) breeding.claim_machine_code(id, result.machine_code);
-        result.machine_code = {};
         Findings findings{result.measured, result.fitness, result.duplicate_of};
         if (!result.measured) findings.rejected_at = result.stage;
         findings.workload_values = std::move(result.workload_values);
-        if (!decision.body.empty()) {
-          const json body = json::parse(decision.body);
-          body.at("device_s").get_to(findings.device_s);
-          findings.descriptors = body.value("descriptors", findings.descriptors);
-        }
+        JudgeBody body = judge_body(decision.body);
+        findings.device_s = body.device_s;
+        findings.descriptors = std::move(body.descriptors);
         due = breeding.judge(id, std::move(findings));
         return;
       }

@@ -9,7 +9,6 @@
 
 #include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/one_line.hpp"
-#include "population/lineage.hpp"
 
 namespace cultivar {
 
@@ -26,7 +25,7 @@ double shown_gain(const Archive& archive, IndividualId id) {
 
 std::string told(PromptWriter& to, const Idea& idea, std::size_t most) {
   if (idea.end == Idea::End::individual) {
-    const IndividualId family = family_of(idea.id, to.context().archive);
+    const IndividualId family = to.context().archive.family(idea.id);
     return to.told(idea.id, most) +
            (family == idea.id ? " (the first of its family)" : fmt::format(" (family #{})", family));
   }

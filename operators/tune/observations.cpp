@@ -7,12 +7,23 @@ namespace cultivar {
 
 using Eigen::Index;
 
-bool Observations::EqualAt::operator()(std::span<const int> a, std::size_t b) const {
-  return std::ranges::equal(a, all->at(b));
+std::size_t Observations::slot_of(std::span<const int> point) const {
+  const std::size_t mask = index_.size() - 1;
+  std::size_t slot = PointHash{}(point)&mask;
+  for (; index_[slot] != 0; slot = (slot + 1) & mask) {
+    const auto at = values_.begin() + static_cast<std::ptrdiff_t>((index_[slot] - 1) * knobs_);
+    if (std::equal(point.begin(), point.end(), at)) break;
+  }
+  return slot;
+}
+
+void Observations::grow_index() {
+  index_.assign(index_.empty() ? 64 : 2 * index_.size(), 0);
+  for (std::size_t at = 0; at < size(); ++at) index_[slot_of(point(at))] = static_cast<std::uint32_t>(at + 1);
 }
 
 bool Observations::cheaper(std::size_t a, std::size_t b) const {
-  return *log_cost_[a] != *log_cost_[b] ? *log_cost_[a] < *log_cost_[b] : a < b;
+  return log_cost_[a] != log_cost_[b] ? log_cost_[a] < log_cost_[b] : a < b;
 }
 
 void Observations::order() {
@@ -25,21 +36,22 @@ void Observations::order() {
 }
 
 bool Observations::add(const Point& point, std::optional<double> cost) {
-  const auto place = index_.find(std::span<const int>(point));
-  const bool added = place == index_.end();
-  const std::size_t at = added ? size() : *place;
+  if (4 * (size() + 1) > 3 * index_.size()) grow_index();
+  std::uint32_t& place = index_[slot_of(point)];
+  const bool added = place == 0;
+  if (added) place = static_cast<std::uint32_t>(size() + 1);
+  const std::uint32_t at = place - 1;
   if (added) {
-    values_.insert(values_.end(), point.begin(), point.end());
-    log_cost_.push_back({});
-    index_.insert(at);
-  } else if (log_cost_[at]) {
+    for (const int value : point) values_.push_back(static_cast<std::uint16_t>(value));
+    log_cost_.push_back(kFailed);
+  } else if (!failed(at)) {
     std::erase(order_, at);
     std::erase(unordered_, at);
   }
   const double value = cost.value_or(-1);
-  log_cost_[at] = std::isfinite(value) && value > 0 ? std::optional(std::log(value)) : std::nullopt;
-  if (log_cost_[at]) unordered_.push_back(at);
-  if (log_cost_[at] && value < best_) {
+  log_cost_[at] = std::isfinite(value) && value > 0 ? std::log(value) : kFailed;
+  if (!failed(at)) unordered_.push_back(at);
+  if (!failed(at) && value < best_) {
     best_ = value;
     best_since_ = size();
   }
@@ -47,20 +59,21 @@ bool Observations::add(const Point& point, std::optional<double> cost) {
 }
 
 bool Observations::contains(const Point& point, std::size_t first) const {
-  const auto place = index_.find(std::span<const int>(point));
-  return place != index_.end() && *place < first;
+  if (index_.empty()) return false;
+  const std::uint32_t place = index_[slot_of(point)];
+  return place != 0 && place - 1 < first;
 }
 
-std::vector<std::size_t> Observations::ordered(std::size_t first) {
+std::vector<std::uint32_t> Observations::ordered(std::size_t first) {
   order();
   if (first >= size()) return order_;
-  std::vector<std::size_t> oldest;
+  std::vector<std::uint32_t> oldest;
   std::ranges::copy_if(order_, std::back_inserter(oldest), [&](std::size_t at) { return at < first; });
   return oldest;
 }
 
 Training Observations::costs(std::size_t cap, std::size_t first) {
-  std::vector<std::size_t> chosen = ordered(first);
+  std::vector<std::uint32_t> chosen = ordered(first);
   if (chosen.size() > cap) {
     const std::size_t keep = cap * 2 / 3, rest = cap - keep, left = chosen.size() - keep;
     for (std::size_t i = 0; i < rest; ++i) chosen[keep + i] = chosen[keep + i * left / rest];
@@ -70,7 +83,7 @@ Training Observations::costs(std::size_t cap, std::size_t first) {
   set.y.resize(static_cast<Index>(chosen.size()));
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     set.points.push_back(point(chosen[i]));
-    set.y[static_cast<Index>(i)] = *log_cost_[chosen[i]];
+    set.y[static_cast<Index>(i)] = log_cost_[chosen[i]];
   }
   const double mean = set.y.mean();
   const double sd = std::sqrt((set.y.array() - mean).square().mean());
@@ -84,7 +97,7 @@ Training Observations::outcomes(std::size_t cap, std::size_t first) const {
   set.y.resize(static_cast<Index>(count));
   for (std::size_t i = 0; i < count; ++i) {
     set.points.push_back(point(end - 1 - i));
-    set.y[static_cast<Index>(i)] = log_cost_[end - 1 - i] ? 1.0 : 0.0;
+    set.y[static_cast<Index>(i)] = failed(end - 1 - i) ? 0.0 : 1.0;
   }
   return set;
 }

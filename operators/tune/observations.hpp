@@ -2,11 +2,12 @@
 #pragma once
 
 #include <Eigen/Dense>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "operators/tune/space.hpp"
@@ -26,8 +27,6 @@ class Observations {
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
   explicit Observations(std::size_t knobs) : knobs_(knobs) {}
-  Observations(const Observations&) = delete;  // the index refers to the points
-  Observations& operator=(const Observations&) = delete;
 
   // nullopt: the point failed. Observing a point again replaces its cost. Returns whether the point is new.
   bool add(const Point& point, std::optional<double> cost);
@@ -35,13 +34,15 @@ class Observations {
   std::size_t size() const { return log_cost_.size(); }
   std::size_t successes() const { return order_.size() + unordered_.size(); }
   bool contains(const Point& point, std::size_t first = kAll) const;
-  std::span<const int> at(std::size_t i) const { return {values_.data() + i * knobs_, knobs_}; }
-  Point point(std::size_t i) const { return {at(i).begin(), at(i).end()}; }
+  Point point(std::size_t i) const {
+    const auto from = values_.begin() + static_cast<std::ptrdiff_t>(i * knobs_);
+    return {from, from + static_cast<std::ptrdiff_t>(knobs_)};
+  }
   // Observations since the best cost was found.
   std::size_t since_best() const { return size() - best_since_; }
 
   // Successful observations, lowest cost first, oldest first among equals.
-  std::vector<std::size_t> ordered(std::size_t first = kAll);
+  std::vector<std::uint32_t> ordered(std::size_t first = kAll);
   // Logarithms of costs, scaled to mean 0 and variance 1. Two thirds of the cap are the best observations;
   // the rest are evenly spaced others.
   Training costs(std::size_t cap, std::size_t first = kAll);
@@ -49,30 +50,22 @@ class Observations {
   Training outcomes(std::size_t cap, std::size_t first = kAll) const;
 
  private:
-  // Observations are indexed by their points, which are stored once.
-  struct HashAt {
-    using is_transparent = void;
-    const Observations* all;
-    std::size_t operator()(std::span<const int> point) const noexcept { return PointHash{}(point); }
-    std::size_t operator()(std::size_t at) const noexcept { return PointHash{}(all->at(at)); }
-  };
-  struct EqualAt {
-    using is_transparent = void;
-    const Observations* all;
-    bool operator()(std::size_t a, std::size_t b) const { return a == b; }
-    bool operator()(std::span<const int> a, std::size_t b) const;
-    bool operator()(std::size_t a, std::span<const int> b) const { return (*this)(b, a); }
-  };
+  static constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
 
+  bool failed(std::size_t at) const { return std::isnan(log_cost_[at]); }
+  // Of the point in the index, or the free one where it belongs.
+  std::size_t slot_of(std::span<const int> point) const;
+  void grow_index();
   bool cheaper(std::size_t a, std::size_t b) const;
   void order();
 
+  // There may be a million observations.
   std::size_t knobs_;
-  std::vector<int> values_;                      // of the points, one after another
-  std::vector<std::optional<double>> log_cost_;  // nullopt: failed
-  std::vector<std::size_t> order_,
-      unordered_;  // the successful ones; new ones are put in order when it is needed
-  std::unordered_set<std::size_t, HashAt, EqualAt> index_{0, HashAt{this}, EqualAt{this}};
+  std::vector<std::uint16_t> values_;  // of the points, one after another
+  std::vector<double> log_cost_;       // kFailed, or the logarithm
+  std::vector<std::uint32_t> order_,
+      unordered_;                     // the successful ones; new ones are put in order when it is needed
+  std::vector<std::uint32_t> index_;  // by point, with free slots between: 0, or the number of one, plus 1
   double best_ = std::numeric_limits<double>::infinity();
   std::size_t best_since_ = 0;  // number of observations when best_ was found
 };

@@ -174,7 +174,7 @@ class Tuner::Impl {
       if (!is_free(*point)) continue;
       double nearest = std::numeric_limits<double>::infinity();
       for (std::size_t at = 0; at < observations_.size(); ++at)
-        nearest = std::min(nearest, encoding_.distance(*point, observations_.at(at)));
+        nearest = std::min(nearest, encoding_.distance(*point, observations_.point(at)));
       for (const Point& other : pending) nearest = std::min(nearest, encoding_.distance(*point, other));
       if (nearest > best_distance) {
         best_distance = nearest;
@@ -222,7 +222,7 @@ class Tuner::Impl {
     const auto add = [&](const Point& point) {
       if (pool.size() < limit && is_free(point) && seen.insert(point).second) pool.push_back(point);
     };
-    std::vector<std::size_t> good = observations_.ordered(first);
+    std::vector<std::uint32_t> good = observations_.ordered(first);
     good.resize(std::min<std::size_t>(good.size(), 10));
     const std::size_t observed = std::min(first, observations_.size());
     std::vector<Point> near;

@@ -85,14 +85,14 @@ void Islands::settle(Island& home, const Elite& elite) {
   }
 }
 
-void Islands::settle(const Member& member, const Findings& findings, const Archive& archive) {
-  Elite elite{member.id, findings.fitness, false, member.source_id, 0, findings.workload_values};
+void Islands::settle(IndividualId id, const Findings& findings, const Archive& archive) {
+  Elite elite{id, findings.fitness, false, archive.source_id(id), 0, findings.workload_values};
   if (options_.rules >= 2) {
-    elite.family = family_of(member.id, archive);
+    elite.family = archive.family(id);
     tunings_.add(elite);
   }
-  if (member.origin == Origin::operator_) {
-    Island& home = islands_.at(static_cast<std::size_t>(member.island));
+  if (archive.origin(id) == Origin::operator_) {
+    Island& home = islands_.at(static_cast<std::size_t>(archive.island(id)));
     home.bred = true;
     return settle(home, elite);
   }
@@ -240,8 +240,7 @@ std::vector<Migration> Islands::reset(const Archive& archive, IndividualId found
   for (std::size_t i = 0; i < islands_.size(); ++i)
     if (i != best && islands_[i].barren > islands_[barren].barren) barren = i;
   if (founder == 0) return begin_anew(barren);
-  Elite elite{founder, archive.fitness(founder), false, archive.source_id(founder),
-              family_of(founder, archive)};
+  Elite elite{founder, archive.fitness(founder), false, archive.source_id(founder), archive.family(founder)};
   for (const Elite& setting : tunings_.of(elite.source))
     if (setting.id == founder) elite = setting;
   return begin_anew(barren, elite, barren);

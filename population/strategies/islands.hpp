@@ -22,7 +22,7 @@ class Islands : public Strategy {
   int islands() const override { return static_cast<int>(islands_.size()); }
   int turn(std::int64_t proposals) const override;
   // On the island where it was born; a founder (seed, submission) on all islands.
-  void settle(const Member&, const Findings&, const Archive&) override;
+  void settle(IndividualId, const Findings&, const Archive&) override;
   void revalue(IndividualId, double fitness) override;
   void expel(IndividualId) override;
   // When a migration is due, copies the best native of each island to the next island in a ring. Begins an

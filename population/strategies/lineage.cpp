@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMost = 16;  // individuals that wait for their comparison
 }  // namespace
 
-void OneLine::settle(const Member& member, const Findings& findings, const Archive&) {
-  const Elite elite{member.id, findings.fitness, false, member.source_id, 0, findings.workload_values};
+void OneLine::settle(IndividualId id, const Findings& findings, const Archive& archive) {
+  const Elite elite{id, findings.fitness, false, archive.source_id(id), 0, findings.workload_values};
   tunings_.add(elite);
   fittest_.insert(std::ranges::upper_bound(fittest_, elite, fitter), elite);
   if (fittest_.size() > kMost) fittest_.pop_back();

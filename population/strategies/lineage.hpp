@@ -12,7 +12,7 @@ class OneLine : public Strategy {
  public:
   explicit OneLine(const PopulationOptions& options) : options_(options) {}
 
-  void settle(const Member&, const Findings&, const Archive&) override;
+  void settle(IndividualId, const Findings&, const Archive&) override;
   void revalue(IndividualId, double fitness) override;
   void expel(IndividualId) override;
   void promoted(IndividualId) override;

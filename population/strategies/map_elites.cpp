@@ -5,18 +5,17 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "population/lineage.hpp"
 #include "population/selection.hpp"
 
 namespace cultivar {
 
 namespace {
 
-std::string step_of(const std::string& axis, const Member& member, const Findings& findings,
+std::string step_of(const std::string& axis, IndividualId id, const Findings& findings,
                     const Archive& archive) {
-  if (axis == "family") return std::to_string(family_of(member.id, archive));
-  if (const auto knob = member.configuration.find(axis); knob != member.configuration.end())
-    return to_string(knob->second);
+  if (axis == "family") return std::to_string(archive.family(id));
+  for (const std::uint32_t number : archive.settings(id))
+    if (archive.setting(number).first == axis) return to_string(archive.setting(number).second);
   const auto found = findings.descriptors.find(axis);
   if (found == findings.descriptors.end()) return "-";
   const double value = found->second;
@@ -30,22 +29,18 @@ MapElites::MapElites(const PopulationOptions& options) : options_(options) {
     throw std::invalid_argument("map_elites needs at least one axis, one cell and a tournament of one");
 }
 
-std::string MapElites::cell_of(const Member& member, const Findings& findings, const Archive& archive) const {
+std::string MapElites::cell_of(IndividualId id, const Findings& findings, const Archive& archive) const {
   std::string cell;
   for (const std::string& axis : options_.axes)
-    cell += fmt::format("{}{} {}", cell.empty() ? "" : ", ", axis, step_of(axis, member, findings, archive));
+    cell += fmt::format("{}{} {}", cell.empty() ? "" : ", ", axis, step_of(axis, id, findings, archive));
   return cell;
 }
 
-void MapElites::settle(const Member& member, const Findings& findings, const Archive& archive) {
-  const Elite elite{member.id,
-                    findings.fitness,
-                    false,
-                    member.source_id,
-                    family_of(member.id, archive),
-                    findings.workload_values};
+void MapElites::settle(IndividualId id, const Findings& findings, const Archive& archive) {
+  const Elite elite{
+      id, findings.fitness, false, archive.source_id(id), archive.family(id), findings.workload_values};
   tunings_.add(elite);
-  const std::string cell = cell_of(member, findings, archive);
+  const std::string cell = cell_of(id, findings, archive);
   const auto [place, empty] = cells_.try_emplace(cell, elite);
   if (!empty && fitter(elite, place->second)) place->second = elite;
   if (cells_.size() <= static_cast<std::size_t>(options_.cells)) return;

@@ -19,7 +19,7 @@ class MapElites : public Strategy {
  public:
   explicit MapElites(const PopulationOptions&);
 
-  void settle(const Member&, const Findings&, const Archive&) override;
+  void settle(IndividualId, const Findings&, const Archive&) override;
   void revalue(IndividualId, double fitness) override;
   void expel(IndividualId) override;
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
@@ -28,7 +28,7 @@ class MapElites : public Strategy {
   const std::map<std::string, Elite>& cells() const { return cells_; }  // by what they are like
 
  private:
-  std::string cell_of(const Member&, const Findings&, const Archive&) const;
+  std::string cell_of(IndividualId, const Findings&, const Archive&) const;
 
   PopulationOptions options_;
   std::map<std::string, Elite> cells_;

@@ -134,9 +134,13 @@ BOOST_AUTO_TEST_CASE(a_family_begins_with_a_source_that_was_written_from_a_found
   };
   const IndividualId seed = add("seed", {}), tuned = add("seed", {seed}), idea = add("idea", {tuned}),
                      child = add("child", {idea}), other = add("other", {seed});
-  BOOST_TEST(family_of(tuned, archive) == seed);
-  BOOST_TEST(family_of(child, archive) == idea);
-  BOOST_TEST(family_of(other, archive) == other);
+  BOOST_TEST(archive.family(tuned) == seed);
+  BOOST_TEST(archive.family(child) == idea);
+  BOOST_TEST(archive.family(other) == other);
+  BOOST_TEST(archive.family(add("more", {child})) == idea);
+  const IndividualId second = add("seed 2", {});
+  BOOST_TEST(archive.family(add("seed 2", {second, child})) == second);
+  BOOST_CHECK_THROW(add("loop", {archive.size() + 1}), std::logic_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -33,7 +33,7 @@ inline IndividualId settle(Strategy& strategy, Archive& archive, const Born& bor
   Findings findings{true, born.fitness};
   findings.workload_values = born.workload_values;
   findings.descriptors = born.descriptors;
-  strategy.settle(archive.member(individual.id), findings, archive);
+  strategy.settle(individual.id, findings, archive);
   return individual.id;
 }
 
