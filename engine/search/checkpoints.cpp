@@ -1,5 +1,6 @@
 #include "engine/search/checkpoints.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "engine/store/checkpoint.hpp"
@@ -12,17 +13,23 @@ Checkpoints::Checkpoints(const CheckpointConfig& config, const RunFolder& folder
 void Checkpoints::take_if_due(int wanted) {
   if (being_made_.valid() && being_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     const auto made = being_made_.get();
+    took_s_ = recorder_.elapsed() - last_;
     recorder_.step([&](Step& step) {
       recorder_.tell(step, made ? "checkpoint" : "trouble", 0,
                      made ? made->filename().string() : made.error().message);
     });
   }
-  const bool due = wanted != wanted_ || recorder_.elapsed() - last_ >= config_.every_s;
+  const bool due = wanted != wanted_ || recorder_.elapsed() - last_ >= interval(config_, took_s_);
   if (being_made_.valid() || !due) return;
   wanted_ = wanted;
   last_ = recorder_.elapsed();
   being_made_ = std::async(std::launch::async,
                            [folder = folder_, keep = config_.keep] { return make_checkpoint(folder, keep); });
+}
+
+double Checkpoints::interval(const CheckpointConfig& config, double took_s) {
+  constexpr double kShare = 0.1;
+  return std::max(config.every_s, took_s / kShare);
 }
 
 void Checkpoints::take_last() {

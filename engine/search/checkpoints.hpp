@@ -17,6 +17,9 @@ class Checkpoints {
 
   // Returns at once; a separate thread makes the copy. Another value of `wanted` than before: due now.
   void take_if_due(int wanted = 0);
+  // From the beginning of a copy that took so many seconds to the next. A copy is of the whole record, whose
+  // size has no limit, so copies are made during at most a tenth of the time.
+  static double interval(const CheckpointConfig&, double took_s);
   void take_last();  // returns when the copy is complete
 
  private:
@@ -25,6 +28,7 @@ class Checkpoints {
   Recorder& recorder_;
   int wanted_ = 0;
   double last_;  // in Recorder::elapsed()
+  double took_s_ = 0.0;
   std::future<Expected<std::filesystem::path>> being_made_;
 };
 
