@@ -1,6 +1,7 @@
 // Runs 100,000 recorded evaluations through the real search, record and operators, with results that are
 // looked up instead of measured. For every tenth of them prints memory and the engine's cost per evaluation
-// (processor time, and wall time from one evaluation to the next), and how long `status` and `resume` take on
+// (processor time and wall time; the times from one evaluation to the next are in bursts of those that are in
+// flight, so their median says little without the mean), and how long `status` and `resume` take on
 // the record.
 //
 //   bench-soak [evaluations] [folder]     a folder that already holds such a run: `status` and `resume` only
@@ -59,20 +60,23 @@ class Tenth {
     last_ = now;
     if (++count_ % size_ != 0) return;
     const double processor = processor_seconds();
+    const double wall_ms = std::chrono::duration<double, std::milli>(now - began_).count();
     std::printf(
-        "%8lld evaluations  %6.1f MiB  processor %.2f ms each  from one to the next p50 %.2f p95 %.2f ms\n",
+        "%8lld evaluations  %6.1f MiB  processor %.2f ms each  wall %.2f ms each  from one to the next p50 "
+        "%.2f p95 %.2f ms\n",
         static_cast<long long>(count_), resident_mib(),
-        1e3 * (processor - processor_before_) / static_cast<double>(size_), quantile(gaps_ms_, 0.5),
-        quantile(gaps_ms_, 0.95));
+        1e3 * (processor - processor_before_) / static_cast<double>(size_),
+        wall_ms / static_cast<double>(size_), quantile(gaps_ms_, 0.5), quantile(gaps_ms_, 0.95));
     std::fflush(stdout);
     processor_before_ = processor;
+    began_ = now;
     gaps_ms_.clear();
   }
 
  private:
   std::int64_t size_, count_ = 0;
   double processor_before_ = processor_seconds();
-  std::chrono::steady_clock::time_point last_{};
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now(), last_{};
   std::vector<double> gaps_ms_;
 };
 
@@ -98,9 +102,10 @@ int main(int argc, char** argv) {
   const std::int64_t target = argc > 1 ? std::atoll(argv[1]) : 100'000;
   const ScratchFolder scratch;
   const std::filesystem::path folder = argc > 2 ? std::filesystem::path(argv[2]) : scratch.path();
-  Config config = softmax_config(folder / "config",
-                                 {"budget.evaluations=" + std::to_string(target), "checkpoint.every=60s",
-                                  "population.explore=0.9", "operators={tune: 1, crossover_knobs: 200}"});
+  Config config = softmax_config(
+      folder / "config",
+      {"budget.evaluations=" + std::to_string(target), "checkpoint.every=10m", "checkpoint.keep=1",
+       "population.explore=0.9", "operators={tune: 1, crossover_knobs: 200}"});
   config.seeds.clear();
   for (int i = 0; i < 5; ++i) {
     const auto file = folder / "config" / ("wide" + std::to_string(i) + ".cpp");

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <thread>
 
 #include "engine/search/search.hpp"
 #include "evaluators/system/hash.hpp"
@@ -41,9 +40,18 @@ double true_fitness(const Variant& variant) {
 }
 
 void SimulatedEvaluator::sleep(double seconds) const {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!interrupted_ && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (!(seconds > 0.0)) return;
+  std::unique_lock lock(sleeping_);
+  interruption_.wait_for(lock, std::chrono::duration<double>(seconds),
+                         [this] { return interrupted_.load(); });
+}
+
+void SimulatedEvaluator::interrupt() {
+  {
+    const std::lock_guard lock(sleeping_);
+    interrupted_ = true;
+  }
+  interruption_.notify_all();
 }
 
 Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -63,11 +65,13 @@ class SimulatedEvaluator : public Evaluator {
   Expected<Evaluation> evaluate(int device, const EvaluateRequest&, const Note&) override;
   Expected<GateReport> gate(int device, const GateRequest&, const Note&) override;
   Expected<ProfilePartial> profile(int device, const ProfileRequest&, const Note&) override;
-  void interrupt() override { interrupted_ = true; }
+  void interrupt() override;
 
  private:
   void sleep(double seconds) const;
   Simulation simulation_;
+  mutable std::mutex sleeping_;
+  mutable std::condition_variable interruption_;
   std::atomic<bool> interrupted_{false};
   std::atomic<int> evaluations_{0};
 };
