@@ -15,11 +15,13 @@ Profiles::Profiles(const Config& config, Recorder& recorder, const Breeding& bre
 
 void Profiles::measured_first(IndividualId id) {
   if (first_ != 0 || config_.evaluation.profile != EvaluationConfig::Profiles::elites) return;
-  first_ = wanted_ = id;
+  first_ = id;
+  request(id);
 }
 
-void Profiles::promoted(IndividualId id) {
-  if (config_.evaluation.profile == EvaluationConfig::Profiles::elites && id != first_) wanted_ = id;
+void Profiles::request(IndividualId id) {
+  if (config_.evaluation.profile != EvaluationConfig::Profiles::elites || id == last_) return;
+  last_ = wanted_ = id;
 }
 
 void Profiles::start() {

@@ -1,4 +1,4 @@
-// Profiles of promoted individuals, if the configuration requests them. No decision depends on a profile.
+// Profiles of winners of duels and incumbents, if the configuration requests them. No decision depends on a profile.
 #pragma once
 
 #include "engine/breeding/breeding.hpp"
@@ -16,8 +16,9 @@ class Profiles {
   // the evidence of the first questions, which wait while it is due. Only the first call has an effect.
   void measured_first(IndividualId);
   bool first_due() const { return first_ != 0 && !first_done_; }
-  // Requests a profile of this individual, in place of an earlier request that has not started.
-  void promoted(IndividualId);
+  // Requests a profile of this individual, the winner of a duel or the new incumbent, in place of an earlier
+  // request that has not started. A second request for the same one has no effect.
+  void request(IndividualId);
   void start();  // sends the requested one, unless one is in flight
   // Takes a returned job: sends a compiled one to the device, records a measured one.
   void returned(const JobPtr&, TakeProfile&);
@@ -37,7 +38,8 @@ class Profiles {
   Pipeline& pipeline_;
 
   bool in_flight_ = false;   // a job is in the pipeline
-  IndividualId wanted_ = 0;  // promoted but not yet profiled; 0: none
+  IndividualId wanted_ = 0;  // requested but not yet profiled; 0: none
+  IndividualId last_ = 0;    // the latest request; 0: none
   IndividualId first_ = 0;   // see measured_first(); 0: none
   bool first_done_ = false;
   bool disabled_ = false;  // because further profiles would fail too

@@ -123,6 +123,7 @@ PromptContext context_of(const StoredRecordView& record_view, const Breeding& br
                         .target = target_named(facts.target),
                         .device = {},
                         .incumbent = breeding.incumbent(),
+                        .winner = breeding.winner(),
                         .insights = breeding.insights()};
   const auto devices = facts.environment.value("devices", nlohmann::json::array());
   if (!devices.empty()) {

@@ -62,7 +62,7 @@ void PromptWriter::add_measurements() {
 }
 
 void PromptWriter::add_report() {
-  // Only promoted kernels are profiled; otherwise the profile of the nearest profiled ancestor is used.
+  // Only winners of duels are profiled; otherwise the profile of the nearest profiled ancestor is used.
   reported_ = profile_;
   std::string whose;
   reported_of_ = subject_;
@@ -104,6 +104,7 @@ std::string PromptWriter::kernel_text(IndividualId id) const {
 
 std::string PromptWriter::standing_word(IndividualId id) const {
   if (id == s_.incumbent) return "the best so far";
+  if (id == s_.winner) return "faster than the best by its duel, being confirmed";
   switch (s_.archive.state(id)) {
     case Member::State::measured:
       return fmt::format("fitness {:.5g} {}", s_.archive.fitness(id),
@@ -190,6 +191,11 @@ void PromptWriter::add_standing() {
     if (duel && duel->incumbent == s_.incumbent)
       words += duel->verdict == Verdict::undecided ? " The duel did not decide." : " That is decided.";
   }
+  if (s_.winner == subject_ && subject_ != s_.incumbent)
+    words += " It becomes the best if its confirmation, on the holdout and on every check, passes.";
+  else if (const DuelResult* const won = s_.winner != 0 ? s_.archive.duel(s_.winner) : nullptr)
+    words += fmt::format(" #{} won its duel against the best, {}, and is being confirmed.", s_.winner,
+                         gain_words(won->all));
   const auto best = s_.record_view.evaluation(s_.incumbent);
   if (best && floors_us_.size() == s_.workloads.size()) {
     double least = 1.0, most = 0.0;

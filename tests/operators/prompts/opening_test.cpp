@@ -23,7 +23,7 @@ struct Attention {
               {"registers_max", 65536.0}, {"threads_max", 2048.0}, {"compute_capability", 90.0}};
   MemoryChronicle record_view{task};
   PromptKit kit;
-  IndividualId incumbent = 0;
+  IndividualId incumbent = 0, winner = 0;
 
   static std::string seed(const std::string& name) {
     return read_text(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward/seeds/" + name);
@@ -91,7 +91,8 @@ struct Attention {
                                 .device = "NVIDIA H100 80GB HBM3",
                                 .architecture = "sm_90",
                                 .seen = {.flops = 989e12, .bytes_per_second = 3.3e12},
-                                .incumbent = incumbent};
+                                .incumbent = incumbent,
+                                .winner = winner};
     return first_question(brief, context, kit, left_out);
   }
 };
@@ -277,6 +278,22 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_why_a_sibling_lost_stands_beside_it) {
   BOOST_TEST(
       user.find(explain(profile_of(child)).findings.at(0).words.substr(0, 40), at) != std::string::npos,
       user);
+}
+
+BOOST_AUTO_TEST_CASE(a_winner_that_waits_for_its_confirmation_is_named_beside_the_best) {
+  const IndividualId best = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  const IndividualId child =
+      record_view.add(seed("cuda_naive.cu") + "// a\n", "mutate", {best}, measured(300.0), "wider");
+  const DuelResult duel{best, Verdict::better, {std::log(3.0), std::log(2.5), std::log(3.5)}, {}};
+  record_view.archive.settle(child, 300.0, duel);
+  incumbent = best;
+  BOOST_TEST(!contains(ask(mutate(best)).messages.at(0).text, "won its duel"));
+  winner = child;
+  const std::string of_best = ask(mutate(best)).messages.at(0).text;
+  BOOST_TEST(contains(of_best, " #2 won its duel against the best, +200"), of_best);
+  const std::string of_winner = ask(mutate(child)).messages.at(0).text;
+  BOOST_TEST(contains(of_winner, "faster than the best by its duel, being confirmed"), of_winner);
+  BOOST_TEST(contains(of_winner, "It becomes the best if its confirmation"), of_winner);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
