@@ -58,8 +58,6 @@ void check(const std::vector<Fate>& fates) {
     if (fate.stages.empty()) {
       BOOST_TEST(e.measured(), fate.file << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
                                          << e.diagnostics);
-      for (const WorkloadResult& w : e.workloads)  // it could not choose which of its runs count
-        BOOST_TEST(3 * w.discarded <= w.discarded + static_cast<std::int64_t>(w.samples.size()), fate.file);
       continue;
     }
     BOOST_TEST(!e.measured(), fate.file << " got through");
@@ -189,8 +187,8 @@ BOOST_AUTO_TEST_CASE(wrong_outputs_are_stopped_by_the_comparison_with_their_plac
 }
 
 BOOST_AUTO_TEST_CASE(what_behaves_only_while_it_is_checked_is_stopped_while_it_is_timed) {
-  check({{"cheats/skips_work_on_large_inputs.cpp", {Stage::edge, Stage::measure}, "blocks of"},
-         {"cheats/is_wrong_in_one_row.cpp", {Stage::edge, Stage::measure}, "blocks of"},
+  check({{"cheats/skips_work_on_large_inputs.cpp", {Stage::edge, Stage::measure}, "differs from the oracle"},
+         {"cheats/is_wrong_in_one_row.cpp", {Stage::edge, Stage::measure}, "differs from the oracle"},
          {"cheats/answers_too_early.cpp", kAnywhere, ""},
          {"cheats/computes_one_input_in_four.cpp", {Stage::edge, Stage::measure}, "not written"},
          {"cheats/skips_rows_at_random.cpp", {Stage::edge, Stage::measure}, "differs from the oracle"},
