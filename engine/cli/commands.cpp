@@ -122,6 +122,9 @@ int cultivar_main(const Arguments& arguments) {
     } catch (const MissingError& error) {
       complain(error.what());
       return 3;
+    } catch (const InterruptedError& error) {
+      complain(error.what());
+      return 130;
     } catch (const std::exception& error) {
       complain(error.what());
       return 1;

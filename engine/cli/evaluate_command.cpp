@@ -212,10 +212,12 @@ int evaluate_command(const Arguments& arguments) {
       request.every_row = true;
       request.exactness = true;
       request.contenders = beside;
-      return must(bench.device().evaluate(
-          request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
+      auto evaluated = bench.device().evaluate(
+          request, [&](const std::string& step) { line.show(source.label + ": " + step); });
+      if (!evaluated && interrupted()) return {};
+      return must(std::move(evaluated));
     }();
-    if (interrupted()) return 130;
+    if (interrupted()) break;
     for (std::string* words : {&evaluation.reason, &evaluation.diagnostics})
       *words = in_words_of(source, std::move(*words));
     print(source.origin, id, evaluation, !beside.empty(), output);
@@ -223,7 +225,7 @@ int evaluate_command(const Arguments& arguments) {
       const Variant variant = *bench.lint(source);
       const Profile profile =
           bench.profile(source, task.most_expensive(claimed(variant, task, workloads)), false);
-      if (interrupted()) return 130;
+      if (interrupted()) break;
       report = report_json(profile);
       output.line(report_text(profile));
     }
@@ -233,6 +235,10 @@ int evaluate_command(const Arguments& arguments) {
       every_one_measured = every_one_measured && trouble.kind != ContenderTrouble::Kind::unusable;
   }
   output.facts(all);
+  if (interrupted()) {
+    notify("Interrupted: {} of {} variants were evaluated.\n", all.size(), sources.size());
+    return 130;
+  }
   return every_one_measured ? 0 : 1;
 }
 

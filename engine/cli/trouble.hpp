@@ -7,9 +7,10 @@
 
 namespace cultivar {
 
-// Kind missing: something that the command needs is not installed (exit 3); other kinds: the work failed
-// (exit 1).
+// Kind missing: something that the command needs is not installed (exit 3); kind interrupted: by the user
+// (exit 130); other kinds: the work failed (exit 1).
 [[noreturn]] inline void raise(const Error& error) {
+  if (error.kind == ErrorKind::interrupted) throw InterruptedError(error.text());
   if (error.kind == ErrorKind::missing) throw MissingError(error.message);
   throw std::runtime_error(error.text());
 }

@@ -41,6 +41,12 @@ class InputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The user ended the work; main exits with code 130.
+class InterruptedError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // A device, compiler or service that the command needs is missing; main exits with code 3.
 class MissingError : public std::runtime_error {
  public:
