@@ -61,6 +61,12 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
   Evaluate work;
   work.build = {{*variant}, breeding_.workloads()};
+  // What else runs on a host changes its speed within seconds, so the best is timed at the same time.
+  if (config_.target->on_host && breeding_.incumbent() != 0) {
+    work.incumbent = breeding_.incumbent();
+    const Member best = breeding_.archive().member(work.incumbent);
+    work.build.variants.push_back(sources_.recorded(best.source_id, best.configuration).value());
+  }
   ++in_flight_;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
 }
@@ -113,6 +119,8 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
   work.request.incumbent_us = incumbent;
+  if (work.incumbent != 0 && work.build.compiled.size() > 1 && work.build.compiled[1])
+    work.request.incumbent = std::move(*work.build.compiled[1]);
   ++in_flight_;
   pipeline_.measure(job);
 }

@@ -60,6 +60,26 @@ void IncumbentPace::give_up() {
   unconfirmed_.reset();
 }
 
+void IncumbentPace::beside(const Evaluate& work) {
+  if (work.incumbent == 0 || !work.result || !work.result->measured()) return;
+  double log_sum = 0.0;
+  for (const WorkloadResult& row : work.result->workloads) {
+    if (!(row.incumbent_us > 0.0) || !(row.median_us > 0.0) || !(row.value > 0.0)) return;
+    log_sum += std::log(row.value * row.median_us / row.incumbent_us);
+  }
+  if (work.result->workloads.empty()) return;
+  const double fitness = std::exp(log_sum / static_cast<double>(work.result->workloads.size()));
+  const double pace = fitness / breeding_.archive().fitness(work.incumbent);
+  if (!(pace > 0.0) || !std::isfinite(pace)) return;  // it was expelled meanwhile
+  unknown_ = false;
+  unconfirmed_.reset();
+  due_ = recorder_.elapsed() + config_.evaluation.pace_every_s;
+  breeding_.paced(pace);
+  if (work.incumbent == breeding_.incumbent())
+    for (const WorkloadResult& row : work.result->workloads) medians_us_[row.workload] = row.incumbent_us;
+  recorder_.step([&](Step& step) { step.pace(work.incumbent, fitness, pace); });
+}
+
 double IncumbentPace::pace_of(const Reading& reading) const {
   return reading.evaluation.fitness / breeding_.archive().fitness(reading.id);
 }

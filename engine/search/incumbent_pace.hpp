@@ -1,6 +1,7 @@
 // Measures the current pace. The device's speed changes with its temperature, between days and between cards,
 // so the incumbent is measured again when a search is resumed and periodically afterward; fitness is then
-// scaled by the measured pace.
+// scaled by the measured pace. A host's speed changes within seconds: there the incumbent is timed beside each
+// individual, which then has a pace of its own.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,8 @@ class IncumbentPace {
   bool awaited() const { return in_flight_ && unknown_; }
   // Takes a returned job: sends a compiled one to the device, records the pace of a measured one.
   void returned(const JobPtr&, Pace&);
+  // Takes what the incumbent reached beside an individual that is about to be judged.
+  void beside(const Evaluate&);
   void lost() { in_flight_ = false; }  // the job returned without a result
   // No worker was available: the search continues with the pace that it has.
   void give_up();

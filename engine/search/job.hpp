@@ -38,7 +38,8 @@ struct Measurement {
 struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
   static constexpr bool urgent = false, droppable = true;
-  std::string kernel = {};  // hash of machine code and plans, set after compilation
+  std::string kernel = {};     // hash of machine code and plans, set after compilation
+  IndividualId incumbent = 0;  // timed beside it; 0: none
 };
 // A challenger against the incumbent. Not droppable: measured kernels are still compared when the wall budget
 // is exhausted.

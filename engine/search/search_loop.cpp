@@ -121,6 +121,7 @@ void SearchLoop::returned(const JobPtr& job) {
                         },
                         [&](Evaluate& work) {
                           if (!of_kernels(work)) return handle_failure(job, *job->trouble);
+                          comparisons_.pace().beside(work);
                           evaluations_.returned(job, work, comparisons_.pace().medians_us());
                           if (breeding_.incumbent() == 0 && asks_models() &&
                               breeding_.archive().state(job->id) == Member::State::measured)

@@ -78,6 +78,10 @@ class Measuring {  // requires a site with a stock
         sides.push_back(side(name, contender));
       }
     }
+    if (request_.incumbent && claims(request_.incumbent->variant, site_.task, workload)) {
+      sides.push_back(side("incumbent", *request_.incumbent));
+      sides.back().is_incumbent = true;
+    }
     TimedRuns runs(site_.task, site_.oracle, workload, seed, request_.sampling.oracle_rows,
                    site_.run_deadline_s, cores_of(site_.device.facts()), site_.stock,
                    input_source_of(site_.device));
@@ -93,7 +97,7 @@ class Measuring {  // requires a site with a stock
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)
-      if (s.trouble)
+      if (s.trouble && !s.is_incumbent)
         evaluation.add({s.name, ContenderTrouble::Kind::failed, s.trouble->reason, s.trouble->diagnostics});
     for (const SampledSide& s : sides)
       if (s.discarded > 0)

@@ -70,8 +70,11 @@ struct EvaluateRequest {
   bool exactness = false;     // also measure how exact it and the contenders are (see Exactness)
   bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
   std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
-  // The incumbent's median by workload. If given, a workload on which the variant is more than `give_up`
-  // times slower stops at min_samples, because its rank is known well enough.
+  // The search's best kernel. If given, it is timed between the variant's runs, about half as often, so that
+  // the variant's speed is known relative to it however fast the machine is just now.
+  std::optional<Compiled> incumbent = {};
+  // The incumbent's median by workload, unless it is timed here. If known, a workload on which the variant is
+  // more than `give_up` times slower stops at min_samples, because its rank is known well enough.
   std::map<std::string, double, std::less<>> incumbent_us;
   double give_up = 2.0;
 };

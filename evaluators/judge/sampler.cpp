@@ -57,6 +57,14 @@ std::vector<ElementRange> elements_of(const RowLayout& layout, const OutputLayou
   return all;
 }
 
+// Three runs in any case; then one for every two of the variant, unless it has taken more time than that.
+bool incumbent_is_due(const SampledSide& variant, const SampledSide& incumbent, bool counted) {
+  constexpr std::size_t kLeast = 3;
+  if (!counted) return incumbent.session == nullptr;  // one run to warm up
+  if (incumbent.samples.size() < kLeast) return true;
+  return 2 * incumbent.samples.size() <= variant.samples.size() && incumbent.spent_s <= variant.spent_s;
+}
+
 std::vector<double> seconds_of(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
   for (const Sample& s : samples) seconds.push_back(s.seconds);
@@ -253,7 +261,12 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
   std::mt19937_64 order_stream(derive_seed(seed, "order"));
   std::vector<std::size_t> order(sides.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const bool alone = sides.size() == 1;
+  const SampledSide* incumbent = nullptr;
+  bool alone = true;  // without contenders
+  for (std::size_t i = 1; i < sides.size(); ++i) {
+    if (sides[i].is_incumbent) incumbent = &sides[i];
+    alone = alone && sides[i].is_incumbent;
+  }
 
   // Any counted run that is sure to happen may be the complete one.
   const std::size_t completed =
@@ -265,9 +278,13 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     std::shuffle(order.begin(), order.end(), order_stream);
     for (const std::size_t i : order) {
       SampledSide& side = sides[i];
-      if (side.trouble) continue;
+      if (side.trouble || (side.is_incumbent && !incumbent_is_due(sides[0], side, keep))) continue;
+      const Clock::time_point before = Clock::now();
       auto sample = keep || warm_up.checked ? runs.time(side) : runs.warm(side);
-      if (sample && keep) side.samples.push_back(*sample);
+      if (sample && keep) {
+        side.samples.push_back(*sample);
+        side.spent_s += seconds_since(before);
+      }
       if (sample) continue;
       if (i == 0) return sample.error();
       side.trouble = sample.error();
@@ -297,7 +314,10 @@ std::optional<Evaluation> sample(TimedRuns& runs, std::vector<SampledSide>& side
     if (n >= sampling.screening_samples) return std::nullopt;
     if (n < sampling.min_samples) continue;
     if (seconds_since(counting) > sampling.screening_seconds) return std::nullopt;
-    if (incumbent_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * incumbent_us) return std::nullopt;
+    const double best_us = incumbent && !incumbent->samples.empty()
+                               ? median(seconds_of(incumbent->samples)) * 1e6
+                               : incumbent_us;
+    if (best_us > 0.0 && median(seconds_of(samples)) * 1e6 > give_up * best_us) return std::nullopt;
   }
 }
 
@@ -338,7 +358,9 @@ WorkloadResult summarise(const Task& task, const Workload& workload, Target targ
   result.unit = unit_of(task, target);
   result.value = rate_of(task, workload, target, q.median);
   for (std::size_t i = 1; i < sides.size(); ++i)
-    if (!sides[i].trouble && !sides[i].samples.empty()) {
+    if (sides[i].is_incumbent) {
+      if (!sides[i].samples.empty()) result.incumbent_us = 1e6 * median(seconds_of(sides[i].samples));
+    } else if (!sides[i].trouble && !sides[i].samples.empty()) {
       const auto theirs = seconds_of(sides[i].samples), ours = seconds_of(result.samples);
       result.ratios[sides[i].name] = median(theirs) / q.median;
       result.ratio_intervals[sides[i].name] = bootstrap_ratio_of_medians(theirs, ours, 0.95, 1, 500);

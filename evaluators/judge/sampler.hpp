@@ -17,7 +17,7 @@
 
 namespace cultivar {
 
-// A variant or a contender on one workload.
+// A variant, a contender or the search's best kernel on one workload.
 struct SampledSide {
   std::string name;
   std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()> open;
@@ -26,6 +26,8 @@ struct SampledSide {
   std::optional<Evaluation> trouble = {};  // a contender that failed: it drops out, and this says why
   std::int64_t discarded = 0;              // runs that did not count
   std::string why_discarded = {};
+  bool is_incumbent = false;  // shows the machine's speed between the variant's runs; not a contender
+  double spent_s = 0.0;       // wall time of its counted runs, with their checks
 };
 
 // The inputs, secret rows and expected values of one workload. Not thread-safe.
@@ -87,8 +89,9 @@ class TimedRuns {
   std::future<std::vector<double>> ahead_;  // the future value of exact_
 };
 
-// Times sides[0] (the variant) and, interleaved in random order, the contenders after it. Returns a rejection
-// only for the variant. `alive` is called before every block. `complete`: of one counted run, chosen
+// Times sides[0] (the variant) and, interleaved in random order, the sides after it: contenders in every
+// block, the incumbent in every second one, and more rarely if it is slower than the variant. Returns a
+// rejection only for the variant. `incumbent_us`: see EvaluateRequest. `alive` is called before every block. `complete`: of one counted run, chosen
 // secretly, every row is compared.
 std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
                                  double incumbent_us, double give_up, std::uint64_t seed,

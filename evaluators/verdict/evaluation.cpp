@@ -86,6 +86,7 @@ static void to_json(nlohmann::json& j, const WorkloadResult& w) {
   j["raw"] = columns(w.samples);
   auto& intervals = j["ratio_intervals"] = nlohmann::json::object();
   for (const auto& [name, interval] : w.ratio_intervals) intervals[name] = {interval.lower, interval.upper};
+  if (w.incumbent_us > 0.0) j["incumbent_us"] = w.incumbent_us;
 }
 
 static void from_json(const nlohmann::json& j, WorkloadResult& w) {
@@ -95,6 +96,7 @@ static void from_json(const nlohmann::json& j, WorkloadResult& w) {
   const auto intervals = j.value("ratio_intervals", nlohmann::json::object());
   for (const auto& [name, bounds] : intervals.items())
     w.ratio_intervals[name] = {bounds.at(0).get<double>(), bounds.at(1).get<double>()};
+  w.incumbent_us = j.value("incumbent_us", 0.0);
 }
 
 CULTIVAR_JSON_ENUM(Evaluation::Verdict, "measured", "rejected")

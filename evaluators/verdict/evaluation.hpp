@@ -63,6 +63,7 @@ struct WorkloadResult {
   std::map<std::string, double> ratios;  // contender -> its median time / the variant's, interleaved
   std::int64_t discarded = 0;            // samples that did not count because of a disturbance
   std::map<std::string, Interval> ratio_intervals = {};  // 95 %, by bootstrap; absent in older records
+  double incumbent_us = 0.0;  // median of the search's best kernel between these samples; 0: was not timed
 };
 
 // Why a contender has no figure beside a variant, on one workload or on all. Not the variant's fault.

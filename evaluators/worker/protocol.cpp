@@ -67,6 +67,7 @@ void to_json(Json& j, const EvaluateRequest& r) {
   write_fields(j, r);
   j["variant"] = r.variant;
   j["contenders"] = r.contenders;
+  if (r.incumbent) j["incumbent"] = *r.incumbent;
 }
 
 CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows, earlier)
@@ -113,6 +114,7 @@ EvaluateRequest evaluate_request(const Json& j, const Task& task) {
   read_fields(j, r);
   r.variant = compiled(j.at("variant"), task);
   for (const Json& c : j.at("contenders")) r.contenders.emplace_back(c.at(0), compiled(c.at(1), task));
+  if (j.contains("incumbent")) r.incumbent = compiled(j.at("incumbent"), task);
   return r;
 }
 

@@ -116,7 +116,9 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   evaluation.stage = request.stop_after;
   evaluation.unit = "GB/s";
   const int hot = evaluations_++ - simulation_.cool;
-  const double pace = hot < 0 || hot >= simulation_.hot ? 1.0 : simulation_.pace;
+  const bool shared = simulation_.load > 1.0;
+  const double pace = (hot < 0 || hot >= simulation_.hot ? 1.0 : simulation_.pace) *
+                      (shared ? std::pow(simulation_.load, -uniform(stream)) : 1.0);
   evaluation.fitness =
       pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
   if (const double error = simulation_.error_of ? simulation_.error_of(variant) : 0.0;
@@ -133,6 +135,8 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
     result.value = evaluation.fitness;
     result.unit = evaluation.unit;
     for (const auto& [name, contender] : request.contenders) result.ratios[name] = evaluation.fitness / 5.0;
+    if (request.incumbent && shared)
+      result.incumbent_us = 1e3 / (pace * true_fitness(request.incumbent->variant));
     evaluation.workloads.push_back(std::move(result));
   }
   return evaluation;

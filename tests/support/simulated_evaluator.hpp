@@ -22,6 +22,7 @@ struct Simulation {
   double pace = 1.0;        // factor of evaluations, not of duels: lower for a hot card
   int cool = 0;             // number of evaluations before it is hot
   int hot = 1 << 30;        // number of evaluations while it is hot
+  double load = 1.0;        // the host is shared: each evaluation is slower by a factor of up to this
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleep times
   double confirm_s = 0.0;                                  // in addition to evaluate_s
   int samples = 3;                                         // raw samples per workload

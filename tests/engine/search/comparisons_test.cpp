@@ -30,6 +30,7 @@ struct Parts : SearchParts {
   void work() {
     drain([&](const JobPtr& job) {
       std::visit(Overloaded{[&](Evaluate& work) {
+                              comparisons.pace().beside(work);
                               evaluations.returned(job, work, comparisons.pace().medians_us());
                             },
                             [&](Pace& work) { comparisons.pace().returned(job, work); },
@@ -107,6 +108,29 @@ BOOST_AUTO_TEST_CASE(a_measurement_counts_at_the_pace_of_its_time_for_everybody)
   BOOST_TEST(standings.fitness(later) == at_first);
   BOOST_TEST(standings.fitness(*record.individual(later)) == at_first);
   BOOST_TEST(standings.fitness(first) == parts.breeding.archive().fitness(first));
+}
+
+BOOST_AUTO_TEST_CASE(on_a_shared_host_kernels_are_judged_beside_the_incumbent) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.load = 8.0;
+  Parts parts(simulation);
+  parts.compare();
+  const IndividualId first = parts.breeding.incumbent();
+  const Archive& archive = parts.breeding.archive();
+  const auto true_speed = [&](const std::string& name) {
+    return true_fitness(**parts.sources.variant(softmax_source(name)));
+  };
+  const Member best = archive.member(first);  // the seeds had no incumbent beside them: it may be either
+  const double speed = true_fitness(**parts.sources.recorded(best.source_id, best.configuration));
+  for (const std::string name : {"softmax_one", "softmax_two_fast", "softmax_three_fastest"}) {
+    const IndividualId id = parts.add(name);
+    BOOST_TEST(archive.fitness(id) / archive.fitness(first) == true_speed(name) / speed,
+               boost::test_tools::tolerance(1e-9));
+    BOOST_TEST(Standings(parts.writer.record()).fitness(id) == archive.fitness(id),
+               boost::test_tools::tolerance(1e-9));
+  }
+  BOOST_TEST(parts.comparisons.due());  // the last one is faster
 }
 
 BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {

@@ -169,6 +169,51 @@ BOOST_AUTO_TEST_CASE(noise_is_tried_again_but_not_for_ever) {
   BOOST_TEST(always.runs == kNoiseLimit);
 }
 
+BOOST_AUTO_TEST_CASE(the_incumbent_is_timed_between_the_runs_about_half_as_often) {
+  FakeSession::Behaviour variant, best;
+  variant.seconds = {2e-3};
+  best.seconds = {1e-3};
+  Bench bench;
+  bench.add("variant", variant);
+  bench.add("incumbent", best);
+  bench.sides[1].is_incumbent = true;
+  BOOST_REQUIRE(!bench.sample());
+  BOOST_TEST(bench.sides[0].samples.size() == 20U);  // as without it: it is no contender
+  BOOST_TEST(bench.sides[1].samples.size() >= 3U);
+  BOOST_TEST(bench.sides[1].samples.size() <= 11U);
+  const WorkloadResult result = summarise(softmax(), bench.workload, target_named("cpu"), bench.sides);
+  BOOST_TEST(result.incumbent_us == 1000.0, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(result.ratios.empty());
+  Evaluation evaluation;
+  evaluation.workloads = {result};
+  const nlohmann::json kept = evaluation;
+  BOOST_TEST(kept.get<Evaluation>().workloads.at(0).incumbent_us == 1000.0,
+             boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(a_variant_far_slower_than_the_incumbent_beside_it_stops_early) {
+  FakeSession::Behaviour variant, best;
+  variant.seconds = {5e-3};
+  best.seconds = {1e-3};
+  Bench bench;
+  bench.add("variant", variant);
+  bench.add("incumbent", best);
+  bench.sides[1].is_incumbent = true;
+  BOOST_REQUIRE(!bench.sample({}, 1e6));  // by an older measurement it would be far faster
+  BOOST_TEST(bench.sides[0].samples.size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(an_incumbent_that_fails_is_left_out) {
+  FakeSession::Behaviour variant, best;
+  best.wrong_from = 0;
+  Bench bench;
+  bench.add("variant", variant);
+  bench.add("incumbent", best);
+  bench.sides[1].is_incumbent = true;
+  BOOST_REQUIRE(!bench.sample());
+  BOOST_TEST(summarise(softmax(), bench.workload, target_named("cpu"), bench.sides).incumbent_us == 0.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_that_disturbs_more_than_a_third_of_its_runs_is_rejected) {
   for (const int every : {2, 4}) {
     FakeSession::Behaviour behaviour;
