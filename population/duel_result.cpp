@@ -8,9 +8,11 @@ namespace cultivar {
 
 std::optional<DuelResult> result_of(const Decision& decision, IndividualId incumbent) {
   constexpr double kWide = 0.2, kImpossible = 100.0;  // logarithms
+  constexpr int kManyPairs = 8;
   if (decision.blocks == 0 && decision.batches == 0) return std::nullopt;
   if (!(std::fabs(decision.log_ratio) < kImpossible)) return std::nullopt;
-  if (decision.verdict == Verdict::undecided && !(decision.upper - decision.lower < kWide))
+  if (decision.verdict == Verdict::undecided && decision.blocks < kManyPairs &&
+      !(decision.upper - decision.lower < kWide))
     return std::nullopt;
   DuelResult result{incumbent, decision.verdict, {decision.log_ratio, decision.lower, decision.upper}, {}};
   for (const WorkloadRatio& w : decision.workloads)
