@@ -202,7 +202,7 @@ std::string report_text(const Profile& profile, const Profile* parent) {
                         profile.passes == 1 ? "" : "es", profile.replay);
   for (const KernelProfile& kernel : profile.kernels) text += kernel_words(kernel, profile);
   if (!profile.loops.empty())
-    text += "  innermost loops, those that call functions first, then the longest:\n";
+    text += "  innermost loops, those that call functions first, then those inside the most other loops:\n";
   for (const HotLoop& loop : profile.loops) text += "    " + words_of(loop) + "\n";
   if (!profile.resources.empty()) {
     text += "  machine code:";

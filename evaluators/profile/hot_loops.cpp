@@ -60,6 +60,10 @@ bool scalar_float(std::string_view mnemonic) {
   return mnemonic.ends_with("ss") || mnemonic.ends_with("sd");
 }
 
+bool is_fused(std::string_view mnemonic) {  // vfmadd231ps, vfnmsub213sd, ...
+  return mnemonic.starts_with("vfm") || mnemonic.starts_with("vfnm");
+}
+
 int vector_bits(std::string_view text) {
   for (const auto& [name, bits] : {std::pair{"%zmm", 512}, {"%ymm", 256}, {"%xmm", 128}})
     if (text.find(name) != text.npos) return bits;
@@ -77,6 +81,7 @@ void count(const Instruction& instruction, HotLoop& loop) {
     return;
   }
   const int bits = vector_bits(text);
+  if (bits > 0 && is_fused(mnemonic)) ++loop.fused;
   if (bits > 0 && scalar_float(mnemonic)) ++loop.scalars;
   if (bits > 0 && !scalar_float(mnemonic)) {
     ++loop.vectors;
@@ -137,11 +142,18 @@ std::vector<HotLoop> loops_in(const std::vector<Instruction>& code, std::string_
   std::vector<HotLoop> loops;
   for (const Span& span : spans) {
     bool innermost = true;
+    int depth = 0;
+    const auto contains = [](const Span& outer, const Span& inner) {
+      return outer.begin <= inner.begin && inner.end <= outer.end &&
+             (inner.begin != outer.begin || inner.end != outer.end);
+    };
     for (const Span& other : spans) {
-      const bool inside = span.begin <= other.begin && other.end <= span.end;
-      if (inside && (other.begin != span.begin || other.end != span.end)) innermost = false;
+      if (contains(span, other)) innermost = false;
+      if (contains(other, span)) ++depth;
     }
-    if (innermost) loops.push_back(loop_of(code, span, function));
+    if (!innermost) continue;
+    loops.push_back(loop_of(code, span, function));
+    loops.back().depth = depth;
   }
   return loops;
 }
@@ -186,7 +198,8 @@ std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::
   }
   end_function();
   std::ranges::stable_sort(loops, std::ranges::greater(), [](const HotLoop& loop) {
-    return std::tuple(std::ranges::count_if(loop.calls, std::not_fn(moves_blocks)), loop.instructions);
+    return std::tuple(std::ranges::count_if(loop.calls, std::not_fn(moves_blocks)),
+                      loop.depth + (loop.fused > 0 ? 1 : 0), loop.fused, loop.instructions);
   });
   if (loops.size() > most) loops.resize(most);
   return loops;
@@ -214,6 +227,8 @@ std::string words_of(const HotLoop& loop) {
   words += loop.vectors > 0 ? fmt::format("{} on vectors of up to {} bits, ", loop.vectors, loop.widest_bits)
                             : std::string("none on vectors, ");
   words += fmt::format("{} on single floats, {} loads, {} stores", loop.scalars, loop.loads, loop.stores);
+  if (loop.fused > 0) words += fmt::format(", {} multiply-adds", loop.fused);
+  if (loop.depth > 0) words += fmt::format(", in {} other loop{}", loop.depth, loop.depth == 1 ? "" : "s");
   if (!loop.calls.empty()) words += fmt::format("; calls {}", fmt::join(loop.calls, ", "));
   return words;
 }

@@ -58,6 +58,8 @@ struct HotLoop {
   int instructions = 0, loads = 0, stores = 0;
   int vectors = 0, widest_bits = 0;     // instructions on more than one element, and their widest register
   int scalars = 0;                      // floating-point instructions on one element
+  int fused = 0;                        // fused multiply-adds, of vectors or of one element
+  int depth = 0;                        // how many loops of the same function are around it
   std::vector<std::string> calls = {};  // functions that it calls
   std::vector<CodeLine> code = {};      // its first instructions
 };

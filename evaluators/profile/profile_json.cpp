@@ -15,8 +15,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelProfile, name, grid, block, cluster, re
                                    static_shared_bytes, dynamic_shared_bytes, cooperative, occupancy, waves,
                                    counters, samples, stalls, lines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CodeLine, line, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HotLoop, function, file, first_line, last_line, instructions, loads,
-                                   stores, vectors, widest_bits, scalars, calls, code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HotLoop, function, file, first_line, last_line, instructions,
+                                                loads, stores, vectors, widest_bits, scalars, calls, code,
+                                                fused, depth)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, read_bytes, written_bytes, loads_us, stores_us, both_us,
                                    streamed_us)
 CULTIVAR_JSON_PART(Profile, target, device, variant, name, workload, set, median_us, clock_mhz, temperature_c,

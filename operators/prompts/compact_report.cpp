@@ -17,7 +17,8 @@ namespace {
 std::string loops_words(const std::vector<HotLoop>& loops) {
   constexpr std::size_t kLoops = 4, kCode = 24;
   std::string text =
-      "Innermost loops of the machine code, those that call functions first, then the longest:\n";
+      "Innermost loops of the machine code, those that call functions first, then those inside the most "
+      "other loops:\n";
   for (std::size_t i = 0; i < std::min(kLoops, loops.size()); ++i) text += words_of(loops[i]) + "\n";
   text += "The first one, with the source line of each instruction:\n";
   const std::vector<CodeLine>& code = loops.front().code;

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(innermost_loops_have_their_lines_their_mix_and_their_calls)
   BOOST_TEST(vector.code.front().text == "vmaxps (%rax),%ymm0,%ymm0");
   BOOST_TEST(words_of(call) ==
              "lines 14 to 15 (softmax): 4 instructions, none on vectors, 2 on single floats, 1 "
-             "loads, 1 stores; calls expf");
+             "loads, 1 stores, in 1 other loop; calls expf");
   BOOST_TEST(cultivar::hot_loops(kListing, {"variant.cpp"}, 1).size() == 1U);
   BOOST_TEST(cultivar::hot_loops("no code", {"variant.cpp"}).empty());
 }
@@ -91,9 +91,39 @@ BOOST_AUTO_TEST_CASE(a_compiled_kernel_shows_the_loop_that_calls_exp) {
 #endif
 }
 
+BOOST_AUTO_TEST_CASE(the_loop_that_multiplies_comes_before_a_longer_one_that_copies) {
+#ifdef __x86_64__
+  const Variant variant = cpu_test::by_hand(
+      "extern \"C\" void k(float* y, const float* x, float* t, int n) {\n"
+      "  for (int i = 0; i < n; ++i) {\n"
+      "    const int a = i * 7 % n, b = i * 5 % n, c = i * 3 % n;\n"
+      "    t[i] = x[a], t[n + i] = x[b], t[2 * n + i] = x[c], t[3 * n + i] = x[i] + x[a];\n"
+      "  }\n"
+      "  for (int r = 0; r < n; ++r)\n"
+      "    for (int c = 0; c < n; ++c)\n"
+      "      for (int i = 0; i < n; ++i)\n"
+      "        y[r * n + i] += t[r * n + c] * x[c * n + i];\n"
+      "}\n",
+      {"k"});
+  const auto loops = hot_loops_of(cpu_test::compiled(variant).path, variant.source);
+  BOOST_REQUIRE_MESSAGE(loops, (loops ? "" : loops.error().message));
+  BOOST_TEST_REQUIRE(loops->size() > 1U);
+  const HotLoop& first = loops->front();
+  BOOST_TEST(first.last_line == 9);
+  BOOST_TEST(first.depth == 2);
+  BOOST_TEST(first.fused > 0);
+  BOOST_TEST(words_of(first).find(" multiply-adds, in 2 other loops") != std::string::npos, words_of(first));
+#endif
+}
+
 BOOST_AUTO_TEST_CASE(loads_and_stores_alone_are_timed_on_this_machine) {
   constexpr double kBytes = 96e6;
-  const Traffic traffic = cpu_test::device().traffic(kBytes, kBytes);
+  Traffic traffic = cpu_test::device().traffic(kBytes, kBytes);
+  // A disturbed run is not told: on a busy machine another attempt.
+  const auto timed = [&] {
+    return traffic.loads_us > 0.0 && traffic.stores_us > 0.0 && traffic.both_us > 0.0;
+  };
+  for (int i = 0; i < 5 && !timed(); ++i) traffic = cpu_test::device().traffic(kBytes, kBytes);
   BOOST_TEST(traffic.read_bytes == kBytes);
   BOOST_TEST(cpu_test::device().traffic(4096.0, 4096.0).loads_us == 0.0);  // too short to be timed
   BOOST_TEST(traffic.loads_us > 0.0);
