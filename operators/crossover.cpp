@@ -25,7 +25,7 @@ void add_partner(const Brief& brief, PromptWriter& to) {
   constexpr double kSame = 1.02;
   const bool paired = to.speeds().by_duels(first, second);
   const double same = paired ? kSame : std::max(kSame, std::exp(to.speeds().noise(first, second)));
-  int rows = 0, alike = 0;
+  int rows = 0, alike = 0, ahead = 0;
   std::string table = fmt::format("| workload | #{} | #{} | faster |\n|---|---|---|---|\n", first, second);
   for (std::size_t i = 0; i < s.workloads.size(); ++i) {
     const Workload& w = s.workloads[i];
@@ -36,13 +36,14 @@ void add_partner(const Brief& brief, PromptWriter& to) {
     };
     const WorkloadResult *one = row(*a), *two = row(*b);
     if (!one || !two || !(one->median_us > 0) || !(two->median_us > 0)) continue;
+    // At one pace of the machine, so that the columns are in the ratio that the last one gives.
     const double left = to.speeds().value(first, i), right = to.speeds().value(second, i);
     if (!(left > 0.0) || !(right > 0.0)) continue;
     const double ratio = left / right;
     ++rows;
     alike += ratio <= same && ratio >= 1.0 / same ? 1 : 0;
-    table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, one->value, one->unit, two->value,
-                         two->unit,
+    ahead += ratio > same ? 1 : 0;
+    table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, left, one->unit, right, two->unit,
                          ratio > same         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
                          : ratio < 1.0 / same ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
                                               : std::string("neither"));
@@ -54,6 +55,7 @@ void add_partner(const Brief& brief, PromptWriter& to) {
                         100 * (same - 1));
   to.add("comparison", table, 0, "comparison");
   if (rows > 0 && alike == rows) to.add("same", "yes", 0);
+  if (alike < rows && ahead == 0) to.add("behind", "yes", 0);
   if (const auto profile = s.record_view.profile(second))
     to.add("comparison",
            fmt::format("The bottlenecks of #{}:\n\n{}", second,

@@ -22,10 +22,14 @@ constexpr std::string_view kTraffic =
 constexpr std::string_view kParallelism =
     "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks";
 
-std::string told(const std::string& direction, Target target) {
+std::string told(const std::string& direction, const PromptContext& s) {
+  const Target target = s.target;
   if (target->on_host && direction == kTraffic)
     return "move fewer bytes: reuse what is in registers or cache, fuse passes, drop stores that are read "
            "back";
+  const auto cores = s.facts.find("num_cores");
+  if (target->on_host && direction == kParallelism && cores != s.facts.end() && cores->second <= 1.0)
+    return "order the work better: tile shape, tails, what is computed while its data is in cache";
   if (target->on_host && direction == kParallelism)
     return "spread the work better: tile shape, how work is dealt out to threads, tails, idle threads";
   return direction;
@@ -33,7 +37,7 @@ std::string told(const std::string& direction, Target target) {
 
 // A direction that does not name the limit which the measurements show gets a second sentence that does.
 std::string direction_of(const Brief& brief, const PromptWriter& to) {
-  const std::string direction = told(brief.direction, to.context().target);
+  const std::string direction = told(brief.direction, to.context());
   const std::optional<Finding> limit = to.limit();
   if (!limit) return direction;
   constexpr double kPlain = 0.5;  // least weight of a limit that overrules a direction
@@ -45,9 +49,9 @@ std::string direction_of(const Brief& brief, const PromptWriter& to) {
       direction, limit->words, limit->kind);
 }
 
-// The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is
-// near.
-std::string reach(const PromptWriter& from) {
+// The suggested size of a change: a rewrite if the kernel is far from the peak, a small change if it is near.
+// A strategy of `plan` and new tunables have a size of their own.
+std::string reach(const Brief& brief, const PromptWriter& from) {
   const PromptContext& s = from.context();
   const std::optional<Evaluation>& evaluation = from.evaluation();
   const std::vector<double>& floors_us = from.floors_us();
@@ -68,6 +72,10 @@ std::string reach(const PromptWriter& from) {
   if (beside < kBeside)
     where += fmt::format("{} {:.0f} % of the best", where.empty() ? "It reaches" : " and", 100 * beside);
   where += where.empty() ? "" : ". ";
+  const std::vector<Direction> known = directions(s.target);
+  const auto own = std::ranges::find(known, brief.direction, &Direction::words);
+  if (own == known.end() || own->name == "knobs")
+    return where + "One change means one idea, fully implemented.";
   if ((share > 0.0 && share < kFar) || beside < kFarBehind)
     return where +
            "That is far from the peak: be bold, and rewrite the core if the idea needs it. One idea may "
@@ -150,7 +158,7 @@ void Mutate::write(const Brief& brief, PromptWriter& to) const {
   add_ideas(to);
   to.add_notes();
   to.add("direction", direction_of(brief, to), 0);
-  to.add("reach", reach(to), 0);
+  to.add("reach", reach(brief, to), 0);
   to.add_answer();
 }
 

@@ -55,7 +55,8 @@ std::vector<GivenUpQuestion> newest_given_up(const Record& record, std::size_t m
       record.database(), "SELECT body FROM decisions WHERE kind = 'give_up' ORDER BY seq DESC LIMIT ?",
       [&](auto& row) {
         const auto body = column<json>(row, 0);
-        all.push_back({body.at("asking").template get<std::int64_t>(), body.value("reason", std::string())});
+        all.push_back({body.at("asking").template get<std::int64_t>(), body.value("reason", std::string()),
+                       body.value("why", std::string()) == name_of(NoResult::withdrawn)});
       },
       static_cast<std::int64_t>(most));
   return all;

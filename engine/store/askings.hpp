@@ -31,6 +31,7 @@ std::vector<AskedOn> asked_questions(const Record&);  // all, in order
 struct GivenUpQuestion {
   std::int64_t number = 0;
   std::string reason;
+  bool withdrawn = false;  // nobody had answered it: it says nothing about its direction
 };
 std::vector<GivenUpQuestion> newest_given_up(const Record&, std::size_t most);  // newest first
 nlohmann::json to_json(const AskedQuestion&);

@@ -91,7 +91,7 @@ std::vector<Idea> StoredRecordView::ideas() const {
                 .words = brief.direction};
   };
   std::vector<Idea> nothing;
-  for (const auto& [number, reason] : newest_given_up(record_, kMostNothing)) {
+  for (const auto& [number, reason, withdrawn] : newest_given_up(record_, kMostNothing)) {
     const Brief& brief = breeding_.brief_of(number);
     if (!writes(brief.op)) continue;
     Idea& idea = nothing.emplace_back(question(Idea::End::nothing, number, brief));
@@ -106,6 +106,7 @@ std::vector<Idea> StoredRecordView::ideas() const {
                                             draft.base.empty() ? "" : " of " + draft.base,
                                             lines.size() > 1 ? one_line_of(lines[1], kMostWords) : ""));
         }
+    if (withdrawn && idea.drafts.empty()) nothing.pop_back();
   }
   all.insert(all.end(), nothing.rbegin(), nothing.rend());
   for (const auto& [number, brief] : breeding_.open_askings())

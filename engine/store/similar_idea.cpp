@@ -35,7 +35,7 @@ std::string told(const Record& record, const Breeding& breeding, const PromptKit
 }  // namespace
 
 IndividualId similar_change(const Archive& archive, const TextOf& text_of, const std::string& source,
-                            IndividualId parent) {
+                            IndividualId parent, std::span<const IndividualId> partners) {
   constexpr int kMostCompared = 200;
   std::map<std::string, std::vector<std::string>> read;  // by source
   const auto lines = [&](IndividualId id) -> const std::vector<std::string>& {
@@ -59,6 +59,7 @@ IndividualId similar_change(const Archive& archive, const TextOf& text_of, const
       if (parent == 0 && change_between(lines(id), own).empty()) return id;
       continue;
     }
+    if (std::ranges::find(partners, id) != partners.end()) continue;
     if (!written || (parent != 0 && seed_of(parents.front()) != seed)) continue;
     ++compared;
     const std::vector<std::string>& before = lines(parents.front());
@@ -97,8 +98,9 @@ std::string similar_earlier(const Record& record, const std::string& source, Ind
 std::optional<ToolOutcome> similar_idea(const Record& record, const Breeding& breeding, const PromptKit& kit,
                                         const Proposal& proposal) {
   const auto text_of = [&](const std::string& source_id) { return record.source_named(source_id); };
-  const IndividualId id =
-      similar_change(breeding.archive(), text_of, proposal.source, proposal.descent.parents.at(0));
+  const std::vector<IndividualId>& parents = proposal.descent.parents;
+  const IndividualId id = similar_change(breeding.archive(), text_of, proposal.source, parents.at(0),
+                                         std::span(parents).subspan(1));
   if (id == 0) return std::nullopt;
   ToolOutcome outcome;
   outcome.tool = kSimilarIdea;

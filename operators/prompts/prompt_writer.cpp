@@ -163,8 +163,18 @@ std::vector<Reference> PromptWriter::references(const Evaluation& own) const {
 
 std::string PromptWriter::table_of(const Evaluation& evaluation) const {
   Evaluation told = evaluation;
-  if (s_.archive.fitness(subject_) > 0.0) told.fitness = s_.archive.fitness(subject_);
-  return "Measurements:\n\n" + describe_measurements(told, s_.workloads, floors_us_, references(evaluation));
+  std::string scale;
+  if (const double fitness = s_.archive.fitness(subject_); fitness > 0.0) {
+    constexpr double kPlain = 0.05;
+    if (const double pace = evaluation.fitness / fitness; std::fabs(std::log(pace)) > kPlain)
+      scale = fmt::format(
+          "\nFitness is stated for the pace of the search's first measurement; the machine was {:.2g} times as "
+          "fast when these times were taken. Only the columns `vs` allow for that.\n",
+          pace);
+    told.fitness = fitness;
+  }
+  return "Measurements:\n\n" + describe_measurements(told, s_.workloads, floors_us_, references(evaluation)) +
+         scale;
 }
 
 std::vector<std::string> PromptWriter::report_of(IndividualId id, const Profile& profile) const {

@@ -8,6 +8,8 @@
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/search/evaluations.hpp"
+#include "engine/store/askings.hpp"
+#include "engine/store/record_view.hpp"
 #include "evaluators/system/files.hpp"
 #include "support/scripted_run.hpp"
 #include "support/search_parts.hpp"
@@ -173,6 +175,10 @@ BOOST_DATA_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn,
   const auto told = parts.events("unanswered");
   BOOST_TEST_REQUIRE(told.size() == 1U);
   BOOST_TEST(told[0].text.find("is withdrawn: #3") != std::string::npos, told[0].text);
+  // Nobody answered it, so letters do not count its direction among what was tried.
+  BOOST_TEST(newest_given_up(parts.writer.record(), 1).at(0).withdrawn);
+  for (const Idea& idea : StoredRecordView(parts.writer.record(), parts.breeding).ideas())
+    BOOST_TEST((idea.end != Idea::End::nothing));
   BOOST_TEST((told[0].text.find("is the best now") != std::string::npos) == promoted, told[0].text);
 }
 

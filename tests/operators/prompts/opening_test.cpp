@@ -313,6 +313,7 @@ BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
   record_view.archive.settle(child, 104.4, duel);
   const std::string after = ask(mutate(child)).messages.at(0).text;
   BOOST_TEST(!contains(after, "68.0 %"), after);
+  BOOST_TEST(contains(after, "the machine was 1.6 times as fast when these times were taken"), after);
   BOOST_TEST(contains(after,
                       "The speed of this one over the best: +4.4 % (+3.9 to +5.0 %) in a duel. The duel "
                       "did not decide."),
@@ -371,7 +372,14 @@ BOOST_AUTO_TEST_CASE(for_parents_with_equal_times_the_question_asks_for_an_idea)
   brief.parents = {one, other};
   const std::string unlike = ask(brief).messages.at(0).text;
   BOOST_TEST(!contains(unlike, "The two have the same speed on every workload"));
-  BOOST_TEST(contains(unlike, "makes each of the two faster where it is faster"));
+  BOOST_TEST(!contains(unlike, "makes each of the two faster where it is faster"));
+  BOOST_TEST(contains(unlike, "The second is the faster one wherever they differ"), unlike);
+  Evaluation mixed = measured(110.0);
+  mixed.workloads[1].value = 50.0;
+  brief.parents = {one, record_view.add(seed("cuda_naive.cu") + "// d\n", "mutate", {one}, mixed)};
+  const std::string crossed = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(crossed, "makes each of the two faster where it is faster"), crossed);
+  BOOST_TEST(!contains(crossed, "The second is the faster one"), crossed);
 }
 
 BOOST_AUTO_TEST_CASE(
