@@ -79,9 +79,10 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   const auto few_questions = [&] {
     return !fs::exists(run / "run.db") || asked_questions(*Record::open(run)).size() <= 5;
   };
-  for (int i = 0; i < 12 || (i < 60 && few_questions()); ++i) {
+  for (int i = 0; i < 12 || (i < 50 && few_questions()); ++i) {
     const pid_t pid = in_child(told, [&] { return session("100000"); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + below(stream, 500)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(150 + below(stream, 500)) +
+                                std::chrono::milliseconds(50 * std::max(0, i - 12)));
     BOOST_REQUIRE_MESSAGE(killed(pid), read_text(told));
   }
   const auto count = Record::open(run)->count();

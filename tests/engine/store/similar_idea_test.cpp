@@ -98,11 +98,13 @@ BOOST_FIXTURE_TEST_CASE(a_search_that_tells_no_ideas_takes_a_repeated_one_at_onc
 BOOST_FIXTURE_TEST_CASE(a_dialogue_that_was_told_so_before_a_kill_goes_on_as_it_was, ScriptedRun) {
   std::mutex mutex;
   int letters = 0, told = 0;
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{false}, stopped{false};
   ChatServer server([&](const SeenRequest& seen) {
     const std::lock_guard lock(mutex);
     if (contains(last_said(seen), "Your change is nearly the same")) {
-      if (++told == 1) std::this_thread::sleep_for(std::chrono::seconds(1));  // the search stops meanwhile
+      // The first answer comes after the search has stopped.
+      if (++told == 1)
+        for (int i = 0; i < 600 && !stopped; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
       return say(adding(kOther, "squaring"));
     }
     return say(++letters == 1 ? adding(kFirst, "halving") : adding(kAgain, "halving the input"));
@@ -114,6 +116,7 @@ BOOST_FIXTURE_TEST_CASE(a_dialogue_that_was_told_so_before_a_kill_goes_on_as_it_
   begin(with_model(server.url(), "{mutate: 1}",
                    {"budget.evaluations=3", "asking.in_flight=1", "seeds=[plain.cpp]"}),
         {}, callbacks, stop);
+  stopped = true;
   resume({"budget.evaluations=3"});
   BOOST_TEST(letters == 2);  // the answer in the record is not asked for again
   BOOST_TEST(told == 2);
