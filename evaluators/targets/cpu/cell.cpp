@@ -7,6 +7,7 @@
 #include <ffi.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 
 #include "evaluators/system/file_access_rules.hpp"
 #include "evaluators/targets/cpu/cell_clocks.hpp"
@@ -393,6 +395,15 @@ void* serve(void* argument) {
   return tell(note);
 }
 
+// What libc asks of the system the first time only, and may not ask while a kernel runs: qsort of larger
+// arrays asks for the memory's size, malloc in many threads for the number of cores.
+void prepare_library() {
+  int numbers[1024] = {};
+  std::qsort(numbers, std::size(numbers), sizeof(int),
+             [](const void* a, const void* b) { return std::memcmp(a, b, sizeof(int)); });
+  ::mallopt(M_ARENA_MAX, 64);
+}
+
 // The original: makes a copy for each byte that it receives, and tells how it ended. The ended copy keeps its
 // process ID until the next request, so that the worker never signals another process.
 [[noreturn]] void serve_as_original(const char* object) {
@@ -421,6 +432,7 @@ int run(const char* object) {
   std::memcpy(&job, &control->job, sizeof job);
   handle_signals();
   own_signal_stack();
+  prepare_library();
   const auto rules = FileAccessRules::make({}, {});
   if (rules) no_files = &*rules;
   if (!tell({Note::Kind::ready, 0, 0, {}})) std::_Exit(exit_bad_start);

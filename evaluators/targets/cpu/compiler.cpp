@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
 // again.
-constexpr int screen_version = 3;
+constexpr int screen_version = 4;
 
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{
@@ -313,7 +313,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
       return fail(
           Stage::screen, "the kernel reads a clock: " + clock,
           "No kernel needs the time. On other machines the instruction faults; this one cannot forbid it.");
-  binary.machine_code = machine_code_hash(*image);
+  binary.machine_code = machine_code_hash(*image, kernels);
   double text = 0.0, constants = 0.0;
   for (const auto& section : image->sections) {
     if (section.name.starts_with(".text")) text += static_cast<double>(section.bytes);

@@ -1,6 +1,7 @@
 #include "evaluators/targets/cpu/elf_image.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -74,10 +75,28 @@ class LoaderTables {
   bool ended_ = false;
 };
 
-// A relocation writes into the object's own data, and names one of its symbols.
+// Those that compiled kernels have. One that calls a resolver has a message of its own.
+bool is_usual(std::uint64_t type, std::uint16_t machine) {
+  constexpr std::array<std::uint64_t, 5> kX86 = {R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
+                                                 R_X86_64_RELATIVE, R_X86_64_IRELATIVE};
+  constexpr std::array<std::uint64_t, 5> kArm = {R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT,
+                                                 R_AARCH64_RELATIVE, R_AARCH64_IRELATIVE};
+  return std::ranges::find(machine == EM_AARCH64 ? kArm : kX86, type) !=
+         (machine == EM_AARCH64 ? kArm : kX86).end();
+}
+
+// A relocation writes into the object's own data, but not into the table that tells the loader where
+// everything is, and names one of its symbols.
 void check_relocation(const Elf64_Rela& relocation, std::span<const ElfSegment> segments,
-                      std::uint64_t symbols) {
+                      std::uint64_t symbols, std::uint16_t machine) {
   if (relocation.r_info == 0) return;  // the linker fills places that it did not need
+  if (!is_usual(ELF64_R_TYPE(relocation.r_info), machine))
+    throw Malformed{"a relocation is of a kind that kernels do not need"};
+  if (std::ranges::any_of(segments, [&](const ElfSegment& segment) {
+        return segment.type == PT_DYNAMIC && relocation.r_offset < segment.address + segment.bytes &&
+               segment.address < relocation.r_offset + sizeof(std::uint64_t);
+      }))
+    throw Malformed{"a relocation writes into the loader's own table"};
   if (ELF64_R_SYM(relocation.r_info) >= std::max<std::uint64_t>(1, symbols))
     throw Malformed{"a relocation names a symbol beyond the symbol table"};
   if (std::ranges::none_of(segments, [&](const ElfSegment& segment) {
@@ -128,7 +147,8 @@ ElfImage read(std::span<const std::byte> file) {
         image.symbols.push_back({ElfBytes::text(strings, symbol.st_name), symbol.st_shndx != SHN_UNDEF,
                                  kind == STT_FUNC || kind == STT_GNU_IFUNC, kind == STT_GNU_IFUNC,
                                  ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
-                                     ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT});
+                                     ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT,
+                                 symbol.st_value});
       }
     } else if (s.sh_type == SHT_DYNAMIC) {
       if (dynamic.size() != 1 || dynamic[0].p_offset != s.sh_offset || dynamic[0].p_vaddr != s.sh_addr)
@@ -145,7 +165,7 @@ ElfImage read(std::span<const std::byte> file) {
       }
     } else if (s.sh_type == SHT_RELA) {
       for (const auto& relocation : ElfBytes::table<Elf64_Rela>(bytes.contents(s))) {
-        check_relocation(relocation, image.segments, symbols);
+        check_relocation(relocation, image.segments, symbols, header.e_machine);
         const auto type = ELF64_R_TYPE(relocation.r_info);
         const std::uint32_t irelative =
             header.e_machine == EM_AARCH64 ? R_AARCH64_IRELATIVE : R_X86_64_IRELATIVE;

@@ -26,6 +26,7 @@ struct ElfSegment {
 struct ElfSymbol {
   std::string name;
   bool defined = false, function = false, indirect = false, global = false;
+  std::uint64_t address = 0;
 };
 
 struct ElfImage {

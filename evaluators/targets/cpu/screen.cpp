@@ -198,8 +198,12 @@ ScreenVerdict screen(const ElfImage& image, const std::vector<std::string>& kern
   return screen_kernels(image, kernels);
 }
 
-std::string machine_code_hash(const ElfImage& image) {
+std::string machine_code_hash(const ElfImage& image, const std::vector<std::string>& kernels) {
   std::string text;
+  for (const std::string& kernel : kernels)
+    if (const auto symbol = std::ranges::find(image.symbols, kernel, &ElfSymbol::name);
+        symbol != image.symbols.end())
+      text += fmt::format("kernel at {}\n", symbol->address);
   for (const auto& symbol : image.symbols)
     if (!symbol.defined) text += symbol.name + "\n";
   for (const auto& section : image.sections) {

@@ -15,8 +15,8 @@ namespace cultivar {
 // made by inline assembly; the cell's seccomp filter stops them.
 ScreenVerdict screen(const ElfImage&, const std::vector<std::string>& kernels);
 
-// Equal for equal kernels: covers code, constants and the names of called functions, but not comments, paths
-// or symbol addresses.
-std::string machine_code_hash(const ElfImage&);
+// Equal for equal kernels: covers code, constants, the names of called functions and where each of `kernels`,
+// in the order of the plan, begins, but not comments, paths or the kernels' names.
+std::string machine_code_hash(const ElfImage&, const std::vector<std::string>& kernels);
 
 }  // namespace cultivar
