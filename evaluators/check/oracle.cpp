@@ -52,6 +52,20 @@ void lower_priority() {
   if (thread != static_cast<id_t>(::getpid())) ::setpriority(PRIO_PROCESS, thread, 5);
 }
 
+// The contents of the headers in the folder of a task's own reference, which it may include.
+std::string headers_beside(const fs::path& source) {
+  std::vector<fs::path> headers;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source.parent_path(), ignored))
+    if (const std::string kind = entry.path().extension().string(); kind == ".h" || kind == ".hpp")
+      headers.push_back(entry.path());
+  std::ranges::sort(headers);
+  std::string all;
+  for (const fs::path& header : headers)
+    all += header.filename().string() + "\n" + sha256_hex(read_file(header).value_or("")) + "\n";
+  return all;
+}
+
 bool comes_with_cultivar(std::string_view reference) {
   return kOwnReferences.contains(sha256_hex(reference));
 }
@@ -162,8 +176,9 @@ Expected<CompiledReference> compile_reference(const Task& task, const fs::path& 
 
   const std::vector<std::string> flags = {"-std=c++20",        "-O3",   "-march=native",
                                           "-ffp-contract=off", "-fPIC", "-shared"};
-  const std::string key = sha256_hex(fmt::format("sandboxed\n{}\n{}\n{}\n{}", compiler_stamp,
-                                                 fmt::join(flags, " "), kReferenceHeader, *text));
+  const std::string key =
+      sha256_hex(fmt::format("sandboxed\n{}\n{}\n{}\n{}\n{}", compiler_stamp, fmt::join(flags, " "),
+                             kReferenceHeader, *text, reference.own ? "" : headers_beside(source)));
   const fs::path folder = fs::absolute(cache) / "oracle" / key.substr(0, 32);
   reference.library = folder / "reference.so";
   if (fs::exists(reference.library, ignored)) return reference;
