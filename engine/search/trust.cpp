@@ -7,16 +7,34 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "operators/llm/providers.hpp"
 
 namespace cultivar {
 namespace {
 
-// One line for each program, except the launchers.
+// Whether it sends the value of a variable that is not the provider's own, or to another address.
+bool sends_secret(const ModelConfig& model) {
+  const ProviderFacts* const provider = provider_named(model.provider);
+  if (provider == nullptr || model.api_key_env.empty()) return false;
+  return model.api_key_env != provider->api_key_env ||
+         (!model.base_url.empty() && model.base_url != provider->base_url);
+}
+
+// One line for each program, except the launchers, and for each secret of this machine that is sent away.
 std::vector<std::string> programs_of(const Config& config) {
   std::vector<std::string> lines;
-  for (const ModelConfig& model : config.models)
+  for (const ModelConfig& model : config.models) {
     if (!model.command.empty())
       lines.push_back(fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")));
+    if (sends_secret(model))
+      lines.push_back(fmt::format("model {} sends the environment variable {} to {}", model.name,
+                                  model.api_key_env,
+                                  model.base_url.empty() ? "its provider's own address" : model.base_url));
+  }
+  for (const std::filesystem::path& notes : config.asking.knowledge)
+    lines.push_back("notes that are read and sent to models: " + notes.string());
+  if (!config.asking.templates.empty())
+    lines.push_back("prompts that are read and sent to models: " + config.asking.templates.string());
   for (const std::string& library : config.libraries)
     if (library.find('/') != library.npos)
       lines.push_back("the contender " + library);
@@ -50,10 +68,11 @@ void require_trust(const Config& config, const RunFolder& folder, const Runtime&
   if (unknown.empty()) return;
   std::string lines;
   for (const std::string& line : unknown) lines += "\n  " + plain_line(line, 400);
-  throw InputError(fmt::format(
-      "{}: the record names programs that would run as you, outside the sandbox:{}\nIf you wrote this "
-      "configuration yourself, or trust who did, add --trust",
-      folder.path().string(), lines));
+  throw InputError(
+      fmt::format("{}: the record names what would run as you, outside the sandbox, or what would be sent "
+                  "away:{}\nIf you wrote this "
+                  "configuration yourself, or trust who did, add --trust",
+                  folder.path().string(), lines));
 }
 
 void remember_programs(const Config& config, const Runtime& runtime) {
