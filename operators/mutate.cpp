@@ -19,6 +19,8 @@ constexpr std::string_view kBottleneck =
 constexpr std::string_view kTraffic =
     "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that are "
     "read back";
+constexpr std::string_view kTunables =
+    "make fixed choices tunable: new tunables with values worth trying, and constraints that keep them legal";
 constexpr std::string_view kParallelism =
     "spread the work better: tile shape, how work is dealt out, tails, idle threads or blocks";
 
@@ -32,6 +34,9 @@ std::string told(const std::string& direction, const PromptContext& s) {
     return "order the work better: tile shape, tails, what is computed while its data is in cache";
   if (target->on_host && direction == kParallelism)
     return "spread the work better: tile shape, how work is dealt out to threads, tails, idle threads";
+  if (direction == kTunables)
+    return direction +
+           "; let the defaults differ from what the code does now: an unchanged kernel is a repetition";
   return direction;
 }
 
@@ -99,10 +104,7 @@ std::vector<Direction> directions(Target target) {
        "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions"},
       {"registers", "change how values live in registers: unrolling, accumulators, spills, live ranges"}};
   all.insert(all.end(), target->directions.begin(), target->directions.end());
-  all.push_back(
-      {"knobs",
-       "make fixed choices tunable: new tunables with values worth trying, and constraints that keep them "
-       "legal"});
+  all.push_back({"knobs", kTunables});
   all.push_back({"rewrite", "write the core loop anew along another algorithm that suits the device better"});
   return all;
 }

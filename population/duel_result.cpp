@@ -8,10 +8,10 @@ namespace cultivar {
 
 std::optional<DuelResult> result_of(const Decision& decision, IndividualId incumbent) {
   constexpr double kWide = 0.2, kImpossible = 100.0;  // logarithms
-  constexpr int kManyPairs = 8;
+  constexpr int kManyPairs = 4, kManyRuns = 30;
   if (decision.blocks == 0 && decision.batches == 0) return std::nullopt;
   if (!(std::fabs(decision.log_ratio) < kImpossible)) return std::nullopt;
-  if (decision.verdict == Verdict::undecided && decision.blocks < kManyPairs &&
+  if (decision.verdict == Verdict::undecided && decision.blocks < kManyPairs && decision.runs < kManyRuns &&
       !(decision.upper - decision.lower < kWide))
     return std::nullopt;
   DuelResult result{incumbent, decision.verdict, {decision.log_ratio, decision.lower, decision.upper}, {}};

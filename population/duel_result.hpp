@@ -30,8 +30,8 @@ struct DuelResult {
   friend bool operator==(const DuelResult&, const DuelResult&) = default;
 };
 
-// nullopt: the duel ended before both sides were timed, or undecided after fewer than eight pairs of runs with
-// bounds so far apart that one measurement says as much.
+// nullopt: the duel ended before both sides were timed, or undecided after fewer than four pairs and 30
+// single runs with bounds so far apart that one measurement says as much.
 std::optional<DuelResult> result_of(const Decision&, IndividualId incumbent);
 
 // "+4.4 % (+3.9 to +5.0 %)", "-2.0 % (at most -0.5 %)", "+4.4 % (no bounds yet)".

@@ -48,7 +48,7 @@ struct PromptContext {
   std::string architecture = {};
   Ceilings seen = {};  // 0: unknown; data that fits the last-level cache may be read from it
   IndividualId incumbent = 0;
-  IndividualId winner = 0;  // of a duel against the incumbent, not confirmed yet; 0: none
+  IndividualId winner = 0;                 // of a duel against the incumbent, not confirmed yet; 0: none
   std::vector<std::string> insights = {};  // of the operator `reflect`
 };
 

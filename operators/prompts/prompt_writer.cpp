@@ -166,9 +166,16 @@ std::string PromptWriter::table_of(const Evaluation& evaluation) const {
   std::string scale;
   if (const double fitness = s_.archive.fitness(subject_); fitness > 0.0) {
     constexpr double kPlain = 0.05;
-    if (const double pace = evaluation.fitness / fitness; std::fabs(std::log(pace)) > kPlain)
+    const double pace = evaluation.fitness / fitness;
+    const bool differs = std::fabs(std::log(pace)) > kPlain;
+    if (differs && s_.archive.duel(subject_) != nullptr)
+      scale =
+          "\nFitness follows from its duel; the times are of one measurement, when the machine may have had "
+          "another pace. Only the columns `vs` allow for that.\n";
+    else if (differs)
       scale = fmt::format(
-          "\nFitness is stated for the pace of the search's first measurement; the machine was {:.2g} times as "
+          "\nFitness is stated for the pace of the search's first measurement; the machine was {:.2g} times "
+          "as "
           "fast when these times were taken. Only the columns `vs` allow for that.\n",
           pace);
     told.fitness = fitness;

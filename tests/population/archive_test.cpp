@@ -84,7 +84,8 @@ BOOST_AUTO_TEST_CASE(a_gain_is_said_with_its_bounds) {
   BOOST_TEST(result_of(decision, 7).has_value());
   decision.upper = 0.3;
   BOOST_TEST(!result_of(decision, 7).has_value());
-  decision.blocks = 8;  // bounds hold at a small alpha; the median of eight pairs says more than one measurement
+  decision.blocks =
+      4;  // bounds hold at a small alpha; the median of four pairs says more than one measurement
   BOOST_TEST(result_of(decision, 7).has_value());
 }
 

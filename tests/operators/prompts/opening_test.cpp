@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
   record_view.archive.settle(child, 104.4, duel);
   const std::string after = ask(mutate(child)).messages.at(0).text;
   BOOST_TEST(!contains(after, "68.0 %"), after);
-  BOOST_TEST(contains(after, "the machine was 1.6 times as fast when these times were taken"), after);
+  BOOST_TEST(contains(after, "Fitness follows from its duel; the times are of one measurement"), after);
   BOOST_TEST(contains(after,
                       "The speed of this one over the best: +4.4 % (+3.9 to +5.0 %) in a duel. The duel "
                       "did not decide."),
