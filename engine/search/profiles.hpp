@@ -1,4 +1,5 @@
-// Profiles of winners of duels and incumbents, if the configuration requests them. No decision depends on a profile.
+// Profiles of winners of duels and incumbents, if the configuration requests them. No decision depends on a
+// profile.
 #pragma once
 
 #include "engine/breeding/breeding.hpp"

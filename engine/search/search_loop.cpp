@@ -167,7 +167,8 @@ void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome
   if (outcome.trouble) return handle_failure(job, *outcome.trouble);
   if (outcome.promoted != 0) promoted_s_ = recorder_.elapsed();
   // A winner is profiled while its confirmation compiles: the next questions are about it.
-  if (const IndividualId faster = breeding_.winner() != 0 ? breeding_.winner() : outcome.promoted; faster != 0)
+  if (const IndividualId faster = breeding_.winner() != 0 ? breeding_.winner() : outcome.promoted;
+      faster != 0)
     profiles_.request(faster);
   questions_.withdraw_superseded();
 }

@@ -91,8 +91,8 @@ class TimedRuns {
 
 // Times sides[0] (the variant) and, interleaved in random order, the sides after it: contenders in every
 // block, the incumbent in every second one, and more rarely if it is slower than the variant. Returns a
-// rejection only for the variant. `incumbent_us`: see EvaluateRequest. `alive` is called before every block. `complete`: of one counted run, chosen
-// secretly, every row is compared.
+// rejection only for the variant. `incumbent_us`: see EvaluateRequest. `alive` is called before every block.
+// `complete`: of one counted run, chosen secretly, every row is compared.
 std::optional<Evaluation> sample(TimedRuns&, std::vector<SampledSide>& sides, const Sampling&,
                                  double incumbent_us, double give_up, std::uint64_t seed,
                                  const std::function<void()>& alive, const WarmUp& = {},
