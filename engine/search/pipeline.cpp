@@ -30,6 +30,7 @@ Expected<ProfilePartial> measured_by(Evaluator& evaluator, int device, const Pro
 }
 
 bool is_urgent(const Job& job) {
+  if (job.probe) return false;  // an agent's
   return std::visit(
       [](const auto& work) {
         if constexpr (requires { work.urgent; })
@@ -98,9 +99,9 @@ Pipeline::~Pipeline() {
 
 void Pipeline::compile(JobPtr job) {
   ++in_flight_;
-  lease_.expect_compile();
-  board_.put(*job, InFlight::Doing::waiting_for_compiler);
   const bool urgent = is_urgent(*job);
+  lease_.expect_compile(urgent);
+  board_.put(*job, InFlight::Doing::waiting_for_compiler);
   compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
 }
 
@@ -165,7 +166,7 @@ bool Pipeline::dropped(Job& job) const {
 }
 
 void Pipeline::compile_now(Job& job) {
-  lease_.begin_compile();
+  lease_.begin_compile(is_urgent(job));
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
   if (dropped(job)) {
     job.abandoned = true;

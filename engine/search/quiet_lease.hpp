@@ -7,23 +7,30 @@
 namespace cultivar {
 
 // Compilations and measurements alternate in batches: one kind runs as long as more of it is expected, then
-// the other. Neither starves, because the number of jobs in flight is bounded. Thread-safe.
+// the other. Neither starves, because the number of jobs in flight is bounded. An urgent compilation ends a
+// batch of measurements after the one that is running. Thread-safe.
 class QuietLease {
  public:
   // If `needed` is false, nothing ever waits.
   explicit QuietLease(bool needed) : needed_(needed) {}
 
   // Announces work of this kind. Each call must be followed by one begin and one end.
-  void expect_compile() { change(compiles_expected_, 1); }
+  void expect_compile(bool urgent = false) {
+    if (urgent) change(urgent_, 1);
+    change(compiles_expected_, 1);
+  }
   void expect_measure() { change(measures_expected_, 1); }
 
-  void begin_compile() {
+  void begin_compile(bool urgent = false) {
     std::unique_lock lock(mutex_);
-    // During a batch of measurements, wait until no more are expected.
-    changed_.wait(
-        lock, [&] { return !needed_ || (measuring_ == 0 && !(measure_turn_ && measures_expected_ > 0)); });
+    // During a batch of measurements, wait until no more are expected. If an urgent compilation is, any may
+    // begin: it may need the thread of one that waits.
+    changed_.wait(lock, [&] {
+      return !needed_ || (measuring_ == 0 && (urgent_ > 0 || !(measure_turn_ && measures_expected_ > 0)));
+    });
     measure_turn_ = false;
     --compiles_expected_;
+    if (urgent) --urgent_;
     ++compiling_;
   }
   void end_compile() { change(compiling_, -1); }
@@ -40,7 +47,8 @@ class QuietLease {
   void begin_measure() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return !needed_ || (measuring_ == 0 && compiling_ == 0 && !(!measure_turn_ && compiles_expected_ > 0));
+      return !needed_ || (measuring_ == 0 && compiling_ == 0 && urgent_ == 0 &&
+                          !(!measure_turn_ && compiles_expected_ > 0));
     });
     measure_turn_ = true;
     --measures_expected_;
@@ -62,6 +70,7 @@ class QuietLease {
   std::condition_variable changed_;
   bool measure_turn_ = false;
   int compiles_expected_ = 0, measures_expected_ = 0, compiling_ = 0, measuring_ = 0;
+  int urgent_ = 0;  // of the expected compilations
 };
 
 }  // namespace cultivar

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,35 @@ BOOST_AUTO_TEST_CASE(nothing_runs_beside_a_measurement_and_no_waiter_starves) {
   threads.clear();
   BOOST_TEST(wrong == 0);
   BOOST_TEST(done == 2 * kEach);
+}
+
+BOOST_AUTO_TEST_CASE(an_urgent_compilation_ends_a_batch_of_measurements) {
+  QuietLease lease(true);
+  for (int i = 0; i < 3; ++i) lease.expect_measure();
+  lease.begin_measure();
+  lease.expect_compile();
+  lease.expect_compile(true);
+  std::atomic<int> order{0}, compiled{0}, measured{0};
+  std::jthread device([&] {
+    lease.begin_measure();  // the second of the batch: after both compilations
+    measured = ++order;
+    lease.end_measure();
+  });
+  // One compiler, which has already taken the other job.
+  std::jthread compiler([&] {
+    lease.begin_compile();
+    lease.end_compile();
+    lease.begin_compile(true);
+    compiled = ++order;
+    lease.end_compile();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  BOOST_TEST(order == 0);  // a measurement is running
+  lease.end_measure();
+  compiler.join();
+  device.join();
+  BOOST_TEST(compiled == 1);
+  BOOST_TEST(measured == 2);
 }
 
 BOOST_AUTO_TEST_CASE(without_need_for_quiet_all_work_at_once) {
