@@ -75,28 +75,26 @@ class LoaderTables {
   bool ended_ = false;
 };
 
-// Those that compiled kernels have. One that calls a resolver has a message of its own.
-bool is_usual(std::uint64_t type, std::uint16_t machine) {
-  constexpr std::array<std::uint64_t, 5> kX86 = {R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
-                                                 R_X86_64_RELATIVE, R_X86_64_IRELATIVE};
-  constexpr std::array<std::uint64_t, 5> kArm = {R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT,
-                                                 R_AARCH64_RELATIVE, R_AARCH64_IRELATIVE};
-  return std::ranges::find(machine == EM_AARCH64 ? kArm : kX86, type) !=
-         (machine == EM_AARCH64 ? kArm : kX86).end();
+bool is_indirect(std::uint64_t type, std::uint16_t machine) {
+  return type == (machine == EM_AARCH64 ? std::uint64_t{R_AARCH64_IRELATIVE} : R_X86_64_IRELATIVE);
+}
+
+// One that copies a symbol's bytes, or a kind that no compiler writes.
+bool is_unusual(std::uint64_t type, std::uint16_t machine) {
+  constexpr std::array<std::uint64_t, 7> kX86 = {R_X86_64_64,       R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
+                                                 R_X86_64_RELATIVE, R_X86_64_DTPMOD64, R_X86_64_DTPOFF64,
+                                                 R_X86_64_TPOFF64};
+  constexpr std::array<std::uint64_t, 7> kArm = {
+      R_AARCH64_ABS64,      R_AARCH64_GLOB_DAT,   R_AARCH64_JUMP_SLOT, R_AARCH64_RELATIVE,
+      R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_DTPREL, R_AARCH64_TLS_TPREL};
+  return std::ranges::count(machine == EM_AARCH64 ? kArm : kX86, type) == 0;
 }
 
 // A relocation writes into the object's own data, but not into the table that tells the loader where
-// everything is, and names one of its symbols.
+// everything is, and names one of its symbols. One that calls a resolver is refused by the screen.
 void check_relocation(const Elf64_Rela& relocation, std::span<const ElfSegment> segments,
                       std::uint64_t symbols, std::uint16_t machine) {
   if (relocation.r_info == 0) return;  // the linker fills places that it did not need
-  if (!is_usual(ELF64_R_TYPE(relocation.r_info), machine))
-    throw Malformed{"a relocation is of a kind that kernels do not need"};
-  if (std::ranges::any_of(segments, [&](const ElfSegment& segment) {
-        return segment.type == PT_DYNAMIC && relocation.r_offset < segment.address + segment.bytes &&
-               segment.address < relocation.r_offset + sizeof(std::uint64_t);
-      }))
-    throw Malformed{"a relocation writes into the loader's own table"};
   if (ELF64_R_SYM(relocation.r_info) >= std::max<std::uint64_t>(1, symbols))
     throw Malformed{"a relocation names a symbol beyond the symbol table"};
   if (std::ranges::none_of(segments, [&](const ElfSegment& segment) {
@@ -105,6 +103,14 @@ void check_relocation(const Elf64_Rela& relocation, std::span<const ElfSegment> 
                relocation.r_offset - segment.address + sizeof(std::uint64_t) <= segment.bytes;
       }))
     throw Malformed{"a relocation writes outside of the object's data"};
+  const std::uint64_t type = ELF64_R_TYPE(relocation.r_info);
+  if (is_indirect(type, machine)) return;
+  if (is_unusual(type, machine)) throw Malformed{"a relocation is of a kind that kernels do not need"};
+  if (std::ranges::any_of(segments, [&](const ElfSegment& segment) {
+        return segment.type == PT_DYNAMIC && relocation.r_offset < segment.address + segment.bytes &&
+               segment.address < relocation.r_offset + sizeof(std::uint64_t);
+      }))
+    throw Malformed{"a relocation writes into the loader's own table"};
 }
 
 ElfImage read(std::span<const std::byte> file) {
@@ -166,10 +172,7 @@ ElfImage read(std::span<const std::byte> file) {
     } else if (s.sh_type == SHT_RELA) {
       for (const auto& relocation : ElfBytes::table<Elf64_Rela>(bytes.contents(s))) {
         check_relocation(relocation, image.segments, symbols, header.e_machine);
-        const auto type = ELF64_R_TYPE(relocation.r_info);
-        const std::uint32_t irelative =
-            header.e_machine == EM_AARCH64 ? R_AARCH64_IRELATIVE : R_X86_64_IRELATIVE;
-        if (type == irelative) image.indirect_relocations = true;
+        if (is_indirect(ELF64_R_TYPE(relocation.r_info), header.e_machine)) image.indirect_relocations = true;
       }
     }
   }
