@@ -396,12 +396,22 @@ void* serve(void* argument) {
 }
 
 // What libc asks of the system the first time only, and may not ask while a kernel runs: qsort of larger
-// arrays asks for the memory's size, malloc in many threads for the number of cores.
+// arrays asks for the memory's size; malloc in many threads for the number of cores; and free in a thread,
+// when it gives memory back, for the policy of overcommitment.
 void prepare_library() {
   int numbers[1024] = {};
   std::qsort(numbers, std::size(numbers), sizeof(int),
              [](const void* a, const void* b) { return std::memcmp(a, b, sizeof(int)); });
   ::mallopt(M_ARENA_MAX, 64);
+  const auto give_back = [](void*) -> void* {
+    volatile char* blocks[8];
+    for (volatile char*& block : blocks)
+      if (block = static_cast<volatile char*>(std::malloc(100'000)); block != nullptr) *block = 1;
+    for (volatile char* block : blocks) std::free(const_cast<char*>(block));
+    return nullptr;
+  };
+  pthread_t thread;
+  if (::pthread_create(&thread, nullptr, give_back, nullptr) == 0) ::pthread_join(thread, nullptr);
 }
 
 // The original: makes a copy for each byte that it receives, and tells how it ended. The ended copy keeps its

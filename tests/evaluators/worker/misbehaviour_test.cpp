@@ -276,6 +276,11 @@ BOOST_AUTO_TEST_CASE(the_gate_finds_no_gain_in_what_gets_through) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_libc_asks_the_first_time_is_no_call_of_the_kernel) {
+  const Evaluation e = judge().judge("honest_sorts.cpp", Stage::edge);
+  BOOST_TEST(e.measured(), e.reason << "\n" << e.diagnostics);
+}
+
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folders_is_forgotten) {
   // The lists above name them all; a new kernel must be added to one of them.
   std::size_t count = 0;
