@@ -42,8 +42,8 @@ void add_evidence(PromptWriter& to) {
     text += describe_rejection(*evaluation, 6000);
   else if (evaluation)
     text += to.table_of(*evaluation);
-  if (to.profile())
-    for (const std::string& part : to.report_of(to.subject(), *to.profile())) text += "\n" + part;
+  if (evaluation && evaluation->measured())
+    for (const std::string& part : to.nearest_report()) text += "\n" + part;
   text += "</evidence>";
   to.add("evidence", text, 0, "evidence");
   const auto parents = to.context().archive.parents(to.subject());

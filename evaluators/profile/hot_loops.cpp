@@ -228,7 +228,6 @@ std::string words_of(const HotLoop& loop) {
                             : std::string("none on vectors, ");
   words += fmt::format("{} on single floats, {} loads, {} stores", loop.scalars, loop.loads, loop.stores);
   if (loop.fused > 0) words += fmt::format(", {} multiply-adds", loop.fused);
-  if (loop.depth > 0) words += fmt::format(", in {} other loop{}", loop.depth, loop.depth == 1 ? "" : "s");
   if (!loop.calls.empty()) words += fmt::format("; calls {}", fmt::join(loop.calls, ", "));
   return words;
 }

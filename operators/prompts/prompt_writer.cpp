@@ -61,22 +61,31 @@ void PromptWriter::add_measurements() {
   if (evaluation_ && evaluation_->measured()) add("parent", table_of(*evaluation_), 1, "table");
 }
 
-void PromptWriter::add_report() {
+std::string PromptWriter::find_report() {
   // Only winners of duels are profiled; otherwise the profile of the nearest profiled ancestor is used.
   reported_ = profile_;
-  std::string whose;
   reported_of_ = subject_;
   for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !reported_; ++ancestor)
     if ((reported_ = s_.record_view.profile(*ancestor))) {
       reported_of_ = *ancestor;
-      whose = fmt::format("It was not profiled; this is the profile of its ancestor #{}{}:\n\n", *ancestor,
-                          limit() ? "" : ", whose source differs: what it shows may be gone by now");
+      return fmt::format("It was not profiled; this is the profile of its ancestor #{}{}:\n\n", *ancestor,
+                         limit() ? "" : ", whose source differs: what it shows may be gone by now");
     }
-  if (!reported_) return;
+  return {};
+}
+
+std::vector<std::string> PromptWriter::nearest_report() {
+  const std::string whose = find_report();
+  if (!reported_) return {};
+  std::vector<std::string> parts = report_of(reported_of_, *reported_);
+  if (!parts.empty()) parts.front().insert(0, whose);
+  return parts;
+}
+
+void PromptWriter::add_report() {
   bool first = true;
-  for (const std::string& part : report_of(reported_of_, *reported_)) {
-    add("report", (first ? whose : "") + part, whose.empty() ? 1 : 3,
-        first ? "report" : "lines of the report");
+  for (const std::string& part : nearest_report()) {
+    add("report", part, reported_of_ == subject_ ? 1 : 3, first ? "report" : "lines of the report");
     first = false;
   }
 }

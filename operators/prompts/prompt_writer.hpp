@@ -58,6 +58,8 @@ class PromptWriter {
   std::string kernel_text(IndividualId) const;  // with its state and its values
   std::string table_of(const Evaluation&) const;
   std::vector<std::string> report_of(IndividualId, const Profile&) const;
+  // Of its profile, or the profile of the nearest ancestor, introduced as such; empty: there is none.
+  std::vector<std::string> nearest_report();
   // On one line: its origin, its idea, cut to `most` bytes, and its result.
   std::string told(IndividualId, std::size_t most = kMostNote) const;
 
@@ -67,6 +69,7 @@ class PromptWriter {
 
  private:
   std::string standing_word(IndividualId) const;
+  std::string find_report();  // sets reported_; the introduction of another's profile
   std::vector<Reference> references(const Evaluation&) const;
   std::string causes(IndividualId, const Member&) const;
   bool keeps_source(IndividualId) const;

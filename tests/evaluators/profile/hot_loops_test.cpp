@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(innermost_loops_have_their_lines_their_mix_and_their_calls)
   BOOST_TEST(vector.code.front().text == "vmaxps (%rax),%ymm0,%ymm0");
   BOOST_TEST(words_of(call) ==
              "lines 14 to 15 (softmax): 4 instructions, none on vectors, 2 on single floats, 1 "
-             "loads, 1 stores, in 1 other loop; calls expf");
+             "loads, 1 stores; calls expf");
   BOOST_TEST(cultivar::hot_loops(kListing, {"variant.cpp"}, 1).size() == 1U);
   BOOST_TEST(cultivar::hot_loops("no code", {"variant.cpp"}).empty());
 }
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_loop_that_multiplies_comes_before_a_longer_one_that_cop
   BOOST_TEST(first.last_line == 9);
   BOOST_TEST(first.depth == 2);
   BOOST_TEST(first.fused > 0);
-  BOOST_TEST(words_of(first).find(" multiply-adds, in 2 other loops") != std::string::npos, words_of(first));
+  BOOST_TEST(words_of(first).find(" multiply-adds") != std::string::npos, words_of(first));
 #endif
 }
 
