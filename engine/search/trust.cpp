@@ -31,10 +31,6 @@ std::vector<std::string> programs_of(const Config& config) {
                                   model.api_key_env,
                                   model.base_url.empty() ? "its provider's own address" : model.base_url));
   }
-  for (const std::filesystem::path& notes : config.asking.knowledge)
-    lines.push_back("notes that are read and sent to models: " + notes.string());
-  if (!config.asking.templates.empty())
-    lines.push_back("prompts that are read and sent to models: " + config.asking.templates.string());
   for (const std::string& library : config.libraries)
     if (library.find('/') != library.npos)
       lines.push_back("the contender " + library);

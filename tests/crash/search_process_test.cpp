@@ -28,7 +28,7 @@ namespace {
 
 const std::atomic<bool> kNever{false};
 
-Runtime runtime(double evaluate_s = 0.002) {
+Runtime runtime(double evaluate_s = 0.01) {
   Runtime s;
   s.installation.tasks = std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks";
   s.evaluator = [evaluate_s](const Config&, const fs::path&) {

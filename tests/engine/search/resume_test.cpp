@@ -297,6 +297,37 @@ BOOST_AUTO_TEST_CASE(a_launcher_in_a_record_runs_only_with_the_users_word) {
   require_replay_agrees();  // which starts nothing
 }
 
+BOOST_AUTO_TEST_CASE(a_secret_goes_to_the_address_in_a_record_only_with_the_users_word) {
+  Config config = softmax_config(path() / "config");
+  ModelConfig model;
+  model.name = "x";
+  model.provider = "openai";
+  model.base_url = "http://127.0.0.1:9/v1";
+  model.api_key_env = "SECRET_OF_THE_USER";
+  config.models = {model};
+  const auto refused = [&] {
+    try {
+      require_trust(config, RunFolder(run), simulated_runtime({}));
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  BOOST_TEST(contains(refused(),
+                      "model x sends the environment variable SECRET_OF_THE_USER to "
+                      "http://127.0.0.1:9/v1"),
+             refused());
+  config.models[0].base_url.clear();
+  BOOST_TEST(contains(refused(), "SECRET_OF_THE_USER to its provider's own address"), refused());
+  config.models[0].api_key_env = "OPENAI_API_KEY";  // as anybody who uses this provider does
+  BOOST_TEST(refused() == "");
+  Runtime known = simulated_runtime({});
+  known.cache = path() / "cache";
+  config.models = {model};
+  remember_programs(config, known);  // a search of this user had the same model
+  BOOST_CHECK_NO_THROW(require_trust(config, RunFolder(run), known));
+}
+
 BOOST_AUTO_TEST_CASE(a_contender_library_in_a_record_is_loaded_where_it_was_known_before) {
   const auto library = path() / "contender.so";
   std::ofstream(library) << "";
