@@ -119,7 +119,7 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
   work.request.workloads = breeding_.workloads();
   work.request.sampling = sampling_of(config_.evaluation);
   work.request.incumbent_us = incumbent;
-  if (work.incumbent != 0 && work.build.compiled.size() > 1 && work.build.compiled[1])
+  if (work.build.compiled.size() > 1 && work.build.compiled[1])
     work.request.incumbent = std::move(*work.build.compiled[1]);
   ++in_flight_;
   pipeline_.measure(job);

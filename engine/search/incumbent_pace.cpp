@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "engine/config/sampling.hpp"
+#include "evaluators/statistics/location.hpp"
 
 namespace cultivar {
 
@@ -62,13 +64,13 @@ void IncumbentPace::give_up() {
 
 void IncumbentPace::beside(const Evaluate& work) {
   if (work.incumbent == 0 || !work.result || !work.result->measured()) return;
-  double log_sum = 0.0;
+  std::vector<double> values;
   for (const WorkloadResult& row : work.result->workloads) {
     if (!(row.incumbent_us > 0.0) || !(row.median_us > 0.0) || !(row.value > 0.0)) return;
-    log_sum += std::log(row.value * row.median_us / row.incumbent_us);
+    values.push_back(row.value * row.median_us / row.incumbent_us);
   }
-  if (work.result->workloads.empty()) return;
-  const double fitness = std::exp(log_sum / static_cast<double>(work.result->workloads.size()));
+  if (values.empty()) return;
+  const double fitness = geometric_mean(values);
   const double pace = fitness / breeding_.archive().fitness(work.incumbent);
   if (!(pace > 0.0) || !std::isfinite(pace)) return;  // it was expelled meanwhile
   unknown_ = false;

@@ -111,6 +111,10 @@ struct Bench {
                        return std::make_unique<FakeSession>(workload, behaviour);
                      }});
   }
+  void add_incumbent(FakeSession::Behaviour& behaviour) {
+    add("incumbent", behaviour);
+    sides.back().is_incumbent = true;
+  }
   std::optional<Evaluation> sample(const Sampling& sampling = {}, double incumbent_us = 0.0) {
     return cultivar::sample(runs, sides, sampling, incumbent_us, 2.0, 9, [] {});
   }
@@ -175,8 +179,7 @@ BOOST_AUTO_TEST_CASE(the_incumbent_is_timed_between_the_runs_about_half_as_often
   best.seconds = {1e-3};
   Bench bench;
   bench.add("variant", variant);
-  bench.add("incumbent", best);
-  bench.sides[1].is_incumbent = true;
+  bench.add_incumbent(best);
   BOOST_REQUIRE(!bench.sample());
   BOOST_TEST(bench.sides[0].samples.size() == 20U);  // as without it: it is no contender
   BOOST_TEST(bench.sides[1].samples.size() >= 3U);
@@ -197,8 +200,7 @@ BOOST_AUTO_TEST_CASE(a_variant_far_slower_than_the_incumbent_beside_it_stops_ear
   best.seconds = {1e-3};
   Bench bench;
   bench.add("variant", variant);
-  bench.add("incumbent", best);
-  bench.sides[1].is_incumbent = true;
+  bench.add_incumbent(best);
   BOOST_REQUIRE(!bench.sample({}, 1e6));  // by an older measurement it would be far faster
   BOOST_TEST(bench.sides[0].samples.size() == 5U);
 }
@@ -208,8 +210,7 @@ BOOST_AUTO_TEST_CASE(an_incumbent_that_fails_is_left_out) {
   best.wrong_from = 0;
   Bench bench;
   bench.add("variant", variant);
-  bench.add("incumbent", best);
-  bench.sides[1].is_incumbent = true;
+  bench.add_incumbent(best);
   BOOST_REQUIRE(!bench.sample());
   BOOST_TEST(summarise(softmax(), bench.workload, target_named("cpu"), bench.sides).incumbent_us == 0.0);
 }
