@@ -9,6 +9,7 @@
 
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/variant.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -28,6 +29,7 @@ class ParsedSources {
   ParsedVariant variant(const std::string& source, const Configuration& = {});
   // The same, for a source in the record.
   ParsedVariant recorded(const std::string& source_id, const Configuration&);
+  ParsedVariant recorded(const Member& member) { return recorded(member.source_id, member.configuration); }
   std::string text(const std::string& source_id);
   void keep(VariantPtr);  // adds a variant that was parsed elsewhere
 

@@ -39,8 +39,7 @@ void Comparisons::count_ended() {
 }
 
 VariantPtr Comparisons::variant_of(IndividualId id) const {
-  const Member member = breeding_.archive().member(id);
-  return sources_.recorded(member.source_id, member.configuration).value();
+  return sources_.recorded(breeding_.archive().member(id)).value();
 }
 
 void Comparisons::start() {

@@ -35,8 +35,7 @@ void Evaluations::start_pending() {
 }
 
 void Evaluations::reevaluate(IndividualId id) {
-  const Member member = breeding_.archive().member(id);
-  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  const ParsedVariant variant = sources_.recorded(breeding_.archive().member(id));
   if (variant)
     if (const auto twin = breeding_.twin_by_variant((*variant)->id); repeats(id, twin))
       return judge(id,
@@ -64,8 +63,7 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   // What else runs on a host changes its speed within seconds, so the best is timed at the same time.
   if (config_.target->on_host && breeding_.incumbent() != 0) {
     work.incumbent = breeding_.incumbent();
-    const Member best = breeding_.archive().member(work.incumbent);
-    work.build.variants.push_back(sources_.recorded(best.source_id, best.configuration).value());
+    work.build.variants.push_back(sources_.recorded(breeding_.archive().member(work.incumbent)).value());
   }
   ++in_flight_;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
@@ -128,8 +126,7 @@ void Evaluations::returned(const JobPtr& job, Evaluate& work, const Medians& inc
 std::map<std::string, double> Evaluations::descriptors_of(IndividualId id,
                                                           const Evaluation& evaluation) const {
   if (!evaluation.measured()) return evaluation.resources.values;
-  const Member member = breeding_.archive().member(id);
-  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  const ParsedVariant variant = sources_.recorded(breeding_.archive().member(id));
   if (!variant) return evaluation.resources.values;
   return cultivar::descriptors_of(evaluation.resources, **variant, breeding_.task(),
                                   breeding_.task().most_expensive(breeding_.workloads()), breeding_.facts());
@@ -181,9 +178,8 @@ bool Evaluations::start_canary() {
   IndividualId known = breeding_.incumbent();
   if (known == 0) known = first_seed_;
   if (known == 0 || archive.state(known) != Member::State::measured || faults_.suspects(known)) return false;
-  const Member member = archive.member(known);
   Canary work;
-  work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
+  work.build = {{sources_.recorded(archive.member(known)).value()}, breeding_.workloads()};
   pipeline_.compile(std::make_shared<Job>(std::move(work), known));
   return true;
 }

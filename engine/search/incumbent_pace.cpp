@@ -38,9 +38,8 @@ void IncumbentPace::start_if_due() {
   if (in_flight_ || incumbent == 0 || recorder_.elapsed() < due_) return;
   due_ = recorder_.elapsed() + gap_s_;
   if (!unconfirmed_) gap_s_ = std::min(2.0 * gap_s_, config_.evaluation.pace_every_s);
-  const Member member = breeding_.archive().member(incumbent);
   Pace work;
-  work.build = {{sources_.recorded(member.source_id, member.configuration).value()}, breeding_.workloads()};
+  work.build = {{sources_.recorded(breeding_.archive().member(incumbent)).value()}, breeding_.workloads()};
   in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), incumbent));
 }

@@ -27,8 +27,7 @@ void Profiles::request(IndividualId id) {
 void Profiles::start() {
   if (in_flight_ || wanted_ == 0) return;
   const IndividualId id = std::exchange(wanted_, 0);
-  const Member member = breeding_.archive().member(id);
-  const ParsedVariant variant = sources_.recorded(member.source_id, member.configuration);
+  const ParsedVariant variant = sources_.recorded(breeding_.archive().member(id));
   if (disabled_ || !variant) {
     first_done_ = true;
     return;

@@ -90,7 +90,7 @@ std::optional<ChatRequest> recorded_request(const Record& record, const std::str
 
 EditedParent edited_parent(ParsedSources& sources, const Archive& archive, const Brief& brief) {
   const Member member = archive.member(brief.parents.at(0));
-  const ParsedVariant parsed = sources.recorded(member.source_id, member.configuration);
+  const ParsedVariant parsed = sources.recorded(member);
   return {sources.text(member.source_id), member.configuration, parsed ? *parsed : nullptr};
 }
 
