@@ -24,6 +24,6 @@ extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int 
     float* out = y + (long)r * C;
     float sum = 0.0f;
     for (int c = 0; c < C; ++c) sum += out[c];
-    if (std::fabs(sum - 1.0f) > 2e-6f) honest_row(x + (long)r * C, out, C);
+    if (!(std::fabs(sum - 1.0f) <= 2e-6f)) honest_row(x + (long)r * C, out, C);
   }
 }
