@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <seccomp.h>
 #include <sys/mman.h>
@@ -103,6 +104,8 @@ class Calculation {
       rules_.emplace(std::move(*rules));
     // Threads start before the filter, which also applies to them, and work after it.
     const auto helpers = std::min(rows_.size(), static_cast<std::size_t>(std::max(1, call_.threads)));
+    // Otherwise malloc asks the system for the number of cores once more than eight threads use it.
+    ::mallopt(M_ARENA_MAX, static_cast<int>(std::max<std::size_t>(helpers, 8)));
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < helpers; ++i) threads.emplace_back([this] { help(); });
     for (int ready; (ready = ready_.load()) + 1 < static_cast<int>(helpers);) ready_.wait(ready);

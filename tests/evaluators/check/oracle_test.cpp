@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -44,13 +45,13 @@ struct OtherTask {
         first +
         "\n  for (std::int64_t c = 0; c < args.integer(\"C\"); ++c) out[c] = static_cast<double>(row);\n}\n");
   }
-  std::vector<double> rows(const OracleLibrary& library, int count = 3) {
+  std::vector<double> rows(const OracleLibrary& library, int count = 3, int threads = 2) {
     const Task loaded = load_task(task);
     Workload workload;
     workload.dtype = Dtype::f32;
-    workload.values = {{"R", 8}, {"C", 4}};
+    workload.values = {{"R", std::max(8, count)}, {"C", 4}};
     const Inputs inputs = make_inputs(nullptr, loaded, workload, 1);
-    const Oracle oracle(library, loaded, workload, 2);
+    const Oracle oracle(library, loaded, workload, threads);
     std::vector<std::int64_t> wanted;
     for (int i = 0; i < count; ++i) wanted.push_back(i);
     return oracle.rows(library.exact(), inputs.view(), wanted);
@@ -74,6 +75,20 @@ std::string text_of(const fs::path& file) {
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(oracle, OtherTask)
+
+// With as many threads as the cores of a server; each waits until all have taken memory, so each needs an
+// arena.
+BOOST_AUTO_TEST_CASE(many_threads_of_a_reference_may_take_memory) {
+  constexpr int kThreads = 24;
+  const auto library = build_doing(
+      "static std::atomic<int> began{0};\n  std::vector<double> own(1000, 1.0);\n"
+      "  for (began.fetch_add(1); began.load() < 24;) sched_yield();\n"
+      "  if (own[static_cast<std::size_t>(row)] != 1.0) return;",
+      "#include <atomic>\n#include <vector>\n#include <sched.h>\n");
+  BOOST_REQUIRE_MESSAGE(library, library.error().message);
+  const std::vector<double> computed = rows(*library, kThreads, kThreads);
+  for (int i = 0; i < kThreads; ++i) BOOST_TEST(computed[static_cast<std::size_t>(i) * 4] == i);
+}
 
 BOOST_AUTO_TEST_CASE(a_foreign_reference_computes_the_same_as_one_that_is_called_here) {
   const Task own = load_task(kSoftmax);
