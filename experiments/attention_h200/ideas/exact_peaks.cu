@@ -759,7 +759,8 @@ class Team {
         lse_(lse),
         came_(came),
         parts_(parts),
-        scale_(scale * 1.44269504f) {}
+        scale_(scale * 1.44269504f),
+        given_scale_(scale) {}
 
   __device__ __forceinline__ void work() {
     if (kTurns && number_ == kTeams - 1) named_arrive(turn(0), 256);  // the first team begins
@@ -1085,6 +1086,13 @@ class Team {
     return true;
   }
 
+  // base / log2(e) + more, where base is logit * scale_: by the quotient of the two scales in two parts, so that neither the
+  // rounding of scale_ nor that of the product is in the result.
+  __device__ __forceinline__ float natural(float base, float more) const {
+    const float unit = given_scale_ / scale_, rest = fmaf(-unit, scale_, given_scale_) / scale_;
+    return fmaf(base, unit, fmaf(base, rest, more));
+  }
+
   // O leaves through the team's part of a place of Q.
   __device__ __forceinline__ void finish(int slot, u32 place, float (&o)[kHead / 2], Rows& rows) const {
     const Tile tile = tile_in(slot);
@@ -1106,7 +1114,7 @@ class Team {
       const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
-            none ? minus_infinity() : (rows.base[r] + log2f(sum)) * 0.693147181f;
+            none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;
@@ -1138,7 +1146,8 @@ class Team {
   float* const lse_;
   u32* const came_;     // parts that are there, by parted tile and team
   float* const parts_;  // kPart floats each
-  const float scale_;  // for powers of two
+  const float scale_;        // for powers of two
+  const float given_scale_;  // for powers of e
   Ring<KEY_TILES> keys_;
   Ring<VALUE_TILES> values_;
   Ring<3> slots_;  // of the next tile
