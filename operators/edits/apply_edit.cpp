@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -40,6 +41,27 @@ std::string too_many(const std::vector<Place>& places) {
       more ? "more than " : "", more ? kShownPlaces : places.size(), where, more ? ", ..." : "");
 }
 
+constexpr std::size_t kToldBlocks = 4;
+
+// Where the lines of a block are; otherwise why they cannot be found.
+tl::expected<Place, std::string> place_of(const SourceLines& known, const Block& block) {
+  const Lines wanted = lines_with_ends(block.search);
+  if (std::all_of(wanted.begin(), wanted.end(), is_blank_line))
+    return tl::make_unexpected(
+        " has no SEARCH lines. Repeat the line before or after which to insert the new lines.");
+  const auto places = known.places_of(wanted);
+  if (!places)
+    return tl::make_unexpected(
+        ": too many places differ from its SEARCH lines only in tabs and spaces. Copy the lines exactly, "
+        "with their indentation.");
+  if (places->empty())
+    return tl::make_unexpected(
+        ": its SEARCH lines are not in the source. " + known.nearest_to(wanted) +
+        "Copy the lines from the source as given; a block does not see the changes of other blocks.");
+  if (places->size() > 1) return tl::make_unexpected(too_many(*places));
+  return places->front();
+}
+
 }  // namespace
 
 tl::expected<std::string, EditRefusal> apply_blocks(std::string_view source, const Blocks& blocks) {
@@ -59,24 +81,15 @@ tl::expected<std::string, EditRefusal> apply_blocks(std::string_view source, con
     std::size_t block = 0;
   };
   std::vector<Change> changes;
-  for (std::size_t index = 0; index < blocks.size(); ++index) {
-    const Block& block = blocks[index];
-    const Lines wanted = lines_with_ends(block.search);
-    if (std::all_of(wanted.begin(), wanted.end(), is_blank_line))
-      return refuse(opening(block, index) +
-                    " has no SEARCH lines. Repeat the line before or after which to insert the new lines.");
-    const auto places = known.places_of(wanted);
-    if (!places)
-      return refuse(opening(block, index) +
-                    ": too many places differ from its SEARCH lines only in tabs and spaces. Copy the lines "
-                    "exactly, with their indentation.");
-    if (places->empty())
-      return refuse(
-          opening(block, index) + ": its SEARCH lines are not in the source. " + known.nearest_to(wanted) +
-          "Copy the lines from the source as given; a block does not see the changes of other blocks.");
-    if (places->size() > 1) return refuse(opening(block, index) + too_many(*places));
-    changes.push_back({places->front(), index});
+  std::vector<std::string> wrong;  // all of them are told, so that one answer can mend them
+  for (std::size_t index = 0; index < blocks.size() && wrong.size() < kToldBlocks; ++index) {
+    const auto place = place_of(known, blocks[index]);
+    if (place)
+      changes.push_back({*place, index});
+    else
+      wrong.push_back(opening(blocks[index], index) + place.error());
   }
+  if (!wrong.empty()) return refuse(fmt::format("{}", fmt::join(wrong, "\n")));
   std::sort(changes.begin(), changes.end(),
             [](const Change& a, const Change& b) { return a.place.first < b.place.first; });
   std::string result;
