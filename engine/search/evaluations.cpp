@@ -4,6 +4,7 @@
 
 #include "engine/config/sampling.hpp"
 #include "engine/search/descriptors.hpp"
+#include "operators/registry.hpp"
 
 namespace cultivar {
 
@@ -27,11 +28,21 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
 }
 
 void Evaluations::start_pending() {
-  while (has_room() && !pending_.empty()) {
-    const IndividualId id = pending_.front();
-    pending_.pop_front();
+  for (std::size_t i = 0; i < pending_.size();) {
+    const IndividualId id = pending_[i];
+    if (!has_room() && !awaited(id)) {
+      ++i;
+      continue;
+    }
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
     reevaluate(id);
   }
+}
+
+bool Evaluations::awaited(IndividualId id) const {
+  const Member member = breeding_.archive().member(id);
+  const OperatorRow* const by = find_operator(member.op);
+  return member.origin == Origin::submission || (by != nullptr && by->asks());
 }
 
 void Evaluations::reevaluate(IndividualId id) {
@@ -60,6 +71,7 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
   Evaluate work;
   work.build = {{*variant}, breeding_.workloads()};
+  work.awaited = awaited(id);
   // What else runs on a host changes its speed within seconds, so the best is timed at the same time.
   if (config_.target->on_host && breeding_.incumbent() != 0) {
     work.incumbent = breeding_.incumbent();

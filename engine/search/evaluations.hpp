@@ -32,7 +32,8 @@ class Evaluations {
   int in_flight() const { return in_flight_; }
   bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
-  void start_pending();  // as many as has_room() allows
+  // As many as has_room() allows, and all that a language model or a user wrote.
+  void start_pending();
   // Sends it to the compilers, or judges it at once if lint rejects it.
   void start(IndividualId, const ParsedVariant&);
   // Takes a returned job: sends a compiled individual to the device, judges a measured one. The measurement
@@ -51,6 +52,7 @@ class Evaluations {
 
  private:
   void reevaluate(IndividualId);
+  bool awaited(IndividualId) const;
   // Whether it is a duplicate of this one. A submission of a rejected kernel asks for it again.
   bool repeats(IndividualId, std::optional<IndividualId> twin) const;
   std::optional<Evaluation> lint(const Variant&) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -37,7 +38,8 @@ struct Measurement {
 
 struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr bool urgent = false, droppable = true;
+  static constexpr bool droppable = true;
+  bool awaited = false;        // a language model wrote it, or a user submitted it
   std::string kernel = {};     // hash of machine code and plans, set after compilation
   IndividualId incumbent = 0;  // timed beside it; 0: none
 };
@@ -100,6 +102,10 @@ struct Job {
   bool abandoned = false;  // not started, because the search is stopping or the caller gave up
 };
 using JobPtr = std::shared_ptr<Job>;
+
+// Which of the waiting jobs a worker takes first. Kernels that a language model or a user wrote go before
+// those that the other operators propose by the thousand: what they give decides what is asked next.
+enum class Priority : std::uint8_t { usual, awaited, urgent };
 
 // Returns nullptr if the job compiles nothing.
 inline Build* build_of(Job& job) {

@@ -29,16 +29,21 @@ Expected<ProfilePartial> measured_by(Evaluator& evaluator, int device, const Pro
   return evaluator.profile(device, request, note);
 }
 
-bool is_urgent(const Job& job) {
-  if (job.probe) return false;  // an agent's
+Priority priority_of(const Job& job) {
+  if (job.probe) return Priority::usual;  // an agent's
   return std::visit(
-      [](const auto& work) {
-        if constexpr (requires { work.urgent; })
-          return work.urgent;
-        else
-          return false;
-      },
+      Overloaded{[](const Evaluate& work) { return work.awaited ? Priority::awaited : Priority::usual; },
+                 [](const auto& work) {
+                   if constexpr (requires { work.urgent; })
+                     return work.urgent ? Priority::urgent : Priority::usual;
+                   else
+                     return Priority::usual;
+                 }},
       job.work);
+}
+
+bool hastens_compilers(const Job& job) {
+  return priority_of(job) != Priority::usual;
 }
 
 bool is_droppable(const Job& job) {
@@ -59,7 +64,7 @@ bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch) {
     bool reached = false;
   };
   const auto end = std::make_shared<End>();
-  pool.push(job, false, [end](const JobPtr&) {
+  pool.push(job, Priority::usual, [end](const JobPtr&) {
     {
       const std::lock_guard lock(end->mutex);
       end->reached = true;
@@ -99,18 +104,18 @@ Pipeline::~Pipeline() {
 
 void Pipeline::compile(JobPtr job) {
   ++in_flight_;
-  const bool urgent = is_urgent(*job);
-  lease_.expect_compile(urgent);
+  const Priority priority = priority_of(*job);
+  lease_.expect_compile(hastens_compilers(*job));
   board_.put(*job, InFlight::Doing::waiting_for_compiler);
-  compilers_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
+  compilers_.push(std::move(job), priority, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::measure(JobPtr job) {
   ++in_flight_;
   lease_.expect_measure();
   board_.put(*job, InFlight::Doing::waiting_for_device);
-  const bool urgent = is_urgent(*job);
-  devices_.push(std::move(job), urgent, [this](const JobPtr& done) { add_returned(done); });
+  const Priority priority = priority_of(*job);
+  devices_.push(std::move(job), priority, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::ask(JobPtr job) {
@@ -124,7 +129,7 @@ void Pipeline::ask(JobPtr job) {
 
 void Pipeline::call(JobPtr job) {
   ++in_flight_;
-  tools_.push(std::move(job), false, [this](const JobPtr& done) { add_returned(done); });
+  tools_.push(std::move(job), Priority::usual, [this](const JobPtr& done) { add_returned(done); });
 }
 
 void Pipeline::add_returned(const JobPtr& job) {
@@ -166,7 +171,7 @@ bool Pipeline::dropped(Job& job) const {
 }
 
 void Pipeline::compile_now(Job& job) {
-  lease_.begin_compile(is_urgent(job));
+  lease_.begin_compile(hastens_compilers(job));
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_compile(); });
   if (dropped(job)) {
     job.abandoned = true;

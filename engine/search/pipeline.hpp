@@ -29,8 +29,9 @@ class Pipeline {
 
   // --- Only for the thread of the search loop. ---
   void compile(JobPtr);
-  void measure(JobPtr);  // duels, confirmations, pace and profiles go before evaluations
-  void ask(JobPtr);      // any number at a time; no thread waits for the answer
+  // Duels, confirmations, pace and profiles go first, then kernels that a language model or a user wrote.
+  void measure(JobPtr);
+  void ask(JobPtr);  // any number at a time; no thread waits for the answer
   void call(JobPtr);
   JobPtr next(Clock::time_point until);  // waits for a returned job; nullptr if none returns in time
   int in_flight() const { return in_flight_; }

@@ -33,13 +33,13 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::push(JobPtr job, bool urgent, Done done) {
+void WorkerPool::push(JobPtr job, Priority priority, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    if (urgent)
-      waiting_.emplace_front(std::move(job), std::move(done));
-    else
-      waiting_.emplace_back(std::move(job), std::move(done));
+    const auto next = std::ranges::find_if(waiting_, [&](const Waiting& other) {
+      return other.priority < priority || priority == Priority::urgent;
+    });
+    waiting_.insert(next, {std::move(job), std::move(done), priority});
   }
   changed_.notify_one();
 }
@@ -78,7 +78,7 @@ void WorkerPool::serve(int worker) {
     if (waiting_.empty()) continue;
     if (unavailable && usable_ > 1 && (ready_ > 0 || preparing_ > 0)) {
       // Others take the jobs; this one tries again, later each time.
-      waiting_.front().first->device_troubles.push_back(
+      waiting_.front().job->device_troubles.push_back(
           fmt::format("device worker {} of the search: {}", worker, unavailable->text()));
       const auto gap = std::min(kLongestGap, kFirstGap * (1 << std::min(unstarted++, 10)));
       changed_.wait_for(lock, gap, [this] { return closing_; });
@@ -89,8 +89,8 @@ void WorkerPool::serve(int worker) {
       waiting_.pop_front();
       ++busy_;
       lock.unlock();
-      next.first->trouble = unavailable;
-      next.second(next.first);
+      next.job->trouble = unavailable;
+      next.done(next.job);
       next = {};
       lock.lock();
       --busy_;
@@ -104,13 +104,13 @@ void WorkerPool::serve(int worker) {
     ++ready_;
     lock.unlock();
     try {
-      work_(*next.first, worker);
+      work_(*next.job, worker);
     } catch (const std::exception& e) {
-      next.first->trouble = Error{ErrorKind::missing, "", e.what()};
+      next.job->trouble = Error{ErrorKind::missing, "", e.what()};
     }
-    troubles = next.first->trouble ? troubles + 1 : 0;
+    troubles = next.job->trouble ? troubles + 1 : 0;
     const bool handed = handed_over(next, troubles, worker);
-    if (!handed) next.second(next.first);
+    if (!handed) next.done(next.job);
     next = {};
     lock.lock();
     --busy_;
@@ -123,16 +123,16 @@ void WorkerPool::serve(int worker) {
 // Gives a job that failed on one device to the other devices. False if it did not fail, was interrupted, or
 // no other device is usable; the job is then finished.
 bool WorkerPool::handed_over(Waiting& job, int troubles, int worker) {
-  const std::optional<Error>& trouble = job.first->trouble;
+  const std::optional<Error>& trouble = job.job->trouble;
   if (!of_devices_ || !trouble || trouble->kind == ErrorKind::interrupted) return false;
   const std::lock_guard lock(mutex_);
   if (usable_ < 2) return false;
   const bool leaves = troubles >= kDevicePatience;
   if (leaves) --usable_;
-  job.first->device_troubles.push_back(
+  job.job->device_troubles.push_back(
       fmt::format("device worker {} of the search: {}{}", worker, trouble->text(),
                   leaves ? " (it is not used again; the other devices continue)" : ""));
-  job.first->trouble.reset();
+  job.job->trouble.reset();
   waiting_.push_front(std::move(job));
   return true;
 }

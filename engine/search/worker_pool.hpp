@@ -27,11 +27,15 @@ class WorkerPool {
   WorkerPool(int workers, bool of_devices, Work, Prepare = {});
   ~WorkerPool();  // waits for all pushed jobs
 
-  void push(JobPtr, bool urgent, Done);
-  int preparing() const;  // workers that are being started
+  void push(JobPtr, Priority, Done);  // the last urgent one is the first of all
+  int preparing() const;              // workers that are being started
 
  private:
-  using Waiting = std::pair<JobPtr, Done>;
+  struct Waiting {
+    JobPtr job;
+    Done done;
+    Priority priority = Priority::usual;
+  };
   void serve(int worker);
   std::optional<Error> prepared(int worker, std::unique_lock<std::mutex>&);
   bool handed_over(Waiting&, int troubles, int worker);

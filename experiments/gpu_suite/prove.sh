@@ -1,9 +1,13 @@
 #!/bin/sh
 # What is to be shown of the operators on a Hopper GPU, in parts of less than ten minutes each:
-#   prove.sh OUT PART...     CULTIVAR: the program (default: ./cultivar); PYTHON: a Python with PyTorch and Triton (python3)
+#   prove.sh OUT PART...     CULTIVAR: the program (default: ./cultivar); PYTHON: a Python with PyTorch and Triton (python3);
+#                            LIMIT: seconds for each command (540)
 # Parts:
 #   seeds_1 seeds_2 seeds_3  every cuda seed through all stages up to `edge`
+#   prepare_1 to prepare_4   compiles the rivals of some tasks at the same time; what is measured meanwhile counts for nothing, and
+#                            what their autotuners chose is removed, so that rivals_TASK only chooses anew
 #   rivals_TASK              the good seed of a task beside PyTorch, torch.compile and Triton (and cuBLASLt), on all its shapes
+#                            and the kernel of evolved/h100, or of EVOLVED/TASK/kernel.cu, if there is one
 #   suite_NAME               the search of one task of configs/gpu_suite.yaml; the same call continues an interrupted one
 #   tuned_NAME               the same of tuned.yaml
 #   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when letters have been answered
@@ -11,7 +15,7 @@
 # On a machine without the source tree: a bundle of tests/gpu/bundle.sh and this folder, with CULTIVAR=BUNDLE/bin/cultivar CONFIGS=BUNDLE/configs.
 # Results: OUT/PART.txt, and the runs OUT/gpu_suite, OUT/tuned, OUT/evolve. All that `prove.sh list` prints is to be run.
 set -eu
-[ $# -ge 1 ] || { sed -n 2,14p "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n 2,19p "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 cultivar=${CULTIVAR:-./cultivar} python=${PYTHON:-python3}
 configs=${CONFIGS:-$here/../../configs}
@@ -20,6 +24,7 @@ more="linear_decode linear_bias_gelu swiglu_up_decode"
 four="add_rmsnorm softmax cross_entropy linear_decode"
 if [ "$1" = list ]; then
   echo seeds_1 seeds_2 seeds_3
+  echo prepare_1 prepare_2 prepare_3 prepare_4
   for name in $tasks $more; do echo "rivals_$name"; done
   for name in $tasks $more; do echo "suite_$name"; done
   for name in $four; do echo "tuned_${name}_naive tuned_${name}_good evolve_$name"; done
@@ -29,7 +34,7 @@ fi
 out=$1
 shift
 mkdir -p "$out"
-limit="timeout -s INT -k 30 540"
+limit="timeout -s INT -k 30 ${LIMIT:-540}"
 seeds_of() { (cd "$configs/tasks/$1/seeds" && ls cuda_*.cu); }
 check() {
   for task in "$@"; do
@@ -47,8 +52,15 @@ rivals() {  # name
     linear | swiglu_up) seed=cuda_wgmma ;;
   esac
   case $task in linear) more="--contender cublas" ;; esac
-  $limit $cultivar evaluate "$task" "${seed:-$(good "$task")}" --target cuda --workloads "$set" --contender torch --contender torch_compile \
+  evolved=${EVOLVED:-$here/evolved/h100}/$1/kernel.cu
+  [ -f "$evolved" ] || evolved=
+  $limit $cultivar evaluate "$task" "${seed:-$(good "$task")}" $evolved --target cuda --workloads "$set" --contender torch --contender torch_compile \
     --contender triton $more --python "$python"
+}
+prepare() {  # names
+  for name in "$@"; do rivals "$name" >/dev/null 2>&1 & done
+  wait
+  find "$configs/../.cache" "${XDG_CACHE_HOME:-$HOME/.cache}/cultivar" -name '*.best_config' -delete 2>/dev/null || true
 }
 suite() {  # file, name
   $limit $cultivar suite "$1" --run-dir "$out/$(basename "$1" .yaml)" --only "$2" --trust --set "evaluation.python=$python" \
@@ -59,6 +71,10 @@ part() {
     seeds_1) check softmax rmsnorm add_rmsnorm layernorm ;;
     seeds_2) check silu_mul gelu transpose rope row_reduce ;;
     seeds_3) check linear swiglu_up cross_entropy rmsnorm_backward ;;
+    prepare_1) prepare softmax add_rmsnorm rmsnorm layernorm ;;
+    prepare_2) prepare silu_mul gelu transpose rope ;;
+    prepare_3) prepare cross_entropy row_reduce rmsnorm_backward linear_decode ;;
+    prepare_4) prepare linear_bias_gelu swiglu_up_decode linear swiglu_up ;;
     rivals_*) rivals "${1#rivals_}" ;;
     suite_*) suite "$configs/gpu_suite.yaml" "${1#suite_}" ;;
     tuned_*) suite "$here/tuned.yaml" "${1#tuned_}" ;;

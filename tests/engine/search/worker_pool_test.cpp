@@ -40,14 +40,36 @@ BOOST_AUTO_TEST_CASE(urgent_jobs_go_first_and_the_destructor_waits_for_all) {
     WorkerPool pool(1, false, [gate](Job& one, int) {
       if (one.id == 1) gate.wait();
     });
-    for (const IndividualId id : {1, 2, 3}) pool.push(job(id), false, finished.done());
-    pool.push(job(4), true, finished.done());
+    for (const IndividualId id : {1, 2, 3}) pool.push(job(id), Priority::usual, finished.done());
+    pool.push(job(4), Priority::urgent, finished.done());
     open.set_value();
   }
   BOOST_REQUIRE(finished.jobs.size() == 4U);
   BOOST_TEST(finished.ids().back() == 3);
   // The urgent one came before those that waited; the first may have begun before or after it.
   BOOST_TEST((finished.ids()[0] == 4 || finished.ids()[1] == 4));
+}
+
+BOOST_AUTO_TEST_CASE(awaited_jobs_go_after_urgent_ones_in_their_order_and_before_usual_ones) {
+  Finished finished;
+  {
+    std::promise<void> begun, open;
+    const auto gate = open.get_future().share();
+    WorkerPool pool(1, false, [&](Job& one, int) {
+      if (one.id != 1) return;
+      begun.set_value();
+      gate.wait();
+    });
+    pool.push(job(1), Priority::usual, finished.done());
+    begun.get_future().wait();
+    pool.push(job(2), Priority::usual, finished.done());
+    pool.push(job(3), Priority::awaited, finished.done());
+    pool.push(job(4), Priority::urgent, finished.done());
+    pool.push(job(5), Priority::awaited, finished.done());
+    open.set_value();
+  }
+  const std::vector<IndividualId> expected = {1, 4, 3, 5, 2}, ids = finished.ids();
+  BOOST_TEST(ids == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
@@ -59,8 +81,8 @@ BOOST_AUTO_TEST_CASE(workers_work_side_by_side) {
       (each.id == 1 ? first : second).set_value();
       (each.id == 1 ? two_begun : one_begun).wait();
     });
-    pool.push(job(1), false, finished.done());
-    pool.push(job(2), false, finished.done());
+    pool.push(job(1), Priority::usual, finished.done());
+    pool.push(job(2), Priority::usual, finished.done());
   }
   BOOST_TEST(finished.jobs.size() == 2U);
 }
@@ -73,8 +95,9 @@ BOOST_AUTO_TEST_CASE(blocked_workers_of_one_pool_never_keep_those_of_another_fro
     Finished finished;
     WorkerPool blocked(8, false, [&](Job&, int) { ended.wait(); });
     WorkerPool device(1, true, [&](Job&, int) { begun.set_value(); });
-    for (IndividualId id = 1; id <= 1 + repeat % 3; ++id) blocked.push(job(id), false, finished.done());
-    device.push(job(9), false, finished.done());
+    for (IndividualId id = 1; id <= 1 + repeat % 3; ++id)
+      blocked.push(job(id), Priority::usual, finished.done());
+    device.push(job(9), Priority::usual, finished.done());
     const bool in_time = begun.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     end.set_value();
     BOOST_REQUIRE(in_time);
@@ -87,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_cannot_be_had_hands_over_and_is_left_out) {
     WorkerPool pool(2, true, [](Job& each, int worker) {
       if (worker == 0) each.trouble = Error{ErrorKind::failed, "", "it does not answer"};
     });
-    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), false, finished.done());
+    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), Priority::usual, finished.done());
   }
   BOOST_TEST(finished.jobs.size() == 20U);
   std::size_t handed_over = 0;
@@ -102,7 +125,7 @@ BOOST_AUTO_TEST_CASE(the_last_device_keeps_its_trouble_and_an_exception_is_troub
   Finished finished;
   {
     WorkerPool pool(1, true, [](Job&, int) { throw std::runtime_error("gone"); });
-    pool.push(job(1), false, finished.done());
+    pool.push(job(1), Priority::usual, finished.done());
   }
   BOOST_REQUIRE(finished.jobs.size() == 1U);
   BOOST_TEST(finished.jobs[0]->trouble.value().message == "gone");
@@ -120,7 +143,7 @@ BOOST_AUTO_TEST_CASE(jobs_go_to_workers_that_run_while_others_are_being_started)
           if (worker == 0) allocation.wait();
           return {};
         });
-    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), false, finished.done());
+    for (IndividualId id = 1; id <= 20; ++id) pool.push(job(id), Priority::usual, finished.done());
     const auto all = [&] {
       const std::lock_guard lock(finished.mutex);
       return finished.jobs.size() == 20U;
@@ -137,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_gives_its_error_to_a_job_on
   {
     WorkerPool pool(
         1, true, [](Job&, int) {}, [](int) -> Expected<void> { return failure("worker", "no allocation"); });
-    pool.push(job(1), false, finished.done());
+    pool.push(job(1), Priority::usual, finished.done());
   }
   BOOST_REQUIRE(finished.jobs.size() == 1U);
   BOOST_TEST(finished.jobs[0]->trouble.value().message == "no allocation");
