@@ -331,8 +331,10 @@ Found moved_bytes(const Profile& p) {
 
 Found near_the_roof(const Profile& p) {
   if (p.floor_us() <= 0.0 || p.median_us <= 0.0 || p.floor_us() / p.median_us < 0.85) return std::nullopt;
-  return Finding{"roofline", p.floor_us() / p.median_us,
-                 "the time is within 15 % of this device's measured peak: only less work makes it faster"};
+  return Finding{
+      "roofline", p.floor_us() / p.median_us,
+      "on this workload the time is within 15 % of this device's measured peak: only less work makes it "
+      "faster here"};
 }
 
 constexpr Rule all_rules[] = {

@@ -312,8 +312,8 @@ std::string describe_device(const std::string& description, const Facts& facts, 
   if (!most.empty()) {
     most.back() = '.';
     words +=
-        "Measured peaks of the complete device (the roofline in tables, with a launch and cold caches on a "
-        "GPU):" +
+        "Measured peaks of the complete device (the roofline in tables; on a GPU with a launch, and with "
+        "inputs that come from memory, while outputs may stay in the cache):" +
         most + "\n" + arithmetic_words(facts, seen);
   }
   if (seen.handshake_s > 0)
