@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -26,6 +27,11 @@ std::vector<std::string> folders_with(const fs::path& parent, const char* file) 
 bool holds_tasks(const fs::path& root) {
   std::error_code ignored;
   return fs::is_directory(root / "configs" / "tasks", ignored);
+}
+
+std::optional<fs::path> given_cache() {
+  if (const char* given = std::getenv("CULTIVAR_CACHE"); given && *given) return fs::absolute(given);
+  return std::nullopt;
 }
 
 fs::path users_cache() {
@@ -66,9 +72,10 @@ InstallationPaths find_installation() {
   // An installation has PREFIX/bin, PREFIX/libexec/cultivar and PREFIX/share/cultivar, and writes to none of
   // them.
   const fs::path prefix = program.parent_path().parent_path(), data = prefix / "share" / "cultivar";
-  if (holds_tasks(data)) return {data, prefix / "libexec" / "cultivar", users_cache()};
+  const std::optional<fs::path> given = given_cache();
+  if (holds_tasks(data)) return {data, prefix / "libexec" / "cultivar", given ? *given : users_cache()};
   for (fs::path folder = program.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
-    if (holds_tasks(folder)) return {folder, program.parent_path(), cache_of_source(folder)};
+    if (holds_tasks(folder)) return {folder, program.parent_path(), given ? *given : cache_of_source(folder)};
   throw MissingError(fmt::format(
       "{} finds no tasks, neither in {}/configs/tasks (an installation) nor in configs/tasks of a "
       "parent folder (a source folder); install Cultivar again, or run the script `cultivar` of the "

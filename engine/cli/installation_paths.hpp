@@ -12,7 +12,7 @@ namespace cultivar {
 struct InstallationPaths {
   std::filesystem::path root;      // the folder that holds configs/tasks
   std::filesystem::path programs;  // the folder of the workers
-  std::filesystem::path cache;     // compiled kernels and measured ceilings, shared by all runs
+  std::filesystem::path cache;  // compiled kernels and measured ceilings, shared by all runs; $CULTIVAR_CACHE
 };
 
 // Found from the path of the running program; throws MissingError when it has no tasks.

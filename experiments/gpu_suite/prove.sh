@@ -33,7 +33,8 @@ if [ "$1" = list ]; then
 fi
 out=$1
 shift
-mkdir -p "$out"
+mkdir -p "$out" && out=$(cd "$out" && pwd)
+export TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$out/pytorch/inductor}" TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$out/pytorch/triton}"
 limit="timeout -s INT -k 30 ${LIMIT:-540}"
 seeds_of() { (cd "$configs/tasks/$1/seeds" && ls cuda_*.cu); }
 check() {
@@ -57,10 +58,12 @@ rivals() {  # name
   $limit $cultivar evaluate "$task" "${seed:-$(good "$task")}" $evolved --target cuda --workloads "$set" --contender torch --contender torch_compile \
     --contender triton $more --python "$python"
 }
-prepare() {  # names
-  for name in "$@"; do rivals "$name" >/dev/null 2>&1 & done
+prepare() {  # names; with caches of their own, because programs with the same cache take turns at the GPU
+  for name in "$@"; do
+    (CULTIVAR_CACHE=$out/caches/$name && export CULTIVAR_CACHE && rivals "$name" >"$out/prepare_$name.txt" 2>&1) &
+  done
   wait
-  find "$configs/../.cache" "${XDG_CACHE_HOME:-$HOME/.cache}/cultivar" -name '*.best_config' -delete 2>/dev/null || true
+  find "$TORCHINDUCTOR_CACHE_DIR" -name '*.best_config' -delete
 }
 suite() {  # file, name
   $limit $cultivar suite "$1" --run-dir "$out/$(basename "$1" .yaml)" --only "$2" --trust --set "evaluation.python=$python" \

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,15 @@ BOOST_AUTO_TEST_CASE(a_misspelt_command_or_option_gets_a_suggestion_and_2) {
   BOOST_TEST(contains(option.err, "did you mean --json?"));
   BOOST_TEST(run({"status"}).exit == 2);
   BOOST_TEST(run({}).exit == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_cache_may_be_another_folder) {
+  const fs::path cache = folder / "cache";
+  ::setenv("CULTIVAR_CACHE", cache.c_str(), 1);
+  const auto done = run({"evaluate", "softmax", "naive", "--stop-after", "compile"});
+  ::unsetenv("CULTIVAR_CACHE");
+  BOOST_TEST(done.exit == 0, done.err);
+  BOOST_TEST((fs::exists(cache) && !fs::is_empty(cache)));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_is_nearly_right_is_answered_with_what_was_meant) {
