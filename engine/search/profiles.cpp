@@ -22,6 +22,15 @@ void Profiles::measured_first(IndividualId id) {
 void Profiles::request(IndividualId id) {
   if (config_.evaluation.profile != EvaluationConfig::Profiles::elites || id == last_) return;
   last_ = wanted_ = id;
+  fittest_ = std::max(fittest_, breeding_.archive().fitness(id));
+}
+
+void Profiles::measured(IndividualId id) {
+  constexpr double kClearly = 1.05;
+  const Archive& archive = breeding_.archive();
+  const IndividualId incumbent = breeding_.incumbent();
+  if (incumbent == 0) return;
+  if (archive.fitness(id) > kClearly * std::max(fittest_, archive.fitness(incumbent))) request(id);
 }
 
 void Profiles::start() {

@@ -110,37 +110,39 @@ void SearchLoop::returned(const JobPtr& job) {
     }
     return !job->trouble;
   };
-  std::visit(Overloaded{[&](Ask& ask) { handle_outcome(questions_.answered(ask)); },
-                        [&](Call& call) { handle_outcome(questions_.called(*job, call)); },
-                        [&](TakeProfile& work) {
-                          if (of_kernels(work))
-                            profiles_.returned(job, work);
-                          else
-                            profiles_.failed(job->id, *job->trouble);
-                          exhausted_at_.reset();  // questions may have waited for it
-                        },
-                        [&](Evaluate& work) {
-                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
-                          comparisons_.pace().beside(work);
-                          evaluations_.returned(job, work, comparisons_.pace().medians_us());
-                          if (breeding_.incumbent() == 0 && asks_models() &&
-                              breeding_.archive().state(job->id) == Member::State::measured)
-                            profiles_.measured_first(job->id);
-                          questions_.withdraw_superseded();
-                        },
-                        [&](Pace& work) {
-                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
-                          comparisons_.pace().returned(job, work);
-                        },
-                        [&](Canary& work) {
-                          if (!of_kernels(work)) return handle_failure(job, *job->trouble);
-                          evaluations_.returned(job, work);
-                        },
-                        [&](auto& comparison) {
-                          if (!of_kernels(comparison)) return handle_failure(job, *job->trouble);
-                          compared(job, comparisons_.returned(job, comparison));
-                        }},
-             job->work);
+  std::visit(
+      Overloaded{[&](Ask& ask) { handle_outcome(questions_.answered(ask)); },
+                 [&](Call& call) { handle_outcome(questions_.called(*job, call)); },
+                 [&](TakeProfile& work) {
+                   if (of_kernels(work))
+                     profiles_.returned(job, work);
+                   else
+                     profiles_.failed(job->id, *job->trouble);
+                   exhausted_at_.reset();  // questions may have waited for it
+                 },
+                 [&](Evaluate& work) {
+                   if (!of_kernels(work)) return handle_failure(job, *job->trouble);
+                   comparisons_.pace().beside(work);
+                   evaluations_.returned(job, work, comparisons_.pace().medians_us());
+                   if (asks_models() && breeding_.archive().state(job->id) == Member::State::measured) {
+                     if (breeding_.incumbent() == 0) profiles_.measured_first(job->id);
+                     profiles_.measured(job->id);
+                   }
+                   questions_.withdraw_superseded();
+                 },
+                 [&](Pace& work) {
+                   if (!of_kernels(work)) return handle_failure(job, *job->trouble);
+                   comparisons_.pace().returned(job, work);
+                 },
+                 [&](Canary& work) {
+                   if (!of_kernels(work)) return handle_failure(job, *job->trouble);
+                   evaluations_.returned(job, work);
+                 },
+                 [&](auto& comparison) {
+                   if (!of_kernels(comparison)) return handle_failure(job, *job->trouble);
+                   compared(job, comparisons_.returned(job, comparison));
+                 }},
+      job->work);
 }
 
 void SearchLoop::lost(Job& job) {

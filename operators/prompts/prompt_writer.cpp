@@ -62,11 +62,14 @@ void PromptWriter::add_measurements() {
 }
 
 std::string PromptWriter::find_report() {
-  // Only winners of duels are profiled; otherwise the profile of the nearest profiled ancestor is used.
+  // Not all kernels are profiled; otherwise the profile of the nearest profiled ancestor is used, unless it
+  // is so slow that its limits are not those of this kernel.
+  constexpr double kAkin = 0.5;
   reported_ = profile_;
   reported_of_ = subject_;
+  const double least = kAkin * s_.archive.fitness(subject_);
   for (auto ancestor = line_.rbegin(); ancestor != line_.rend() && !reported_; ++ancestor)
-    if ((reported_ = s_.record_view.profile(*ancestor))) {
+    if (s_.archive.fitness(*ancestor) >= least && (reported_ = s_.record_view.profile(*ancestor))) {
       reported_of_ = *ancestor;
       return fmt::format("It was not profiled; this is the profile of its ancestor #{}{}:\n\n", *ancestor,
                          limit() ? "" : ", whose source differs: what it shows may be gone by now");

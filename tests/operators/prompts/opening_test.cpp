@@ -190,6 +190,10 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_needs_is_included_when_there_is_room) 
       of_child);
   BOOST_TEST(!contains(of_child, "Measured limit: "), of_child);
   BOOST_TEST(!contains(of_child, "Compared with its ancestor"), of_child);  // the profile of #2, with itself
+  // What limited a kernel that was less than half as fast says nothing about this one.
+  const IndividualId fast =
+      record_view.add(seed("cuda_mma.cu") + "// fast\n", "mutate", {parent}, measured(2.1 * 290.0));
+  BOOST_TEST(!contains(ask(mutate(fast)).messages.at(0).text, "It was not profiled"));
 }
 
 BOOST_AUTO_TEST_CASE(the_system_text_is_the_same_for_every_question) {
