@@ -10,6 +10,12 @@ namespace {
 Workload read_one(const Task& task, const YamlNode& node, Dtype dtype, bool dtype_in_name) {
   Bindings given;
   YamlMap map = node.map();
+  if (dtype_in_name)  // in a set; the shapes of checks are tried in every dtype
+    if (const auto own = map.optional("dtype")) {
+      std::vector<std::string> names;
+      for (const Dtype known : task.dtypes) names.emplace_back(name_of(known));
+      dtype = *dtype_named(own->one_of(names));
+    }
   for (const Dimension& d : task.dimensions)
     if (const auto value = map.optional(d.name)) given[d.name] = static_cast<double>(value->integer(1));
   for (const Parameter& p : task.parameters)
