@@ -3,6 +3,7 @@
 # writes to none of them. Prompts, notes, export templates and CUDA sources are built into the programs.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs DESTINATION share/cultivar)
 install(FILES ${CMAKE_SOURCE_DIR}/experiments/mailbox_evolution/answers.jsonl  # replayed by configs/recorded_demo.yaml
+  ${CMAKE_SOURCE_DIR}/experiments/mailbox_evolution/naive.cpp
   DESTINATION share/cultivar/experiments/mailbox_evolution)
 install(FILES ${CMAKE_SOURCE_DIR}/evaluators/contenders/cultivar_contender.h DESTINATION include)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md DESTINATION share/doc/cultivar)

@@ -55,7 +55,9 @@ class ShapeDraw {
         const double now = current_.values.at(p.name);
         if (p.flag)
           changed |= take(p.name, 1.0 - now);
-        else if (is_floating(p.type))
+        else if (p.optional || !is_floating(p.type))
+          changed |= take(p.name, one_listed(p.name, now));
+        else
           changed |= take(p.name, round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0)));
       }
     if (!changed || listed()) return std::nullopt;
@@ -112,12 +114,18 @@ class ShapeDraw {
         return std::max(1.0, now + static_cast<double>(below(stream_, 19)) - 9.0);
       case 3:
         return 1.0 + static_cast<double>(below(stream_, 16));
-      default: {
-        std::vector<double> values;
-        for_each_listed(task_, [&](const Workload& w) { values.push_back(w.values.at(name)); });
-        return values.empty() ? spread : values[below(stream_, values.size())];
-      }
+      default:
+        return one_listed(name, now);
     }
+  }
+
+  // A value that a file gives, other than this one if there is any.
+  double one_listed(const std::string& name, double now) {
+    std::vector<double> values;
+    for_each_listed(task_, [&](const Workload& w) {
+      if (w.values.at(name) != now) values.push_back(w.values.at(name));
+    });
+    return values.empty() ? now : values[below(stream_, values.size())];
   }
 
   bool listed() const {

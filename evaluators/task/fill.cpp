@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <vector>
 
 #include "evaluators/task/whole_numbers.hpp"
@@ -89,9 +91,9 @@ struct Axis {
 Axis axis_of(int axis, std::span<const std::int64_t> shape) {
   Axis result;
   const int rank = static_cast<int>(shape.size());
-  if (rank == 0) return result;
+  result.extent = static_cast<std::uint64_t>(extent_along(axis, shape));
+  if (rank == 0 || axis == kAllAxes) return result;
   const int index = std::clamp(axis < 0 ? rank + axis : axis, 0, rank - 1);
-  result.extent = static_cast<std::uint64_t>(shape[static_cast<std::size_t>(index)]);
   for (int i = index + 1; i < rank; ++i)
     result.stride *= static_cast<std::uint64_t>(shape[static_cast<std::size_t>(i)]);
   return result;
@@ -190,6 +192,13 @@ void store(Dtype type, std::span<const float> values, std::byte* out) {
 }
 
 }  // namespace
+
+std::int64_t extent_along(int axis, std::span<const std::int64_t> shape) {
+  const int rank = static_cast<int>(shape.size());
+  if (rank == 0 || axis == kAllAxes)
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  return shape[static_cast<std::size_t>(std::clamp(axis < 0 ? rank + axis : axis, 0, rank - 1))];
+}
 
 void fill_tensor(const Fill& fill, std::uint64_t seed, std::span<const std::int64_t> shape, Dtype type,
                  std::span<std::byte> out) {

@@ -12,6 +12,8 @@
 
 namespace cultivar {
 
+inline constexpr int kAllAxes = 1 << 16;
+
 struct Fill {
   enum class Kind {
     normal,    // mean a, standard deviation b
@@ -31,7 +33,7 @@ struct Fill {
   };
   Kind kind = Kind::normal;
   double a = 0.0, b = 1.0;
-  int axis = -1;  // negative: counted from the end
+  int axis = -1;  // negative: counted from the end; kAllAxes: the whole tensor is one line
   double instead = 0.0, share = 0.0;
   // These replace the number of the same name; of a workload's numbers. Task::fill evaluates them.
   std::optional<Expression> a_of = {}, b_of = {}, instead_of = {};
@@ -41,6 +43,9 @@ struct Fill {
 inline bool is_whole(Fill::Kind kind) {
   return kind >= Fill::Kind::integers;
 }
+
+// The elements of a line along the axis.
+std::int64_t extent_along(int axis, std::span<const std::int64_t> shape);
 
 // Fills `out`, which has one element of `dtype` per element of `shape`, rounded to nearest even.
 // The fill's numbers must be known (Task::fill).

@@ -135,7 +135,7 @@ class Reader {
     read_number(b, fill.b, fill.b_of);
     if (const auto axis = map.optional("axis")) {
       const auto rank = static_cast<std::int64_t>(tensor.shape.size());
-      fill.axis = static_cast<int>(axis->integer(-rank, rank - 1));
+      fill.axis = axis->string() == "all" ? kAllAxes : static_cast<int>(axis->integer(-rank, rank - 1));
     }
     if (fill.kind == Fill::Kind::integers) {
       const auto instead = map.optional("instead"), share = map.optional("share");
@@ -172,6 +172,8 @@ class Reader {
       parameter.flag = type.string() == "flag";
       parameter.type = parameter.flag ? Dtype::i32 : dtype_of(type);
       if (const auto fallback = map.optional("default")) parameter.fallback = known(*fallback);
+      if (const auto optional = map.optional("optional")) parameter.optional = optional->boolean();
+      if (parameter.optional && !parameter.fallback) value.fail("an optional parameter needs a default");
       map.finish();
       claim(value, key);
       numbers_.push_back(key);

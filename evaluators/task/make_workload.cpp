@@ -72,11 +72,9 @@ std::string name_of_workload(const Task& task, const Workload& workload, bool dt
 // Of a fill of whole numbers, whose bounds may depend on the workload.
 std::string fill_trouble(const Task& task, const TensorSpec& tensor, const Workload& workload) {
   if (!is_whole(tensor.fill.kind)) return {};
-  const std::vector<std::int64_t> shape = task.shape(tensor, workload);
-  const int rank = static_cast<int>(shape.size()), axis = tensor.fill.axis;
-  const std::int64_t extent = rank == 0 ? 1 : shape[static_cast<std::size_t>(axis < 0 ? rank + axis : axis)];
   const std::string trouble =
-      trouble_of(task.fill(tensor.fill, workload), extent, task.dtype(tensor, workload));
+      trouble_of(task.fill(tensor.fill, workload),
+                 extent_along(tensor.fill.axis, task.shape(tensor, workload)), task.dtype(tensor, workload));
   return trouble.empty() ? trouble : fmt::format("the fill of {}: {}", tensor.name, trouble);
 }
 

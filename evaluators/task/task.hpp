@@ -40,6 +40,7 @@ struct Parameter {
   Dtype type = Dtype::f32;  // type of a kernel argument of this name; a flag is i32, 0 or 1
   bool flag = false;
   std::optional<Expression> fallback;
+  bool optional = false;  // a variant whose manifest does not name it claims only its default
 };
 
 // E <= factor * R + floor, for the maximum and the RMS error, over the whole tensor and over each block of

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
@@ -24,6 +25,34 @@ tl::expected<Variant, ManifestError> configured(Variant variant, Configuration c
   variant.id = sha256_hex(variant.source_id + "\n" + to_string(tunables, configuration));
   variant.configuration = std::move(configuration);
   return variant;
+}
+
+bool names(const Manifest& manifest, const std::string& name) {
+  const auto in = [&](const Expression& expression) {
+    return std::ranges::binary_search(expression.names(), name);
+  };
+  if (manifest.requires_ && in(*manifest.requires_)) return true;
+  if (std::ranges::count(manifest.specialize, name) > 0) return true;
+  if (std::ranges::any_of(manifest.let, [&](const auto& let) { return in(let.second); })) return true;
+  return std::ranges::any_of(manifest.launch, [&](const KernelLaunch& launch) {
+    return (launch.when && in(*launch.when)) || (launch.repeat && in(*launch.repeat)) ||
+           std::ranges::any_of(launch.keys,
+                               [&](const auto& key) { return std::ranges::any_of(key.second, in); }) ||
+           std::ranges::any_of(launch.args, [&](const ArgumentSpec& argument) {
+             const auto value = Expression::parse(argument.text);
+             return value && in(*value);
+           });
+  });
+}
+
+// An optional parameter that the manifest does not name has its default on all that the variant claims.
+void restrict_to_defaults(Manifest& manifest, const Task& task) {
+  for (const Parameter& parameter : task.parameters) {
+    if (!parameter.optional || names(manifest, parameter.name)) continue;
+    std::string text = fmt::format("{} == {}", parameter.name, parameter.fallback->text());
+    if (manifest.requires_) text = fmt::format("({}) && {}", manifest.requires_->text(), text);
+    manifest.requires_ = Expression::parse(std::move(text)).value();
+  }
 }
 
 }  // namespace
@@ -73,6 +102,7 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest m
   variant.source_id = sha256_hex(normalised(source));
   variant.source = std::move(source);
   variant.manifest = std::move(manifest);
+  restrict_to_defaults(variant.manifest, task);
   return configured(std::move(variant), std::move(configuration));
 }
 

@@ -110,7 +110,9 @@ inline std::vector<std::string> macros_for(const Variant& variant, Dtype dtype =
                                                                  {"S_kv", 512},
                                                                  {"D", 64},
                                                                  {"causal", 0},
-                                                                 {"scale", 0.125}})
+                                                                 {"scale", 0.125},
+                                                                 {"window", 0},
+                                                                 {"softcap", 0}})
     workload.values[name] = value;
   return macros(variant, task_named(variant.manifest.task), workload);
 }

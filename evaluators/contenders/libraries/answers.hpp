@@ -28,6 +28,12 @@ inline double number(const cultivar_contender_workload& w, const char* name) {
     if (std::strcmp(w.values[i].name, name) == 0) return w.values[i].value;
   throw std::runtime_error(std::string("the task has no ") + name);
 }
+// A parameter that tasks of earlier versions do not have, or that is off.
+inline bool is_off(const cultivar_contender_workload& w, const char* name) {
+  for (std::uint32_t i = 0; i < w.value_count; ++i)
+    if (std::strcmp(w.values[i].name, name) == 0) return w.values[i].value == 0.0;
+  return true;
+}
 inline std::int64_t integer(const cultivar_contender_workload& w, const char* name) {
   return static_cast<std::int64_t>(number(w, name));
 }

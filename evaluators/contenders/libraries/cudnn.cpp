@@ -58,6 +58,8 @@ class Attention {
     const std::int64_t b = integer(w, "B"), h = integer(w, "H"), h_kv = integer(w, "H_kv"),
                        s_q = integer(w, "S_q"), s_kv = integer(w, "S_kv"), d = integer(w, "D");
     const bool causal = integer(w, "causal") != 0;
+    if (!contender::is_off(w, "window") || !contender::is_off(w, "softcap"))
+      throw contender::Unsupported("this contender has no window and no softcap");
     if (causal && s_q > s_kv)
       throw contender::Unsupported("cudnn defines no output for causal rows that see no key (S_q > S_kv)");
 

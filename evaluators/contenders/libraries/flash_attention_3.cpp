@@ -64,6 +64,8 @@ class Attention {
     const std::string dtype = w.dtype;
     if (dtype != "bf16" && dtype != "f16")
       throw contender::Unsupported("flash_attention_3 supports bf16 and f16, but this is " + dtype);
+    if (!contender::is_off(w, "window") || !contender::is_off(w, "softcap"))
+      throw contender::Unsupported("this contender has no window and no softcap");
     const auto d = integer(w, "D");
     if (kernel_of(dtype == "bf16", static_cast<int>(d), false) == nullptr)
       throw contender::Unsupported("flash_attention_3 is not built for " + dtype + " with D = " +

@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(rows_of_several_outputs_find_their_places) {
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
   Workload w;
   w.dtype = Dtype::f32;
-  w.values = {{"B", 2},    {"H", 3}, {"H_kv", 3},   {"S_q", 5},
-              {"S_kv", 5}, {"D", 4}, {"causal", 0}, {"scale", 1}};
+  w.values = {{"B", 2}, {"H", 3},      {"H_kv", 3},  {"S_q", 5},    {"S_kv", 5},
+              {"D", 4}, {"causal", 0}, {"scale", 1}, {"window", 0}, {"softcap", 0}};
   const RowLayout layout(task, w);
   BOOST_TEST(layout.rows() == 30);
   BOOST_TEST(layout.groups().front().elements == 5);

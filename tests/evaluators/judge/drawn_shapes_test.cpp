@@ -64,6 +64,25 @@ BOOST_AUTO_TEST_CASE(parameters_that_no_file_gives_are_drawn_too) {
   BOOST_TEST((masked > 25 && masked < 75), masked);
 }
 
+BOOST_AUTO_TEST_CASE(optional_parameters_are_drawn_where_a_variant_claims_them) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const auto drawn = [&](const std::string& seed) {
+    const Variant variant = load_variant(kTasks + "attention_forward/seeds/" + seed, task);
+    const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+    int windows = 0, caps = 0;
+    for (const Workload& w : draw_shapes(task, variant, around, limits_of(task, around, 1.0), 100, 3,
+                                         [](const Workload&) { return true; })) {
+      windows += w.values.at("window") != 0;
+      caps += w.values.at("softcap") != 0;
+    }
+    return std::pair{windows, caps};
+  };
+  const auto [windows, caps] = drawn("naive.cpp");
+  BOOST_TEST((windows > 20 && windows < 80), windows);
+  BOOST_TEST((caps > 20 && caps < 80), caps);
+  BOOST_TEST((drawn("vectorised.cpp") == std::pair{0, 0}));
+}
+
 BOOST_AUTO_TEST_CASE(claims_of_multiples_of_tiles_are_met) {
   const Task task = load_task(kTasks + "attention_forward");
   const Variant variant =

@@ -27,8 +27,8 @@ Workload attention(double length) {
   Workload w;
   w.name = "S" + std::to_string(static_cast<int>(length));
   w.dtype = Dtype::bf16;
-  w.values = {{"B", 1},         {"H", 2},  {"H_kv", 2},   {"S_q", length},
-              {"S_kv", length}, {"D", 64}, {"causal", 0}, {"scale", 0.125}};
+  w.values = {{"B", 1},  {"H", 2},      {"H_kv", 2},      {"S_q", length}, {"S_kv", length},
+              {"D", 64}, {"causal", 0}, {"scale", 0.125}, {"window", 0},   {"softcap", 0}};
   return w;
 }
 

@@ -198,6 +198,10 @@ BOOST_AUTO_TEST_CASE(a_permutation_has_each_index_of_its_axis_once) {
     for (std::size_t i = 0; i < 50; ++i) BOOST_TEST(line[i] == 10.0 + static_cast<double>(i));
   }
   BOOST_TEST(lines.size() == 3u);
+  std::vector<double> all = filled({Fill::Kind::permutation, 7, 0, kAllAxes}, 5, {50, 3}, Dtype::i32);
+  BOOST_TEST(!std::is_sorted(all.begin(), all.end()));
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) BOOST_TEST(all[i] == 7.0 + static_cast<double>(i));
 }
 
 BOOST_AUTO_TEST_CASE(lengths_have_their_sum_and_offsets_are_running_sums) {

@@ -156,6 +156,11 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
   check_error("{R: 64, C: 128, a: 2}", "{R: 64}",
               "27: workload_sets.quick.workloads[1]: the workload R64_f32 is listed twice");
   check_error("x: {kind: rising", "z: {kind: rising", "25: checks.stress.ramp: unknown key 'z'");
+  check_error("{R: 64}, {R: 64, C: 128, a: 2}", "{R: 64, dtype: f16}",
+              "27: workload_sets.quick.workloads[0].dtype: 'f16' is not allowed here");
+  check_error("smoke: [{R: 2}]", "smoke: [{R: 2, dtype: f32}]", "21: checks.smoke[0]: unknown key 'dtype'");
+  check_error("default: 0, about: \"other", "optional: true, about: \"other",
+              "8: parameters.flip: an optional parameter needs a default");
   check_error("bytes: \"2 * cells * element_bytes\"", "bytes: \"0\"",
               "21: checks.smoke[0]: the cost must be positive");
 }
@@ -220,6 +225,38 @@ BOOST_AUTO_TEST_CASE(attention_costs_what_flashattention_counts) {
   BOOST_TEST(task.flops(w) == 4.0 * (100 * 400 - 5000));
   w.values["S_q"] = 400, w.values["S_kv"] = 100;
   BOOST_TEST(task.flops(w) == 4.0 * 5000);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_costs_what_its_queries_see) {
+  const Task task = cultivar::load_task(tasks / "attention_forward");
+  Workload w = task.workloads("window")->workloads.front();
+  w.values["B"] = w.values["H"] = w.values["H_kv"] = w.values["D"] = 1;
+  for (const auto& [S_q, S_kv] : {std::pair{400, 400}, {200, 400}, {1, 400}, {400, 300}})
+    for (const int window : {1, 50, 250, 399, 1000})
+      for (const int causal : {0, 1}) {
+        double seen = 0;
+        for (int i = 0; i < S_q; ++i)
+          for (int j = 0; j < S_kv; ++j) {
+            const int own = i + S_kv - S_q;
+            seen += std::abs(own - j) < window && (!causal || j <= own);
+          }
+        w.values["S_q"] = S_q, w.values["S_kv"] = S_kv, w.values["window"] = window,
+        w.values["causal"] = causal;
+        // By FlashAttention's convention a diagonal counts as half; queries before the first key are left
+        // out.
+        BOOST_TEST(task.flops(w) <= 4.0 * (seen + S_q));
+        if (S_q <= S_kv) BOOST_TEST(task.flops(w) >= 4.0 * (seen - 2 * S_q));
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_workload_of_a_set_may_have_a_dtype_of_its_own) {
+  const Task task = cultivar::load_task(tasks / "attention_forward");
+  int half = 0;
+  for (const Workload& w : task.workloads("everywhere")->workloads) {
+    BOOST_TEST((w.name.ends_with("_f16") == (w.dtype == Dtype::f16)));
+    half += w.dtype == Dtype::f16;
+  }
+  BOOST_TEST(half > 3);
 }
 
 namespace {

@@ -64,9 +64,11 @@ struct Case {
       shapes.push_back(t.shape(spec, w));
       std::vector<std::byte> bytes(t.bytes_of(spec, w));
       const auto stress = fills.find(spec.name);
-      fill_tensor(stress == fills.end() ? spec.fill : stress->second, seed++, shapes.back(), w.dtype, bytes);
-      values.emplace_back(bytes.size() / size_of(w.dtype));
-      decode(w.dtype, bytes, values.back());
+      const Dtype dtype = t.dtype(spec, w);
+      fill_tensor(t.fill(stress == fills.end() ? spec.fill : stress->second, w), seed++, shapes.back(), dtype,
+                  bytes);
+      values.emplace_back(bytes.size() / size_of(dtype));
+      decode(dtype, bytes, values.back());
       names.push_back(spec.name);
     }
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -99,11 +101,14 @@ std::vector<double> naive_attention(const Case& c, std::int64_t b, std::int64_t 
   const auto scale = static_cast<long double>(static_cast<float>(c.bindings.at("scale")));
   std::vector<long double> o(static_cast<std::size_t>(D), 0), logits;
   std::vector<std::int64_t> seen;
+  const std::int64_t window = c.bindings.contains("window") ? n("window") : 0;
+  const double softcap = c.bindings.contains("softcap") ? c.bindings.at("softcap") : 0.0;
   for (std::int64_t j = 0; j < Sk; ++j) {
     if (c.bindings.at("causal") != 0 && j > i + Sk - Sq) continue;
+    if (window != 0 && std::abs(i + Sk - Sq - j) >= window) continue;
     long double dot = 0;
     for (std::int64_t d = 0; d < D; ++d) dot += at(0, i, h, d, Sq, H) * at(1, j, h / (H / Hk), d, Sk, Hk);
-    logits.push_back(dot * scale);
+    logits.push_back(softcap != 0 ? softcap * std::tanh(dot * scale / softcap) : dot * scale);
     seen.push_back(j);
   }
   std::vector<double> out(static_cast<std::size_t>(D) + 1, 0.0);
@@ -151,7 +156,10 @@ BOOST_AUTO_TEST_CASE(attention_rows_are_those_of_a_naive_computation) {
       {{"B", 2}, {"H", 4}, {"H_kv", 2}, {"S_q", 5}, {"S_kv", 9}, {"D", 12}},
       {{"B", 2}, {"H", 4}, {"H_kv", 1}, {"S_q", 5}, {"S_kv", 9}, {"D", 16}, {"causal", 1}},
       {{"B", 1}, {"H", 3}, {"S_q", 9}, {"S_kv", 4}, {"D", 8}, {"causal", 1}},
-      {{"B", 1}, {"H", 2}, {"S_q", 130}, {"D", 64}, {"causal", 1}, {"scale", 0.3}}};
+      {{"B", 1}, {"H", 2}, {"S_q", 130}, {"D", 64}, {"causal", 1}, {"scale", 0.3}},
+      {{"B", 1}, {"H", 2}, {"S_q", 70}, {"D", 16}, {"causal", 1}, {"window", 37}},
+      {{"B", 1}, {"H", 1}, {"S_q", 9}, {"S_kv", 4}, {"D", 8}, {"window", 2}},
+      {{"B", 1}, {"H", 2}, {"S_q", 5}, {"S_kv", 90}, {"D", 16}, {"window", 8}, {"softcap", 1.5}}};
   int hidden = 0;
   for (const auto& values : shapes)
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
@@ -172,7 +180,42 @@ BOOST_AUTO_TEST_CASE(attention_rows_are_those_of_a_naive_computation) {
           BOOST_TEST(round_to(dtype, rounded[d]) == rounded[d]);
       }
     }
-  BOOST_TEST(hidden == 2 * 3 * 5);  // S_q 9, S_kv 4: five queries of three heads see nothing, for two dtypes
+  // S_q 9, S_kv 4: five queries of three heads see nothing, and four with the window; for two dtypes.
+  BOOST_TEST(hidden == 2 * (3 * 5 + 4));
+}
+
+BOOST_AUTO_TEST_CASE(paged_attention_is_attention_on_the_keys_that_the_table_names) {
+  const Reference reference("attention_paged");
+  const Reference plain("attention_forward");
+  for (const double causal : {0.0, 1.0}) {
+    const Workload w = shaped(
+        reference.task, Dtype::bf16,
+        {{"B", 3}, {"H", 4}, {"H_kv", 2}, {"S_q", 20}, {"M", 3}, {"PAGE", 16}, {"D", 8}, {"causal", causal}});
+    const StressCase& lengths = reference.task.stress.front();
+    BOOST_TEST(lengths.name == "any_lengths");
+    const Case c(reference.task, w, 5, lengths.fills);
+    const std::size_t line = 2 * 8, N = 12;
+    BOOST_TEST(c.values[1].size() == N * 16 * line);
+    for (std::size_t b = 0; b < 3; ++b) {
+      const double length = c.values[4][b];
+      const Workload gathered = shaped(
+          plain.task, Dtype::bf16,
+          {{"B", 1}, {"H", 4}, {"H_kv", 2}, {"S_q", 20}, {"S_kv", length}, {"D", 8}, {"causal", causal}});
+      Case own(plain.task, gathered, 1);
+      std::copy_n(&c.values[0][b * 20 * 4 * 8], 20 * 4 * 8, own.values[0].begin());
+      for (std::size_t j = 0; j < static_cast<std::size_t>(length); ++j)
+        for (const std::size_t t : {1, 2}) {
+          const auto page = static_cast<std::size_t>(c.values[3][b * 3 + j / 16]);
+          std::copy_n(&c.values[t][(page * 16 + j % 16) * line], line, &own.values[t][j * line]);
+        }
+      std::vector<double> got(9), expected(9);
+      for (std::int64_t row = 0; row < 20 * 4; ++row) {
+        reference["reference_row"](c.args, static_cast<std::int64_t>(b) * 20 * 4 + row, got.data());
+        plain["reference_row"](own.args, row, expected.data());
+        BOOST_TEST(worst_difference(got, expected) == 0.0);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_attention_are_what_small_changes_of_its_inputs_give) {

@@ -86,6 +86,27 @@ BOOST_AUTO_TEST_CASE(a_variant_claims_what_its_requires_says) {
                     workload("quick", 0)));
 }
 
+BOOST_AUTO_TEST_CASE(a_variant_that_does_not_name_an_optional_parameter_claims_only_its_default) {
+  Workload shape = workload("cpu_quick", 0);
+  shape.values["window"] = 64;
+  const Variant silent = made(example::cpu);
+  BOOST_TEST(!claims(silent, attention(), shape));
+  BOOST_TEST(silent.manifest.requires_->text() == "((dtype == f32) && window == 0) && softcap == 0");
+  BOOST_TEST(with_configuration(silent, {}).value().manifest == silent.manifest);
+  const Variant without = made(replaced(example::cpu, "requires: \"dtype == f32\"\n", ""));
+  BOOST_TEST(!claims(without, attention(), shape));
+  const Variant named = made(replaced(example::cpu, "dtype == f32", "dtype == f32 && window < 100"));
+  BOOST_TEST(claims(named, attention(), shape));
+  shape.values["softcap"] = 2;
+  BOOST_TEST(!claims(named, attention(), shape));
+  // As an argument of a kernel as well.
+  const Variant naive = load_variant(
+      std::filesystem::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/attention_forward/seeds/naive.cpp",
+      attention());
+  BOOST_TEST(claims(naive, attention(), shape));
+  BOOST_TEST(naive.manifest.requires_->text() == "dtype == f32");
+}
+
 BOOST_AUTO_TEST_CASE(a_constraint_that_fails_is_named_with_its_numbers) {
   const Variant large = made(example::cuda, {{"STAGES", std::int64_t{4}}, {"BLOCK_N", std::int64_t{176}}});
   const auto holds = check_constraints(large, attention(), workload("avo_mha", 0), cuda_facts);

@@ -156,7 +156,9 @@ BOOST_AUTO_TEST_CASE(the_naive_attention_is_checked_and_measured) {
                                             {"S_kv", 512},
                                             {"D", 64},
                                             {"causal", 1},
-                                            {"scale", 0.125}});
+                                            {"scale", 0.125},
+                                            {"window", 0},
+                                            {"softcap", 0}});
   const EvaluateRequest request =
       installation.request(kSource / "configs/tasks/attention_forward/seeds/naive.cpp", w);
   const Evaluation e = installation.evaluate(request);
@@ -261,7 +263,8 @@ BOOST_AUTO_TEST_CASE(what_compiles_for_some_shapes_alone_is_refused_with_what_th
   source.insert(source.find("---*/") + 6, "#if D == 96\n#error \"too wide\"\n#endif\n");
   auto variant = make_variant(source, installation.task, {});
   BOOST_REQUIRE(variant.has_value());
-  const std::map<std::string, double> least = {{"B", 1}, {"H", 1}, {"H_kv", 1}, {"S_q", 8}, {"S_kv", 8}};
+  const std::map<std::string, double> least = {{"B", 1},    {"H", 1},      {"H_kv", 1},   {"S_q", 8},
+                                               {"S_kv", 8}, {"window", 0}, {"softcap", 0}};
   const auto of_width = [&](double width) {
     auto values = least;
     values["D"] = width;

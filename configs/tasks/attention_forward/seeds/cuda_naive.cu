@@ -11,20 +11,28 @@ tunables:
 constraints:
   - "QUERIES * KEYS <= 16"
   - "(2 * QUERIES + KEYS) * D / 32 + 2 * QUERIES * KEYS + 48 <= min(255, registers_max / (32 * WARPS))"
-specialize: [D, causal, dtype]
+specialize: [D, causal, dtype, windowed, capped]
 let:
+  windowed: "window > 0"
+  capped: "softcap > 0"
   groups: "ceil_div(S_q, QUERIES * WARPS)"
 launch:
   - kernel: attention_forward
     grid: [B * H * groups, 1, 1]
     block: [32, WARPS, 1]
-    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, groups, scale]
+    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, groups, window, scale, softcap]
 ---*/
 
 namespace {
 
 // An enum, because NVRTC would make writable device globals of constants.
-enum : int { kHead = D, kMasked = causal, kPart = kHead / 32 };  // kPart: elements of a lane
+enum : int {
+  kHead = D,
+  kMasked = causal,
+  kWindow = windowed,
+  kCapped = capped,
+  kPart = kHead / 32  // elements of a lane
+};
 
 #if defined(DTYPE_F32)
 using Element = float;
@@ -74,7 +82,7 @@ __device__ float minus_infinity() {
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     attention_forward(const Element* q, const Element* k, const Element* v, Element* o, float* lse, int H,
-                      int H_kv, int S_q, int S_kv, int groups, float scale) {
+                      int H_kv, int S_q, int S_kv, int groups, int window, float scale, float softcap) {
   const int bh = blockIdx.x / groups, b = bh / H, h = bh % H, lane = threadIdx.x;
   // The last queries see most keys under the mask, so they begin first.
   const int first = ((groups - 1 - static_cast<int>(blockIdx.x % groups)) * WARPS + threadIdx.y) * QUERIES;
@@ -82,10 +90,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
                   kv_stride = static_cast<long long>(H_kv) * kHead;
   const long long q_at = (static_cast<long long>(b) * S_q * H + h) * kHead + lane * kPart;
   const long long kv_at = (static_cast<long long>(b) * S_kv * H_kv + h / (H / H_kv)) * kHead + lane * kPart;
-  const float scale2 = scale * 1.44269504f;
+  const float scale2 = scale * 1.44269504f, cap = softcap * 1.44269504f;
 
   float query[QUERIES][kPart], output[QUERIES][kPart] = {}, top[QUERIES], sum[QUERIES];
-  int visible[QUERIES], end = 0;
+  int from[QUERIES], to[QUERIES], begin = S_kv, end = 0;  // the keys that a query sees
 #pragma unroll
   for (int i = 0; i < QUERIES; ++i) {
     const int row = first + i;
@@ -93,11 +101,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     for (int d = 0; d < kPart; ++d) query[i][d] = widened(part.x[d]);
     top[i] = minus_infinity();
     sum[i] = 0.0f;
-    visible[i] = row >= S_q ? 0 : kMasked ? max(0, min(S_kv, row + S_kv - S_q + 1)) : S_kv;
-    end = max(end, visible[i]);
+    const int own = row + S_kv - S_q;
+    from[i] = kWindow ? max(0, own - window + 1) : 0;
+    const bool cut = kWindow && !kMasked && window < S_kv - own;
+    to[i] = row >= S_q ? 0 : min(S_kv, kMasked ? own + 1 : cut ? own + window : S_kv);
+    begin = min(begin, from[i]);
+    end = max(end, to[i]);
   }
 
-  for (int key = 0; key < end; key += KEYS) {
+  for (int key = kWindow ? begin : 0; key < end; key += KEYS) {
     float logits[QUERIES][KEYS], value[KEYS][kPart];
 #pragma unroll
     for (int j = 0; j < KEYS; ++j) {
@@ -123,7 +135,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
       float high = top[i];
 #pragma unroll
       for (int j = 0; j < KEYS; ++j) {
-        logits[i][j] = key + j < visible[i] ? logits[i][j] * scale2 : minus_infinity();
+        float logit = logits[i][j] * scale2;
+        if (kCapped) logit = cap * tanhf(logit / cap);
+        logits[i][j] = key + j < to[i] && (!kWindow || key + j >= from[i]) ? logit : minus_infinity();
         high = fmaxf(high, logits[i][j]);
       }
       const float base = high == minus_infinity() ? 0.0f : high;  // a query that has seen nothing yet
@@ -145,12 +159,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   for (int i = 0; i < QUERIES; ++i) {
     const int row = first + i;
     if (row >= S_q) break;
-    const float factor = visible[i] == 0 ? 0.0f : 1.0f / sum[i];
+    const bool nothing = to[i] <= from[i];
+    const float factor = nothing ? 0.0f : 1.0f / sum[i];
     Part part;
     for (int d = 0; d < kPart; ++d) part.x[d] = narrowed(output[i][d] * factor);
     *reinterpret_cast<Part*>(o + q_at + row * q_stride) = part;
     if (lane == 0)
       lse[static_cast<long long>(bh) * S_q + row] =
-          visible[i] == 0 ? minus_infinity() : (top[i] + log2f(sum[i])) * 0.693147181f;
+          nothing ? minus_infinity() : (top[i] + log2f(sum[i])) * 0.693147181f;
   }
 }
