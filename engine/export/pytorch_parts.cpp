@@ -79,7 +79,8 @@ std::string shape_line(const Task& task, const Workload& workload) {
     const Fill fill = task.fill(tensor.fill, workload);
     fills.push_back(fmt::format("\"{}\": (\"{}\", {}, {}, {}, {}, {})", tensor.name,
                                 task.is_derived(tensor.name) ? "derived" : kind_of(fill), literal(fill.a),
-                                literal(fill.b), literal(fill.instead), literal(fill.share), fill.axis));
+                                literal(fill.b), literal(fill.instead), literal(fill.share),
+                                fill.axis == kAllAxes ? "None" : std::to_string(fill.axis)));
   }
   return fmt::format("    Shape({}, {{{}}}),\n", shape_row(task, workload), fmt::join(fills, ", "));
 }

@@ -38,7 +38,7 @@ enum class Kind { normal, uniform, integers, permutation, lengths, offsets };
 struct Fill {
   Kind kind = Kind::normal;
   double a = 0, b = 1, instead = 0, share = 0;
-  int axis = 0;
+  int axis = 0;  // negative: the whole tensor is one line
 };
 struct Workload {
   const char* name;
@@ -61,9 +61,9 @@ std::string fills_of(const Task& task, const Workload& workload) {
   for (const auto& tensor : task.tensors) {
     const Fill fill = task.fill(tensor.fill, workload);
     const int rank = static_cast<int>(tensor.shape.size());
-    text +=
-        fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}, ", kind_of(fill), literal(fill.a), literal(fill.b),
-                    literal(fill.instead), literal(fill.share), fill.axis < 0 ? rank + fill.axis : fill.axis);
+    const int axis = fill.axis == kAllAxes ? -1 : fill.axis < 0 ? rank + fill.axis : fill.axis;
+    text += fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}, ", kind_of(fill), literal(fill.a), literal(fill.b),
+                        literal(fill.instead), literal(fill.share), axis);
   }
   return text;
 }

@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_reference_without_reference_row_is_refused) {
 BOOST_AUTO_TEST_CASE(the_tasks_that_come_with_cultivar_refuse_their_controls) {
   OwnTask own;
   for (const char* name : {"softmax", "attention_forward", "matmul", "cross_entropy", "rope", "row_reduce",
-                           "rmsnorm_backward", "attention_backward"}) {
+                           "rmsnorm_backward", "attention_backward", "attention_paged"}) {
     const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
     const auto library = OracleLibrary::build(task, own.cache());
     BOOST_REQUIRE_MESSAGE(library, words(library));

@@ -39,6 +39,15 @@ BOOST_AUTO_TEST_CASE(index_tensors_have_the_values_that_the_task_says) {
                 {Stage::smoke, Stage::sweep}, "loss differs from the oracle");
 }
 
+BOOST_AUTO_TEST_CASE(pages_lie_where_the_table_says) {
+  TaskJudge judge(
+      "attention_paged",
+      {{"B", 8}, {"H", 32}, {"H_kv", 8}, {"S_q", 1}, {"M", 64}, {"PAGE", 16}, {"D", 128}, {"N", 600}});
+  check_measured(judge.judge("../../configs/tasks/attention_paged/seeds/naive.cpp", Stage::measure));
+  check_stopped(judge.judge("format/takes_pages_in_order.cpp", Stage::measure), {Stage::smoke},
+                "differs from the oracle");
+}
+
 BOOST_AUTO_TEST_CASE(a_launch_is_repeated_and_left_out_as_the_manifest_says) {
   SoftmaxJudge judge;
   check_measured(judge.judge("format/repeats_its_kernel.cpp", Stage::measure));

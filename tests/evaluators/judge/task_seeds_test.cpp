@@ -22,7 +22,7 @@ const std::vector<std::string> memory_bound = {"softmax",       "rmsnorm",    "a
                                                "silu_mul",      "gelu",       "transpose",       "rope",
                                                "cross_entropy", "row_reduce", "rmsnorm_backward"};
 const std::vector<std::string> products = {"linear", "swiglu_up"};
-const std::vector<std::string> attention = {"attention_backward"};
+const std::vector<std::string> attention = {"attention_backward", "attention_paged"};
 
 std::vector<std::string> all() {
   std::vector<std::string> names = memory_bound;
