@@ -155,7 +155,8 @@ std::string values_of(const TensorSpec& tensor) {
           ", whole numbers from {} to ({}) - 1{}", a, b,
           fill.share > 0.0 ? fmt::format(", some of them {}", text(fill.instead, fill.instead_of)) : "");
     case Fill::Kind::permutation:
-      return fmt::format(", a permutation of whole numbers from {} on along axis {}", a, fill.axis);
+      return fmt::format(", a permutation of whole numbers from {} on{}", a,
+                         fill.axis == kAllAxes ? "" : fmt::format(" along axis {}", fill.axis));
     case Fill::Kind::lengths:
       return fmt::format(", lengths of at least {} with the sum {}", a, b);
     case Fill::Kind::offsets:
@@ -188,9 +189,20 @@ std::string drawn_words(const Task& task, const std::vector<Workload>& timed, Ta
       int_indices ? ", so an int holds any index" : "");
 }
 
+// Whether it is an optional parameter with its default in this workload. Kernels that do not name it claim
+// only such workloads.
+bool left_out(const Parameter& p, const Workload& w) {
+  if (!p.optional) return false;
+  const auto usual = p.fallback->evaluate(w.values);
+  return usual && w.values.at(p.name) == *usual;
+}
+bool left_out(const Parameter& p, const std::vector<Workload>& workloads) {
+  return p.optional && std::ranges::all_of(workloads, [&](const Workload& w) { return left_out(p, w); });
+}
+
 }  // namespace
 
-std::string describe_task_briefly(const Task& task) {
+std::string describe_task_briefly(const Task& task, const std::vector<Workload>& workloads) {
   std::string words = fmt::format("`{}`: {}.\n", task.name, task.summary);
   for (const TensorSpec& t : task.tensors)
     words += fmt::format("{} {} [{}]{}", &t == &task.tensors.front() ? "" : ",",
@@ -198,7 +210,8 @@ std::string describe_task_briefly(const Task& task) {
                          t.dtype ? fmt::format(" {}", name_of(*t.dtype)) : "");
   words += ".\n";
   for (const Dimension& d : task.dimensions) words += fmt::format("{}: {}. ", d.name, d.about);
-  for (const Parameter& p : task.parameters) words += fmt::format("{}: {}. ", p.name, p.about);
+  for (const Parameter& p : task.parameters)
+    if (!left_out(p, workloads)) words += fmt::format("{}: {}. ", p.name, p.about);
   for (const Expression& relation : task.where) words += fmt::format("Always: {}. ", relation.text());
   words += fmt::format("\nCorrect: at most {} times the error of the legal roundings.\n",
                        number(task.tolerance.factor));
@@ -222,7 +235,10 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
                          values_of(t));
   if (!task.parameters.empty()) words += "\nParameters:\n";
   for (const Parameter& p : task.parameters)
-    words += fmt::format("- {} ({}): {}\n", p.name, p.flag ? "flag, 0 or 1" : name_of(p.type), p.about);
+    words +=
+        left_out(p, workloads)
+            ? fmt::format("- {} ({}): not used here; a kernel need not name it\n", p.name, name_of(p.type))
+            : fmt::format("- {} ({}): {}\n", p.name, p.flag ? "flag, 0 or 1" : name_of(p.type), p.about);
   for (const auto& [name, expression] : task.let)
     words +=
         fmt::format("{}let {} = {}\n", &name == &task.let.front().first ? "\n" : "", name, expression.text());
@@ -255,7 +271,10 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
   std::vector<std::string> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : check_shapes(task, stage, target))
-      if (w.dtype == workloads.front().dtype) shapes.push_back(w.name);
+      if (w.dtype == workloads.front().dtype && std::ranges::all_of(task.parameters, [&](const Parameter& p) {
+            return !left_out(p, workloads) || left_out(p, w);
+          }))
+        shapes.push_back(w.name);
   words += fmt::format("\nIt is checked on {} further shapes{}: ", shapes.size(),
                        shapes.size() > kMostShapes ? fmt::format(", for example these {}", kMostShapes) : "");
   if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);

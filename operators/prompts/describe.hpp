@@ -17,10 +17,10 @@ namespace cultivar {
 // oracle's source, the timed workloads, and names of checked shapes.
 std::string describe_task(const Task&, const std::vector<Workload>&, Target, bool with_oracle = true);
 std::string describe_oracle(const Task&);  // up to and including reference_row
-// The short form without workloads, cost and oracle, for when space is short: summary, tensors, and the
-// meaning of each dimension and parameter. These texts of a task must state every rule that decides
-// correctness.
-std::string describe_task_briefly(const Task&);
+// The short form without cost and oracle, for when space is short: summary, tensors, and the meaning of each
+// dimension and of each parameter that is not left at its default in all of these workloads. These texts of a
+// task must state every rule that decides correctness.
+std::string describe_task_briefly(const Task&, const std::vector<Workload>&);
 // In one line.
 std::string describe_device_briefly(const std::string& description, const Facts&);
 // `description` (the device as text), its facts by the names that expressions in a manifest use, and its

@@ -12,7 +12,7 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
   if (!whole)
     return kit.named("system_brief")
         .render({{"format", kit.piece("format_brief"), 0},
-                 {"task", describe_task_briefly(s.task), 0},
+                 {"task", describe_task_briefly(s.task, s.workloads), 0},
                  {"device", describe_device_briefly(s.device, s.facts), 0}},
                 kit.options().prompt_tokens)
         .text;

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_variant_that_does_not_name_an_optional_parameter_claims_o
   const Variant silent = made(example::cpu);
   BOOST_TEST(!claims(silent, attention(), shape));
   BOOST_TEST(silent.manifest.requires_->text() == "((dtype == f32) && window == 0) && softcap == 0");
-  BOOST_TEST(with_configuration(silent, {}).value().manifest == silent.manifest);
+  BOOST_TEST((with_configuration(silent, {}).value().manifest == silent.manifest));
   const Variant without = made(replaced(example::cpu, "requires: \"dtype == f32\"\n", ""));
   BOOST_TEST(!claims(without, attention(), shape));
   const Variant named = made(replaced(example::cpu, "dtype == f32", "dtype == f32 && window < 100"));

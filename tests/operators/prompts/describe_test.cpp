@@ -39,6 +39,10 @@ BOOST_AUTO_TEST_CASE(a_task_is_described_with_all_that_a_kernel_needs) {
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, text);
   const std::string shapes = text.substr(at, text.find(".\n", at) - at);
   BOOST_TEST(std::ranges::count(shapes, ',') == 24, shapes);
+  BOOST_TEST(contains(text, "softcap (f32): not used here"), text);
+  BOOST_TEST(
+      contains(describe_task(attention(), attention().workloads("softcap")->workloads, target_named("cuda")),
+               "softcap * tanh"));
   BOOST_TEST(contains(text, "let pairs = "));
   // 4 * 16 heads * 4096^2 * 128 * 8
   BOOST_TEST(contains(text, "1100 Gop"), text);
@@ -49,13 +53,17 @@ BOOST_AUTO_TEST_CASE(a_task_is_described_with_all_that_a_kernel_needs) {
 BOOST_AUTO_TEST_CASE(the_short_task_keeps_every_rule_that_the_task_states) {
   for (const char* name : {"attention_forward", "matmul", "softmax"}) {
     const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
-    const std::string text = describe_task_briefly(task);
+    Workload shape = task.workload_sets.front().workloads.front();
+    for (const Parameter& p : task.parameters)
+      if (p.optional) shape.values[p.name] = 3;
+    const std::string text = describe_task_briefly(task, {shape});
     BOOST_TEST(contains(text, task.summary), name);
     for (const Dimension& d : task.dimensions) BOOST_TEST(contains(text, d.name + ": " + d.about), text);
     for (const Parameter& p : task.parameters) BOOST_TEST(contains(text, p.about), text);
     for (const Expression& relation : task.where) BOOST_TEST(contains(text, relation.text()), text);
   }
-  const std::string text = describe_task_briefly(attention());
+  const std::string text = describe_task_briefly(attention(), attention().workloads("quick")->workloads);
+  BOOST_TEST(!contains(text, "softcap"), text);  // kernels that do not name it claim only shapes without it
   BOOST_TEST(contains(text, "query head h reads head h / (H / H_kv)"), text);
   BOOST_TEST(contains(text, "a row that sees no key gives O = 0 and LSE = -inf"), text);
   BOOST_TEST(estimated_tokens(text) < 400, text);
