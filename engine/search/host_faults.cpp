@@ -58,12 +58,13 @@ HostFaults::Ruling HostFaults::met(IndividualId id, Examination of, const Evalua
   if (of == Examination::confirm) ruling = Ruling::again;
   rest(evaluation.reason);
   if (of == Examination::search) (ruling == Ruling::again ? held_ : put_off_).insert(id);
-  const std::string details = plain_line(evaluation.diagnostics, kShownBytes);
+  std::string details = plain_line(evaluation.diagnostics, kShownBytes);
+  if (!details.empty()) details = " (" + details + ")";
   recorder_.step([&](Step& step) {
     step.host_fault(id, of, evaluation);
     recorder_.tell(
         step, "trouble", id,
-        fmt::format("{}: {} ({}); {}", name_of(evaluation.stage), evaluation.reason, details,
+        fmt::format("{}: {}{}; {}", name_of(evaluation.stage), evaluation.reason, details,
                     ruling == Ruling::put_off
                         ? fmt::format("after {} faults of this machine it waits until the search is resumed",
                                       kMostFaults)

@@ -1,8 +1,11 @@
 // Faults of a search that runs in a separate process: kill -9 at any moment, a full disk, a read-only folder,
 // a second process.
+//
+//   tests-crash --run_test=search_process/kill_at_any_moment* -- 500      500 kills instead of 12
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
@@ -45,21 +48,18 @@ std::string begin(const ScratchFolder& scratch, const std::string& evaluations) 
   return told_by(begin_search(config, scratch.path() / "run", runtime(), {}, kNever));
 }
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(search_process, ScratchFolder)
-
-BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
-  const fs::path run = path() / "run", told = path() / "told";
+// Kills a search that often, lets it go on, and compares its record before and after.
+void kill_at_any_moment(const ScratchFolder& folder, int wanted, std::uint64_t number) {
+  const fs::path run = folder.path() / "run", told = folder.path() / "told";
   std::int64_t judged = 0;
   int kills = 0;
-  RandomStream stream = stream_of(11, "kills", 0);
+  RandomStream stream = stream_of(11, "kills", number);
   // A judged individual must be the same after every later kill.
   std::vector<std::string> seen;
-  for (int session = 0; session < 12; ++session) {
+  for (int session = 0; session < wanted; ++session) {
     const pid_t pid = in_child(told, [&] {
       return session == 0 || !fs::exists(run / "run.db")
-                 ? begin(*this, "100000")
+                 ? begin(folder, "100000")
                  : told_by(resume_search(run, {}, runtime(), {}, kNever));
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + below(stream, 700)));
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
     });
     BOOST_TEST(i == seen.size());
   }
-  BOOST_TEST(judged > 20);
+  BOOST_TEST(judged > kills);
   BOOST_TEST_MESSAGE(kills << " kills, " << judged << " individuals judged");
 
   const std::string budget = "budget.evaluations=" + std::to_string(seen.size() + 10);
@@ -101,6 +101,18 @@ BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
   BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
   wait_for(in_child(told, [&] { return told_by(replay(run, runtime())); }));
   BOOST_TEST(read_text(told) == "agrees");
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(search_process, ScratchFolder)
+
+BOOST_AUTO_TEST_CASE(kill_at_any_moment_loses_nothing_that_was_recorded) {
+  constexpr int most = 25;  // of one search, whose kernels are soon all tried
+  for (int left = number_given(12); left > 0; left -= most) {
+    const ScratchFolder folder;
+    kill_at_any_moment(folder, std::min(left, most), static_cast<std::uint64_t>(left));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {

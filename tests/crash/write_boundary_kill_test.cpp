@@ -98,11 +98,6 @@ void require_recorded(const fs::path& folder, const std::string& when) {
   }
 }
 
-int every() {
-  const auto& suite = boost::unit_test::framework::master_test_suite();
-  return suite.argc > 1 ? std::max(1, std::atoi(suite.argv[1])) : 7;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(write_boundary_kill)
@@ -119,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_write_of_the_record_loses_and_doubles_nothing
   }
   BOOST_REQUIRE(all > 100);
   int kills = 0;
-  for (std::int64_t at = 1; at <= all; at += every()) {
+  for (std::int64_t at = 1; at <= all; at += number_given(7)) {
     const ScratchFolder folder;
     const fs::path told = folder.path() / "told";
     const std::string when = "killed at change " + std::to_string(at) + " of " + std::to_string(all);

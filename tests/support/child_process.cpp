@@ -2,9 +2,11 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -39,6 +41,11 @@ int wait_for(pid_t pid) {
 bool killed(pid_t pid) {
   kill(pid, SIGKILL);
   return WIFSIGNALED(wait_for(pid));
+}
+
+int number_given(int otherwise) {
+  const auto& suite = boost::unit_test::framework::master_test_suite();
+  return suite.argc > 1 ? std::max(1, std::atoi(suite.argv[1])) : otherwise;
 }
 
 std::string told_by(const Expected<Outcome>& outcome) {

@@ -21,6 +21,9 @@ int wait_for(pid_t);
 // kill -9; false if the process had already ended.
 bool killed(pid_t);
 
+// The number after `--` on the test program's command line, for the long form of a test.
+int number_given(int otherwise);
+
 // Why the search ended, or "error: ..."; "agrees" or the first difference.
 std::string told_by(const Expected<Outcome>&);
 std::string told_by(const Expected<ReplayReport>&);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/secret.hpp"
@@ -79,6 +80,13 @@ std::string_view remedy_after(int signal) {
       return "Look for indices beyond a buffer, unaligned vector loads, deep recursion or large arrays on "
              "the stack, for this shape.";
   }
+}
+
+// bubblewrap exits with 128 and the number of the signal that ended the original. It is not the kernel's
+// choice: only copies of the original load the kernel.
+ExitStatus end_of_original(ExitStatus status) {
+  if (status.signal == 0 && status.code > 128) status.signal = std::exchange(status.code, 0) - 128;
+  return status;
 }
 
 // The time allowed for the threads of a copy, which have not run candidate code, to go to sleep before a
@@ -155,6 +163,9 @@ tl::expected<CellProcess, Fault> CellProcess::start(const CellOptions& options, 
   CellProcess cell(std::move(*child), std::move(*page), std::move(here), job);
   if (!cell.hear(cell::Note::Kind::ready, deadline)) {
     if (Clock::now() >= deadline) return tl::make_unexpected(cell.timed_out());
+    if (const ExitStatus* const over = cell.process_.poll())
+      if (const int signal = end_of_original(*over).signal; sent_from_outside(signal))
+        return tl::make_unexpected(cell.killed(signal));
     cell.process_.wait_or_kill(deadline_in(0.2));
     return failed("the sandbox process did not start: " + cell.trouble_ + cell.process_.captured());
   }
@@ -308,7 +319,7 @@ Fault CellProcess::died() {
     status.code = end_->code;
     status.signal = end_->signal;
   } else {
-    status = *process_.poll();
+    status = end_of_original(*process_.poll());
   }
   const int signal = status.signal;
   const cell::Hint hint = control().hint;

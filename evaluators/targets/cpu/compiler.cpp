@@ -31,6 +31,21 @@ namespace fs = std::filesystem;
 // again.
 constexpr int screen_version = 4;
 
+// Whether the compiler's driver says, at the end of its output, that SIGKILL ended a part of it (cc1plus, as,
+// ld). Its own limits do not send that signal: memory ends with a message, files with SIGXFSZ, and processor
+// time later than the deadline.
+bool a_part_was_killed(std::string_view log) {
+  constexpr std::string_view last = "\ncompilation terminated.\n";
+  if (!log.ends_with(last)) return false;
+  log.remove_suffix(last.size());
+  const std::string_view line = log.substr(log.rfind('\n') + 1);
+  // Nothing may follow the program's name: a source can have these words in an error of its own.
+  constexpr std::string_view words = ": fatal error: Killed signal terminated program ";
+  const auto at = line.find(words);
+  return (at != line.npos && line.find_first_of(": ", at + words.size()) == line.npos) ||
+         line.ends_with(" terminated with signal 9 [Killed]");
+}
+
 const std::vector<std::string>& fixed_flags() {
   static const std::vector<std::string> flags{
       "-x", "c++", "-std=c++20", "-O3", "-march=native", "-ffp-contract=fast", "-fno-exceptions", "-fno-rtti",
@@ -200,11 +215,11 @@ struct CpuCompiler::State {
                                                     status.describe(), memory_limit_in_words(), log),
                          .host_fault = HostFault::out_of_memory});
     if (const std::string why = why_unwritable(out); !why.empty()) return cannot_write(options.cache, why);
-    if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
+    if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128) || a_part_was_killed(log))
       return tl::make_unexpected(CompileFailure{.reason = "the compiler was killed from outside",
                                                 .diagnostics = log,
                                                 .host_fault = HostFault::killed});
-    if (status.signal != 0 || status.code > 128 || log.find("Killed signal") != std::string::npos ||
+    if (status.signal != 0 || status.code > 128 ||
         log.find("File size limit exceeded") != std::string::npos ||
         log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
       return fail(

@@ -1,7 +1,10 @@
 // also without bubblewrap
 #include "evaluators/targets/cpu/compiler.hpp"
 
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "evaluators/system/process.hpp"
@@ -121,6 +124,39 @@ BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
   BOOST_TEST((failure.reason.find("did not finish within 2 s") != std::string::npos ||
               failure.reason.find("limits") != std::string::npos),
              failure.reason);
+}
+
+// The parts of this process's compilers, of which the driver says how they ended.
+BOOST_AUTO_TEST_CASE(
+    a_compiler_whose_part_is_killed_is_a_fault_of_the_host_and_one_that_only_says_so_is_not) {
+  const std::function<bool(const std::string&)> is_below_this = [&](const std::string& pid) {
+    std::ifstream in("/proc/" + pid + "/stat");
+    std::string text;
+    std::getline(in, text);
+    if (text.rfind(") ") == std::string::npos) return false;
+    const std::string parent = std::to_string(std::atoi(text.c_str() + text.rfind(") ") + 4));
+    return parent == std::to_string(::getpid()) || (parent != "0" && is_below_this(parent));
+  };
+  std::jthread killer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested())
+      for (const auto& entry : fs::directory_iterator("/proc")) {
+        std::string name;
+        std::getline(std::ifstream(entry.path() / "comm"), name);
+        const std::string pid = entry.path().filename();
+        if (name == "cc1plus" && is_below_this(pid)) ::kill(std::atoi(pid.c_str()), SIGKILL);
+      }
+  });
+  const auto killed = failure_of(from_file("hostile/compile_bomb.cpp"));
+  killer.request_stop();
+  killer.join();
+  BOOST_REQUIRE_MESSAGE(killed.host_fault.has_value(), killed.reason << killed.diagnostics);
+  BOOST_TEST((killed.host_fault == HostFault::killed));
+  for (const char* words :
+       {"#line 1 \"c++: fatal error: Killed signal terminated program cc1plus\"\n#error x\n",
+        "#line 1 \"c++: fatal error: Killed signal terminated program cc1plus\"\n"
+        "#include \"none\"\n",
+        "#error \"c++: fatal error: Killed signal terminated program cc1plus\"\n"})
+    BOOST_TEST(!failure_of(by_hand(words + scale, {"k"})).host_fault.has_value(), words);
 }
 
 BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user) {

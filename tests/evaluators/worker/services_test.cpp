@@ -389,6 +389,27 @@ BOOST_AUTO_TEST_CASE(a_kernel_whose_process_gets_a_signal_of_another_one_is_not_
   BOOST_TEST(e->diagnostics.find("killed from outside (SIGTERM)") != std::string::npos, e->diagnostics);
 }
 
+BOOST_AUTO_TEST_CASE(a_kernel_whose_sandbox_is_killed_before_it_is_loaded_is_not_rejected_for_it) {
+  InstallationPaths installation("softmax");
+  EvaluateRequest request = installation.request(kSlow, rows_and_columns(2048, 1024));
+  BOOST_REQUIRE(installation.device.info());
+  const std::function<void(int)> kill_cells = [&](int above) {
+    for (const int pid : children(above)) {
+      std::string name;
+      std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+      if (name == "cell") kill(pid, SIGKILL);
+      kill_cells(pid);
+    }
+  };
+  std::jthread killer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) kill_cells(getpid());
+  });
+  const auto e = installation.device.evaluate(request);
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  BOOST_REQUIRE_MESSAGE(e->host_fault.has_value(), e->reason << e->diagnostics);
+  BOOST_TEST(name_of(*e->host_fault) == "killed");
+}
+
 BOOST_AUTO_TEST_CASE(a_compiled_kernel_that_is_no_longer_in_the_cache_is_a_fault_of_the_host) {
   const ScratchCache cache;
   InstallationPaths installation("softmax", cache.options());
