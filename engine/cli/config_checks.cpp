@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "engine/cli/workbench.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/link.hpp"
+#include "evaluators/worker/services.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
 #include "operators/registry.hpp"
@@ -118,9 +122,65 @@ void check_programs(const Config& config, const InstallationPaths& installation,
       need({"models", model.name, "command"}, model.command.front());
 }
 
-void check_launchers(const Config& config, const InstallationPaths& installation, const fs::path& from,
-                     const Output& output) {
-  constexpr double kPatience = 60.0;
+namespace {
+
+constexpr double kPatience = 60.0;  // for a launcher to start a worker
+
+[[noreturn]] void no_worker(const ServiceOptions& options, const fs::path& from, const char* role,
+                            const std::string& command, const Error& why) {
+  throw InputError(fmt::format(
+      "{}: `{}` started no {} worker within {:g} s.\n{}\nRun `{} true` by hand: if it waits, the "
+      "scheduler has no free resources for it; if it works, check that {} exists at this path there",
+      place_of(from, {"evaluation", "launcher"}), command, role, kPatience, why.message, command,
+      (options.programs / worker_program(options.target)).string()));
+}
+
+// Starts all workers that the search would have, at the same time. Returns how many are on which device.
+std::vector<WorkersOf> measuring_workers(const ServiceOptions& options, const EvaluationConfig& evaluation,
+                                         const fs::path& from, const std::string& command,
+                                         const Output& output) {
+  std::vector<std::future<Expected<DeviceInfo>>> asked;
+  for (int more = 0; more < evaluation.workers_per_device; ++more)
+    for (const int device : evaluation.devices) {
+      ServiceOptions own = options;
+      own.device = device;
+      asked.push_back(std::async(std::launch::async, [own] { return DeviceService(own).info(); }));
+    }
+  std::vector<DeviceInfo> kinds;
+  std::vector<WorkersOf> pools;
+  std::optional<Error> trouble;
+  for (auto& answer : asked) {
+    const auto info = answer.get();
+    if (!info) {
+      if (!trouble) trouble = info.error();
+      continue;
+    }
+    const auto kind = std::ranges::find_if(kinds, [&](const DeviceInfo& k) { return k.same_kind(*info); });
+    if (kind != kinds.end()) {
+      ++pools[static_cast<std::size_t>(kind - kinds.begin())].workers;
+      continue;
+    }
+    kinds.push_back(*info);
+    pools.push_back({info->description, 1, pools.empty()});
+  }
+  if (pools.empty()) no_worker(options, from, "measure", command, *trouble);
+  for (const WorkersOf& pool : pools)
+    output.line(fmt::format("  {} of {} measure workers: on {}", pool.workers, asked.size(), pool.device));
+  if (trouble)
+    output.line("  others did not start; they would join the search later: " +
+                plain_line(trouble->message, 300));
+  if (pools.size() > 1)
+    output.line(
+        "  These are several kinds of devices, and a search uses only that of its first worker, since times "
+        "on different devices cannot be compared. Let the launcher ask for one kind, for example with "
+        "--constraint");
+  return pools;
+}
+
+}  // namespace
+
+std::vector<WorkersOf> check_launchers(const Config& config, const InstallationPaths& installation,
+                                       const fs::path& from, const Output& output) {
   ServiceOptions options;
   options.target = config.target;
   options.programs = installation.programs;
@@ -131,24 +191,25 @@ void check_launchers(const Config& config, const InstallationPaths& installation
   options.queue_deadline_s = kPatience;
   options.cores = config.evaluation.cores;
   options.device = config.evaluation.devices.front();
+  std::vector<WorkersOf> pools;
   for (const char* role : {"measure", "compile"}) {
     const bool measures = role == std::string_view("measure");
     const std::vector<std::string>& launcher = measures ? options.launcher : options.compile_launcher;
     if (launcher.empty()) continue;
     const std::string command = fmt::format("{}", fmt::join(launcher, " "));
-    output.line(fmt::format("  launcher of {} workers: starting one with `{}`, for at most {:g} s", role,
-                            command, kPatience));
+    output.line(fmt::format("  launcher of {} workers: starting {} with `{}`, for at most {:g} s", role,
+                            measures ? "them" : "one", command, kPatience));
+    if (measures) {
+      pools = measuring_workers(options, config.evaluation, from, command, output);
+      continue;
+    }
     const Clock::time_point start = Clock::now();
     const auto greeted = WorkerLink(options, role).greet();
-    if (!greeted)
-      throw InputError(fmt::format(
-          "{}: `{}` started no {} worker within {:g} s.\n{}\nRun `{} true` by hand: if it waits, the "
-          "scheduler has no free resources for it; if it works, check that {} exists at this path there",
-          place_of(from, {"evaluation", "launcher"}), command, role, kPatience, greeted.error().error.message,
-          command, (installation.programs / worker_program(config.target)).string()));
+    if (!greeted) no_worker(options, from, role, command, greeted.error().error);
     output.line(fmt::format("  launcher of {} workers: the worker answered after {:.1f} s", role,
                             seconds_since(start)));
   }
+  return pools;
 }
 
 }  // namespace cultivar

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/config/config.hpp"
+#include "engine/store/momentary.hpp"
 
 namespace cultivar {
 
@@ -20,9 +22,10 @@ nlohmann::json check_sources(const Config&, const Output&);
 // InputError.
 void check_programs(const Config&, const InstallationPaths&, const std::filesystem::path& from);
 
-// Starts one worker of each kind that has a launcher, and waits for its first message. What the launcher says
-// of a failure is part of the InputError. `from`: the configuration's file.
-void check_launchers(const Config&, const InstallationPaths&, const std::filesystem::path& from,
-                     const Output&);
+// Starts the measuring workers and one compile worker, if they have a launcher, and waits a minute for them.
+// Returns how many measuring ones are on which device. If none starts, what the launcher says is part of the
+// InputError. `from`: the configuration's file.
+std::vector<WorkersOf> check_launchers(const Config&, const InstallationPaths&,
+                                       const std::filesystem::path& from, const Output&);
 
 }  // namespace cultivar

@@ -246,6 +246,11 @@ void print_summary(const Summary& s, const Output& output) {
                             use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));
   }
   for (const std::string& device : s.devices) output.line("  device      " + device);
+  for (const WorkersOf& pool : s.workers)
+    if (s.workers.size() > 1 || pool.workers > 1)
+      output.line(fmt::format(
+          "  workers     {} on {}{}", pool.workers, pool.device,
+          pool.measures ? "" : ": not used, since times on different devices cannot be compared"));
 }
 
 }  // namespace cultivar

@@ -38,9 +38,10 @@ int run_command(const Arguments& arguments) {
                    "the search's configuration (configs/README.md), or an installed one's name");
   options.option("--run-dir", run_dir, "the folder for the record (default: runs/ and the search's name)");
   options.each("--set", overrides, "a.b=c: replace one value of the configuration");
-  options.flag("--check", check,
-               "only check the configuration, its task, its seeds and its launcher, with which one worker is "
-               "started; search and write nothing");
+  options.flag(
+      "--check", check,
+      "only check the configuration, its task, its seeds and its launcher, with which the workers are "
+      "started; search and write nothing");
   options.flag("--print-systemd", print_systemd,
                "only print a systemd user unit that runs this search and resumes it after a restart");
   session.add_to(options);
@@ -57,8 +58,10 @@ int run_command(const Arguments& arguments) {
   const Config config = load_config(found, overrides, installation_of(installation));
   check_programs(config, installation, found);
   if (check) {
-    check_launchers(config, installation, found, output);
-    output.facts(check_sources(config, output));
+    const std::vector<WorkersOf> workers = check_launchers(config, installation, found, output);
+    nlohmann::json facts = check_sources(config, output);
+    if (!workers.empty()) facts["workers"] = workers;
+    output.facts(facts);
     output.line(fmt::format("The configuration is valid. To check that this machine can run it: {} doctor",
                             called_as()));
     return 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/config/config.hpp"
+#include "engine/store/record.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {
@@ -20,10 +21,11 @@ class Evaluator {
 
   virtual ~Evaluator() = default;
 
-  // Call once, before any other function. Returns the configured devices that answer; all have the same
-  // facts. An Error means that no device answers, that devices differ so that their times cannot be compared,
-  // or that a worker program is missing.
+  // Call once, before any other function. Returns the configured devices that answer and are of one kind:
+  // that of the first one with the preferred facts, or if there is none, of the first one. An Error means
+  // that no device answers or that a worker program is missing.
   virtual Expected<std::vector<DeviceInfo>> devices() = 0;
+  virtual void prefer(Facts) {}  // before devices(): what the search was measured on so far
   // Before devices(), which calls it about once a second, on its caller's thread, while workers start: what
   // is awaited, as text for people. If it returns false, devices() returns an Error of kind interrupted.
   using WhileStarting = std::function<bool(const std::string&)>;
@@ -31,8 +33,10 @@ class Evaluator {
   // Makes sure that this device worker runs, which may take as long as a scheduler lets it wait. Called on
   // the worker's thread, before it takes a job.
   virtual Expected<void> prepare(int /*worker*/) { return {}; }
-  // After devices(): a message for each device that does not answer. The search continues without them.
+  // After devices(): a message for each device that does not answer or is of another kind. The search
+  // continues without them.
   virtual std::vector<std::string> left_out() const { return {}; }
+  virtual std::vector<WorkersOf> pools() const { return {}; }  // those of now, the search's first
   virtual std::string compiler_identity() = 0;
   // A warning if the compiler could read what it should not; empty if not.
   virtual std::string compiler_weakness() { return {}; }

@@ -68,6 +68,7 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
   json list = json::array();
   for (const DeviceInfo& d : devices)
     list.push_back({{"description", d.description},
+                    {"model", d.model},
                     {"isolation", d.isolation},
                     {"facts", json(d.facts)},
                     {"ceilings",
@@ -345,6 +346,16 @@ std::string changed_settings(const std::vector<std::string>& overrides) {
       changed);
 }
 
+// The same for a card of another model that has equal facts.
+std::string changed_device(const json& recorded, const DeviceInfo& now) {
+  const std::string model = recorded.value("model", now.model);  // older records name none
+  if (model == now.model) return {};
+  return fmt::format(
+      " on a device of another model: '{}'; the run was begun on '{}'. Earlier times were measured there, so "
+      "the best kernel is measured again first, and new variants are compared at its current pace",
+      now.model, model);
+}
+
 }  // namespace
 
 Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<std::string>& overrides,
@@ -367,6 +378,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       auto models = make_models(config, folder);
       if (!models) return tl::make_unexpected(models.error());
       const auto evaluator = evaluator_for(config, runtime, callbacks, stop);
+      evaluator->prefer(facts_in(facts.environment));
       for (const std::string& library : config.libraries) (void)evaluator->contender(library);
       const auto devices = evaluator->devices();
       if (!devices) return tl::make_unexpected(devices.error());
@@ -394,7 +406,9 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       breeding.rebuild_operators();
       return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
                          {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed",
-                         change, changed_settings(overrides));
+                         change,
+                         changed_device(facts.environment.at("devices").at(0), devices->front()) +
+                             changed_settings(overrides));
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

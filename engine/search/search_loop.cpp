@@ -275,7 +275,7 @@ std::string SearchLoop::left_words() const {
 
 std::string SearchLoop::momentary() const {
   const std::size_t challengers = breeding_.incumbent() ? breeding_.challengers() : 0;
-  return to_body({static_cast<std::int64_t>(challengers), faults_.pause()});
+  return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools()});
 }
 
 bool SearchLoop::exhausted() const {

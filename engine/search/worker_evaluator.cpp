@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/search/evaluator.hpp"
@@ -28,48 +31,53 @@ class WorkerEvaluator : public Evaluator {
 
   void while_starting(WhileStarting told) override { while_starting_ = std::move(told); }
 
+  void prefer(Facts facts) override { preferred_ = std::move(facts); }
+
   Expected<std::vector<DeviceInfo>> devices() override {
-    std::vector<std::future<Expected<DeviceInfo>>> asked;
-    // A scheduler may start the others much later; they join then (see prepare).
-    const std::size_t awaited = options_.launcher.empty() ? workers_.size() : 1;
-    for (std::size_t i = 0; i < awaited; ++i)
-      asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
-    if (!await(asked)) {
-      interrupt();
-      return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+    // With a launcher, one after the other until one is right: a scheduler may start the others much later;
+    // they join then (see prepare).
+    const bool launched = !options_.launcher.empty();
+    std::vector<Answer> answers;
+    for (std::size_t next = 0; next < workers_.size();) {
+      const std::size_t end = launched ? next + 1 : workers_.size();
+      auto some = ask(next, end);
+      if (!some) return tl::make_unexpected(some.error());
+      std::ranges::move(*some, std::back_inserter(answers));
+      next = end;
+      if (launched && (!answers.back() || is_preferred(*answers.back()))) break;
     }
+    const DeviceInfo* kind = nullptr;
+    for (const bool preferred : {true, false})
+      for (const Answer& answer : answers)
+        if (kind == nullptr && answer && (!preferred || is_preferred(*answer))) kind = &*answer;
+    if (kind == nullptr) return tl::make_unexpected(answers.front().error());
+    kind_ = *kind;
+
     std::vector<DeviceInfo> infos;
     std::vector<std::unique_ptr<DeviceService>> well;
     std::vector<int> numbers;
-    std::optional<Error> first_trouble;
-    for (std::size_t i = 0; i < awaited; ++i) {
-      auto info = asked[i].get();
-      if (!info) {
-        left_out_.push_back(
-            fmt::format("device {} is left out of this search: {}", numbers_[i], info.error().message));
-        if (!first_trouble) first_trouble = info.error();
-        continue;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      const bool answered = i < answers.size() && answers[i];
+      const bool fits = answered && answers[i]->same_kind(kind_);
+      if (i < answers.size() && !fits) {
+        left_out_.push_back(!answered  ? fmt::format("device {} is left out of this search: {}", numbers_[i],
+                                                     answers[i].error().message)
+                            : launched ? fmt::format("a worker was started on '{}', which is not used: {}",
+                                                     answers[i]->description, incomparable())
+                                       : fmt::format("device {} is '{}' and is left out of this search: {}",
+                                                     numbers_[i], answers[i]->description, incomparable()));
+        if (!launched || !answered) continue;  // a launcher may start the next one elsewhere
       }
-      if (!infos.empty() && infos.front().facts != info->facts)
-        return failure(
-            "devices",
-            fmt::format("device {} is '{}' and device {} is '{}': their times cannot be "
-                        "compared. List only identical devices in evaluation.devices",
-                        numbers.front(), infos.front().description, numbers_[i], info->description));
-      infos.push_back(std::move(*info));
+      if (fits) infos.push_back(*answers[i]);
       well.push_back(std::move(workers_[i]));
       numbers.push_back(numbers_[i]);
-    }
-    if (infos.empty()) return tl::make_unexpected(*first_trouble);
-    for (std::size_t i = awaited; i < workers_.size(); ++i) {
-      well.push_back(std::move(workers_[i]));
-      numbers.push_back(numbers_[i]);
+      runs_on_.push_back(answered ? answers[i]->description : "");
     }
     workers_ = std::move(well);
-    facts_ = infos.front().facts;
     for (int more = 1; more < workers_per_device_; ++more)
       for (const int device : numbers) workers_.push_back(worker_of(device));
-    options_.architecture = architecture_of(options_.target, infos.front().facts);
+    runs_on_.resize(workers_.size());
+    options_.architecture = architecture_of(options_.target, kind_.facts);
     compiler_ = std::make_unique<CompileService>(options_);
     return infos;
   }
@@ -86,7 +94,23 @@ class WorkerEvaluator : public Evaluator {
     return compiler_->compile(variant, workloads, breadth);
   }
   Expected<void> prepare(int worker) override {
-    return workers_.at(static_cast<std::size_t>(worker))->open(facts_);
+    const auto which = static_cast<std::size_t>(worker);
+    auto opened = workers_.at(which)->open(kind_);
+    const auto& unlike = workers_[which]->unlike();
+    const std::lock_guard lock(mutex_);
+    runs_on_[which] = opened ? kind_.description : unlike ? unlike->description : "";
+    return opened;
+  }
+  std::vector<WorkersOf> pools() const override {
+    std::vector<WorkersOf> all{{kind_.description, 0, true}};
+    const std::lock_guard lock(mutex_);
+    for (const std::string& device : runs_on_) {
+      if (device.empty()) continue;
+      auto pool = std::ranges::find(all, device, &WorkersOf::device);
+      if (pool == all.end()) pool = all.insert(all.end(), {device, 0, false});
+      ++pool->workers;
+    }
+    return all;
   }
   Compiled contender(const std::string& library) override {
     const bool path = names_a_library_file(library) || names_a_program(library);
@@ -108,6 +132,27 @@ class WorkerEvaluator : public Evaluator {
   }
 
  private:
+  using Answer = Expected<DeviceInfo>;
+
+  // Asks workers [begin, end) at the same time. An Error only if the caller gave up.
+  Expected<std::vector<Answer>> ask(std::size_t begin, std::size_t end) {
+    std::vector<std::future<Answer>> asked;
+    for (std::size_t i = begin; i < end; ++i)
+      asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
+    if (!await(asked)) {
+      interrupt();
+      return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+    }
+    std::vector<Answer> answers;
+    for (auto& answer : asked) answers.push_back(answer.get());
+    return answers;
+  }
+  bool is_preferred(const DeviceInfo& info) const { return !preferred_ || info.facts == *preferred_; }
+  std::string incomparable() const {
+    return fmt::format("this search measures on '{}', and times on different devices cannot be compared",
+                       kind_.description);
+  }
+
   // Waits until all have answered. False: the caller gave up.
   bool await(const std::vector<std::future<Expected<DeviceInfo>>>& asked) const {
     if (!while_starting_) return true;
@@ -136,10 +181,13 @@ class WorkerEvaluator : public Evaluator {
   int workers_per_device_;
   std::vector<std::string> left_out_;
   WhileStarting while_starting_;
-  Facts facts_;                               // of the devices that this search measures on
+  std::optional<Facts> preferred_;
+  DeviceInfo kind_;                           // of the devices that this search measures on
   std::unique_ptr<CompileService> compiler_;  // made when the devices' architecture is known
   // The first worker of each device, then the second worker of each, and so on.
   std::vector<std::unique_ptr<DeviceService>> workers_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> runs_on_;  // guarded: the device of each worker; empty: not known now
 };
 
 }  // namespace

@@ -69,6 +69,7 @@ std::optional<Error> WorkerPool::prepared(int worker, std::unique_lock<std::mute
 void WorkerPool::serve(int worker) {
   int troubles = 0;   // consecutive failures
   int unstarted = 0;  // failed starts in a row
+  std::string told;   // why the last of them failed: told once
   std::unique_lock lock(mutex_);
   while (true) {
     // A job in progress may come back to the queue.
@@ -78,8 +79,9 @@ void WorkerPool::serve(int worker) {
     if (waiting_.empty()) continue;
     if (unavailable && usable_ > 1 && (ready_ > 0 || preparing_ > 0)) {
       // Others take the jobs; this one tries again, later each time.
-      waiting_.front().job->device_troubles.push_back(
-          fmt::format("device worker {} of the search: {}", worker, unavailable->text()));
+      std::string why = fmt::format("device worker {} of the search: {}", worker, unavailable->text());
+      if (why != told) waiting_.front().job->device_troubles.push_back(why);
+      told = std::move(why);
       const auto gap = std::min(kLongestGap, kFirstGap * (1 << std::min(unstarted++, 10)));
       changed_.wait_for(lock, gap, [this] { return closing_; });
       continue;
@@ -98,6 +100,7 @@ void WorkerPool::serve(int worker) {
       continue;
     }
     unstarted = 0;
+    told.clear();
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     ++busy_;

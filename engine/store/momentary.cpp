@@ -16,6 +16,7 @@ std::string to_body(const Momentary& now) {
   json body{{"challengers", now.challengers}};
   if (now.pause)
     body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
+  body["workers"] = now.workers;
   return json_text(body);
 }
 
@@ -23,6 +24,7 @@ void set_momentary(Summary& s, const std::string& text) {
   if (text.empty()) return;
   const json body = json_in(text);
   s.challengers = body.value("challengers", std::int64_t{0});
+  if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
   const json pause = body.value("pause", json());
   if (!s.alive() || !pause.is_object()) return;
   s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),

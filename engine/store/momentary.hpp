@@ -17,12 +17,14 @@ struct Pause {
 struct Momentary {
   std::int64_t challengers = 0;  // whose duel with the best is pending
   std::optional<Pause> pause;
+  std::vector<WorkersOf> workers;
 };
 std::string to_body(const Momentary&);
 // Sets what `status` shows of it. Empty text: from a version that recorded none.
 void set_momentary(Summary&, const std::string& text);
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Waiting, for_s, next_try_s, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersOf, device, workers, measures)
 
 // Duels and confirmations since an individual was last judged.
 std::int64_t comparisons_since_judgement(const Record&);

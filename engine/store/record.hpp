@@ -109,6 +109,14 @@ struct Waiting {
   std::string why;          // the last fault
 };
 
+// The workers that run on one kind of device. A search measures on one kind only, since times on different
+// devices cannot be compared; the workers on others wait until their launcher starts them elsewhere.
+struct WorkersOf {
+  std::string device;  // its description
+  int workers = 0;
+  bool measures = true;
+};
+
 struct BudgetUse {
   double used = 0.0;
   std::optional<double> limit;
@@ -135,6 +143,7 @@ struct Summary {
   nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
   nlohmann::json tools;       // agents' tools by name: calls, failed, device_s
   std::vector<std::string> devices;
+  std::vector<WorkersOf> workers;  // of a search that runs: the kind that measures first
   // Of a search that runs: its process, and the seconds since it last recorded anything; it does so every few
   // seconds. Older than kFrozenAfter: its state is frozen.
   std::optional<int> process;

@@ -128,6 +128,9 @@ struct DeviceInfo {
   std::string description, isolation, weakness;
   Facts facts;
   Ceilings ceilings;
+  std::string model = {};  // of the processor or card
+  // Whether times on both can be compared. Cards of two models may have equal facts and other ceilings.
+  bool same_kind(const DeviceInfo& other) const { return facts == other.facts && model == other.model; }
 };
 
 }  // namespace cultivar

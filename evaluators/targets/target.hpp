@@ -113,6 +113,7 @@ class Device {  // not thread-safe
   virtual ~Device() = default;
   virtual const Facts& facts() const = 0;
   virtual std::string description() const = 0;  // "AMD EPYC, 2 cores, AVX-512"
+  virtual std::string model() const = 0;        // of the processor or card: "AMD EPYC 7763"
   virtual const Ceilings& ceilings() = 0;       // measured once, then cached
   // Measures again and keeps the greater of each value: rates measured on a busy machine are too low.
   virtual const Ceilings& raise_ceilings() { return ceilings(); }

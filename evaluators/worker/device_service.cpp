@@ -74,8 +74,10 @@ struct DeviceService::State {
                     fmt::format("the worker's device description is malformed: {}", said_shortly(e))}});
     }
     asked = link.pid();
-    if (now.facts == *expected) return {};
+    unlike.reset();
+    if (now.same_kind(*expected)) return {};
     link.stop();
+    unlike = now;
     LinkTrouble other{
         .kind = LinkTrouble::Kind::unavailable,
         .error = {
@@ -133,9 +135,9 @@ struct DeviceService::State {
   WorkerLink link;
   std::optional<Sanitizing> sanitizing;
   int served = 0;
-  std::optional<Facts> expected;  // of the device, if a launcher chooses it
-  int asked = 0;                  // the process ID of the worker whose device was compared
-  std::optional<DeviceInfo> info;
+  std::optional<DeviceInfo> expected;  // the kind of device, if a launcher chooses it
+  int asked = 0;                       // the process ID of the worker whose device was compared
+  std::optional<DeviceInfo> info, unlike;
 };
 
 DeviceService::DeviceService(ServiceOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -155,7 +157,11 @@ Expected<DeviceInfo> DeviceService::info() {
   return *state_->info;
 }
 
-Expected<void> DeviceService::open(const Facts& expected) {
+const std::optional<DeviceInfo>& DeviceService::unlike() const {
+  return state_->unlike;
+}
+
+Expected<void> DeviceService::open(const DeviceInfo& expected) {
   state_->expected = expected;
   if (auto fit = state_->fitting(); !fit) return tl::make_unexpected(fit.error().error);
   if (auto opened = state_->link.open(); !opened) return tl::make_unexpected(opened.error().error);

@@ -14,7 +14,7 @@
 
 namespace cultivar {
 
-inline constexpr int protocol_version = 5;
+inline constexpr int protocol_version = 6;
 inline constexpr std::size_t frame_limit = std::size_t{64} << 20;
 
 struct FrameTrouble {

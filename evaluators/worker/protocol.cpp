@@ -41,7 +41,7 @@ CULTIVAR_JSON(GateReport, decision, times, trouble, challenger_seconds, incumben
               input_seed, host_fault)
 CULTIVAR_JSON(ProfilePartial, profile, rejection, again)
 CULTIVAR_JSON(Activity, stage, contender, text)
-CULTIVAR_JSON(DeviceInfo, description, isolation, weakness, facts, ceilings)
+CULTIVAR_JSON(DeviceInfo, description, isolation, weakness, facts, ceilings, model)
 
 void to_json(Json& j, const Variant& v) {
   j = {{"source", v.source}, {"configuration", v.configuration}};

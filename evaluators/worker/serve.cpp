@@ -136,7 +136,7 @@ class Worker {
 
   Json device_info() {
     return {{"answer", DeviceInfo{device_->description(), device_->isolation(), device_->weakness(),
-                                  device_->facts(), device_->ceilings()}}};
+                                  device_->facts(), device_->ceilings(), device_->model()}}};
   }
   Json compiler_info() {
     return {{"answer",

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,8 +62,10 @@ class DeviceService {
   ~DeviceService();
   Expected<DeviceInfo> info();
   // Starts the worker if it does not run. With a launcher it may run on another machine than before: if its
-  // device has other facts than these, it is stopped, and every call is an Error.
-  Expected<void> open(const Facts& expected);
+  // device is of another kind than this, it is stopped, and every call is an Error.
+  Expected<void> open(const DeviceInfo& expected);
+  // The device on which the last worker ran that was stopped for being of another kind, until one is right.
+  const std::optional<DeviceInfo>& unlike() const;
   // On an NVIDIA GPU a confirmation ends with compute-sanitizer's memcheck and racecheck, if it is installed.
   // Never throws because of a candidate: crashes, hangs and forged results are returned as rejections. An
   // Error means that no worker could be started (program missing, launcher failed).

@@ -145,6 +145,7 @@ class RightDevice : public Device {
   }
   const Facts& facts() const override { return facts_; }
   std::string description() const override { return "always right"; }
+  std::string model() const override { return "none"; }
   const Ceilings& ceilings() override { return ceilings_; }
   std::string isolation() const override { return "none"; }
   bool keeps_stretches() const override { return true; }

@@ -46,6 +46,10 @@ std::string CpuDevice::description() const {
                      state_->facts.at("l3_bytes") / (1 << 20));
 }
 
+std::string CpuDevice::model() const {
+  return processor_model();
+}
+
 void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view source, Profile& profile) const {
   if (const auto use = vector_use_of(binary.path))
     profile.resources.insert(use->begin(), use->end());

@@ -23,6 +23,7 @@ class CpuDevice : public Device {
   // num_cores, l1_bytes, l2_bytes, l3_bytes, vector_bits, page_bytes.
   const Facts& facts() const override;
   std::string description() const override;
+  std::string model() const override;
   // Measured by Cultivar's own kernels in a cell, with all cores; cached per processor model and core count.
   // Throws MissingError when they cannot be measured.
   const Ceilings& ceilings() override;

@@ -33,6 +33,8 @@ class CudaDevice : public Device {
                        version % 1000 / 10);
   }
 
+  std::string model() const override { return gpu_.name(); }
+
   std::string isolation() const override {
     std::string words =
         "candidates are device code only, in this worker's GPU context: a new context after any fault, "

@@ -10,7 +10,9 @@ using namespace cultivar;
 BOOST_AUTO_TEST_SUITE(momentary)
 
 BOOST_AUTO_TEST_CASE(a_pause_is_shown_with_its_ages_while_a_process_holds_the_run) {
-  const std::string body = to_body({3, Pause{unix_now() - 60.0, unix_now() + 30.0, "srun: no node"}});
+  const std::string body = to_body({3,
+                                    Pause{unix_now() - 60.0, unix_now() + 30.0, "srun: no node"},
+                                    {{"a card", 2, true}, {"another card", 1, false}}});
   Summary s;
   s.state = "running";
   set_momentary(s, body);
@@ -21,11 +23,16 @@ BOOST_AUTO_TEST_CASE(a_pause_is_shown_with_its_ages_while_a_process_holds_the_ru
   BOOST_TEST(s.waiting->next_try_s <= 30.0);
   BOOST_TEST(s.waiting->next_try_s > 20.0);
   BOOST_TEST(s.waiting->why == "srun: no node");
+  BOOST_REQUIRE(s.workers.size() == 2U);
+  BOOST_TEST(s.workers[1].device == "another card");
+  BOOST_TEST(s.workers[1].workers == 1);
+  BOOST_TEST(!s.workers[1].measures);
   Summary stopped;
   stopped.state = "stopped";
   set_momentary(stopped, body);
   BOOST_TEST(stopped.challengers == 3);
   BOOST_TEST(!stopped.waiting);
+  BOOST_TEST(stopped.workers.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
@@ -35,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait
   set_momentary(s, to_body({}));
   BOOST_TEST(s.challengers == 0);
   BOOST_TEST(!s.waiting);
-  set_momentary(s, to_body({0, Pause{unix_now() - 9.0, unix_now() - 1.0, "x"}}));
+  set_momentary(s, to_body({0, Pause{unix_now() - 9.0, unix_now() - 1.0, "x"}, {}}));
   BOOST_TEST(s.waiting->next_try_s == 0.0);  // it is trying
 }
 

@@ -51,6 +51,7 @@ struct Instrumented : Device {
   int opened = 0;
   const Facts& facts() const override { return device().facts(); }
   std::string description() const override { return device().description(); }
+  std::string model() const override { return device().model(); }
   const Ceilings& ceilings() override { return device().ceilings(); }
   std::string isolation() const override { return device().isolation(); }
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,

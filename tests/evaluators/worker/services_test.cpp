@@ -458,13 +458,21 @@ BOOST_AUTO_TEST_CASE(a_launcher_that_chooses_another_kind_of_device_is_refused) 
   DeviceService device(options);
   const auto info = device.info();
   BOOST_REQUIRE(info);
-  BOOST_TEST(device.open(info->facts).has_value());
-  Facts others = info->facts;
-  others["num_cores"] = 1000.0;
-  DeviceService elsewhere(options);
-  const auto opened = elsewhere.open(others);
-  BOOST_REQUIRE(!opened);
-  BOOST_TEST(opened.error().message.find("cannot be compared") != std::string::npos, opened.error().message);
+  BOOST_TEST(!info->model.empty());
+  BOOST_TEST(device.open(*info).has_value());
+  BOOST_TEST(!device.unlike());
+  DeviceInfo larger = *info, faster = *info;
+  larger.facts["num_cores"] = 1000.0;
+  faster.model += " with faster memory";  // cards of two models may have equal facts
+  for (const DeviceInfo& other : {larger, faster}) {
+    DeviceService elsewhere(options);
+    const auto opened = elsewhere.open(other);
+    BOOST_REQUIRE(!opened);
+    BOOST_TEST(opened.error().message.find("cannot be compared") != std::string::npos,
+               opened.error().message);
+    BOOST_REQUIRE(elsewhere.unlike().has_value());
+    BOOST_TEST(elsewhere.unlike()->description == info->description);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(interrupt_ends_the_call_in_flight_and_every_later_one) {
@@ -538,7 +546,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
 
 // The same for a wedged GPU: the driver waits for it forever.
 BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_no_candidates) {
-  const ScriptedWorker wedged(frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})") + "sleep 30");
+  const ScriptedWorker wedged(frame(R"({"cultivar":6,"worker":"cultivar-worker-cpu"})") + "sleep 30");
   ServiceOptions options = wedged.options();
   options.start_deadline_s = 1.0;
   DeviceService device(options);
@@ -550,7 +558,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_n
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
-  const std::string hello = frame(R"({"cultivar":5,"worker":"cultivar-worker-cpu"})");
+  const std::string hello = frame(R"({"cultivar":6,"worker":"cultivar-worker-cpu"})");
   const std::string configured = frame(R"({"answer":{}})");
   for (const char* answer :
        {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {

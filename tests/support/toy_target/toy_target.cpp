@@ -121,6 +121,7 @@ class ToyDevice : public Device {
  public:
   const Facts& facts() const override { return facts_; }
   std::string description() const override { return "a toy of 64 lanes"; }
+  std::string model() const override { return "toy"; }
   const Ceilings& ceilings() override { return ceilings_; }
   std::string isolation() const override { return "programs cannot reach beyond their rows"; }
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
