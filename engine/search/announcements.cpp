@@ -156,8 +156,8 @@ void Announcements::write_metrics(const std::string& state) {
   metrics_->put(prometheus_text(all));
 }
 
-void Announcements::ended(const std::string& stop, const Summary& summary) {
-  // What has happened since the last progress.
+// What has happened since the last progress.
+void Announcements::show(const Summary& summary) {
   last_.elapsed_s = summary.elapsed_s;
   last_.evaluations = summary.evaluations;
   last_.measured = summary.measured;
@@ -172,10 +172,16 @@ void Announcements::ended(const std::string& stop, const Summary& summary) {
     last_.unit = summary.best->unit;
     last_.ratio_to_seed = summary.best->ratio_to_seed.value_or(0.0);
   }
+}
+
+void Announcements::ended(const std::string& stop, const Summary& summary) {
+  if (!summary.budget.empty()) show(summary);
   watch_budgets();
   if (troubles_ > 0)
     tell(Occasion::trouble, summary.elapsed_s,
          fmt::format("{} more troubles since the last notification", troubles_), 0);
+  // Trouble that could not be recorded either, such as a full disk.
+  if (summary.state == "failed") tell(Occasion::trouble, summary.elapsed_s, summary.stop_reason, 0);
   if (metrics_) write_metrics(summary.state);
   tell(Occasion::end, summary.elapsed_s, fmt::format("{} ({}: {})", summary.state, stop, summary.stop_reason),
        last_.best);

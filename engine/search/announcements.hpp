@@ -23,13 +23,14 @@ class Announcements {
 
   // Those of the caller, and in addition whoever is to be told. Valid during its lifetime.
   SearchCallbacks callbacks();
-  // `stop`: the name of why the search ended.
+  // `stop`: the name of why the search ended. A summary without budgets: the record could not be read.
   void ended(const std::string& stop, const Summary&);
 
  private:
   void heard(const Event&);
   void heard(const Progress&);
   void tell(Occasion, double elapsed_s, const std::string& text, IndividualId);
+  void show(const Summary&);
   void watch_budgets();
   void tell_troubles(double elapsed_s);
   void write_metrics(const std::string& state);

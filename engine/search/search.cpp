@@ -148,9 +148,6 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                     const std::string& settings = {}) {
   Announcements announcements(config, folder.path(), shown);
   const SearchCallbacks callbacks = announcements.callbacks();
-  const auto failed = [&](const std::string& why) {
-    return Outcome{Outcome::Stop::failed, why, breeding.incumbent()};
-  };
   const PromptKit kit = prompt_kit(config.asking);
   SessionParts parts{config,
                      folder,
@@ -164,19 +161,23 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      stop,
                      runtime.checkpoints_wanted,
                      std::move(loaded)};
-  if (const auto opened = open_session(parts, what, change, settings); !opened)
-    return {Outcome::Stop::failed, opened.error().message, 0};
   const auto ended = [&](const Outcome& outcome) {
+    Summary summary;
     try {
-      Summary summary = writer.record().summary();
-      summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
-      summary.stop_reason = outcome.reason;
-      announcements.ended(std::string(name_of(outcome.stop)), summary);
+      summary = writer.record().summary();
     } catch (const std::exception&) {
       // The record cannot be read; the outcome says why the search ended.
     }
+    summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
+    summary.stop_reason = outcome.reason;
+    announcements.ended(std::string(name_of(outcome.stop)), summary);
     return outcome;
   };
+  const auto failed = [&](const std::string& why) {
+    return ended({Outcome::Stop::failed, why, breeding.incumbent()});
+  };
+  if (const auto opened = open_session(parts, what, change, settings); !opened)
+    return failed(opened.error().message);
   if (change) breeding.change(change->now);
   try {
     std::unique_ptr<ModelDialogues> dialogues;
@@ -190,7 +191,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
-    return ended(failed(said_shortly(e)));
+    return failed(said_shortly(e));
   }
 }
 

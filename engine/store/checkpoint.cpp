@@ -64,6 +64,21 @@ std::string check(SQLite::Database& db, bool thorough) {
   return {};
 }
 
+// A file that is to have another name at the end, or none.
+class RemovedAtEnd {
+ public:
+  explicit RemovedAtEnd(fs::path file) : file_(std::move(file)) {}
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+  ~RemovedAtEnd() {
+    std::error_code none;
+    for (const char* suffix : {"", "-journal"}) fs::remove(file_.string() + suffix, none);
+  }
+
+ private:
+  fs::path file_;
+};
+
 // nullopt: it cannot be read, or is not to be read.
 std::optional<std::int64_t> individuals_in(const fs::path& file) {
   try {
@@ -142,6 +157,7 @@ Expected<fs::path> make_checkpoint(const RunFolder& folder, int keep) {
   fs::create_directories(folder.checkpoints(), ec);
   if (ec) return failure("checkpoint", folder.checkpoints().string() + ": " + ec.message());
   const fs::path temporary = folder.checkpoints() / "unfinished";
+  const RemovedAtEnd unfinished(temporary);  // in any case: it may be what fills the disk
   fs::remove(temporary, ec);
   fs::path file;
   try {
@@ -162,7 +178,6 @@ Expected<fs::path> make_checkpoint(const RunFolder& folder, int keep) {
     }
     file = folder.checkpoints() / fmt::format("{:010}.db", decisions);
   } catch (const SQLite::Exception& e) {
-    fs::remove(temporary, ec);
     return tl::make_unexpected(trouble(e, "checkpoint", temporary));
   }
   if (auto placed = put_in_place(temporary, file); !placed) return tl::make_unexpected(placed.error());
@@ -187,6 +202,16 @@ fs::path good_checkpoint(const RunFolder& folder) {
   return {};
 }
 
+// copy_file says "Input/output error" on a full disk.
+tl::unexpected<Error> not_copied(const fs::path& from, const fs::path& to, const std::error_code& why) {
+  std::error_code none;
+  const bool full = fs::space(to.parent_path(), none).available < fs::file_size(from, none);
+  return failure(
+      "open run",
+      to.string() + ": " +
+          (full ? "the disk is full, and nothing was changed. Free disk space, then resume" : why.message()));
+}
+
 // Puts the checkpoint in the place of the database, whose files it copies aside. Returns the folder of these.
 Expected<fs::path> put_checkpoint_back(const RunFolder& folder, const fs::path& good) {
   char when[32];
@@ -201,8 +226,9 @@ Expected<fs::path> put_checkpoint_back(const RunFolder& folder, const fs::path& 
   // The copy is complete before anything is moved, so a kill in between leaves either the damaged file or the
   // restored one.
   const fs::path temporary = folder.path() / "run.db.restored";
+  const RemovedAtEnd unfinished(temporary);
   fs::copy_file(good, temporary, fs::copy_options::overwrite_existing, ec);
-  if (ec) return failure("open run", temporary.string() + ": " + ec.message());
+  if (ec) return not_copied(good, temporary, ec);
   for (const char* suffix : {"", "-wal", "-shm"}) {
     const fs::path from = folder.database().string() + suffix;
     if (!fs::exists(from)) continue;
@@ -210,7 +236,7 @@ Expected<fs::path> put_checkpoint_back(const RunFolder& folder, const fs::path& 
       fs::copy_file(from, aside / from.filename(), ec);
     else
       fs::rename(from, aside / from.filename(), ec);
-    if (ec) return failure("open run", (aside / from.filename()).string() + ": " + ec.message());
+    if (ec) return not_copied(from, aside / from.filename(), ec);
   }
   for (const char* suffix : {"-wal", "-shm"}) fs::remove(folder.database().string() + suffix, ec);
   if (auto placed = put_in_place(temporary, folder.database()); !placed)

@@ -67,8 +67,10 @@ struct MailboxModel::State {
         !put)
       return put.error().message;
     if (auto put = put_file(requests() / (letter.id + ".md"), mailbox_markdown(letter.request, letter.id));
-        !put)
+        !put) {
+      fs::remove(requests() / (letter.id + ".json"), ec);
       return put.error().message;
+    }
     return {};
   }
 
@@ -120,12 +122,18 @@ struct MailboxModel::State {
     std::error_code ignored;
     for (int n = 2; fs::exists(folder / (stem + ".why.txt"), ignored); ++n)
       stem = fmt::format("{}-{}", id, n);
-    (void)put_file(
-        folder / (stem + ".why.txt"),
-        fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or .json.\n", wrong,
-                    id));
-    fs::rename(file, folder / (stem + file.extension().string()), ignored);
-    if (ignored) fs::remove_all(file, ignored);  // otherwise it would be rejected again and again
+    const fs::path why = folder / (stem + ".why.txt");
+    // Without a place for the reason (a full disk) the answer stays, and is rejected with it later.
+    if (!put_file(why, fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or "
+                                   ".json.\n",
+                                   wrong, id)))
+      return;
+    std::error_code failed;
+    fs::rename(file, folder / (stem + file.extension().string()), failed);
+    if (failed == std::errc::no_space_on_device)
+      fs::remove(why, ignored);
+    else if (failed)
+      fs::remove_all(file, ignored);  // otherwise it would be rejected again and again
   }
 
   // Whether the request has ended.

@@ -148,11 +148,11 @@ Expected<void> put_file(const fs::path& file, const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
                        std::fflush(out) == 0 && ::fsync(::fileno(out)) == 0;
   const int why = errno;
-  if (std::fclose(out) != 0 || !written)
-    return failure(kStage, temporary.string() + ": " + std::strerror(why));
-  if (std::rename(temporary.c_str(), file.c_str()) != 0)
-    return failure(kStage, file.string() + ": " + std::strerror(errno));
-  return {};
+  const bool closed = std::fclose(out) == 0;
+  if (written && closed && std::rename(temporary.c_str(), file.c_str()) == 0) return {};
+  const std::string message = std::strerror(written ? errno : why);
+  ::unlink(temporary.c_str());  // on a full disk it would take the space that is left
+  return failure(kStage, file.string() + ": " + message);
 }
 
 Expected<std::string> take_file(const fs::path& file, std::size_t most) {
