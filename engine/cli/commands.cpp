@@ -2,12 +2,17 @@
 #include "engine/cli/output.hpp"
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
+#include "engine/cli/installation_paths.hpp"
+#include "engine/store/plausible.hpp"
 #include "engine/store/trouble.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
@@ -16,6 +21,7 @@
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr Command table[] = {
@@ -66,6 +72,19 @@ void print_help(std::FILE* out) {
              "Start here:\n  cultivar run configs/quickstart.yaml\n");
 }
 
+// The record of the run that an argument names; run.db if none does.
+fs::path record_named_in(const Arguments& arguments) {
+  for (const std::string& word : arguments) {
+    try {
+      const auto kernel = split_run_and_id(word);
+      return find_run(find_installation(), kernel ? kernel->first : word) / "run.db";
+    } catch (const std::exception&) {
+      continue;  // it names something else
+    }
+  }
+  return "run.db";
+}
+
 int after_all_is_written(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   notify("cultivar: some output could not be written to stdout\n");
@@ -105,16 +124,31 @@ int cultivar_main(const Arguments& arguments) {
         words.remove_prefix(name.size() + 2);  // the command's name is printed below
       notify("cultivar {}: {}\n", name, utf8_text(words));
     };
+    const auto unreadable = [&](const std::string& why) {
+      const fs::path record = record_named_in(rest);
+      if (!record.has_parent_path()) return complain(why);
+      complain(fmt::format(
+          "{} holds something that this program cannot read ({}): it is damaged, or was written by another "
+          "version of Cultivar. Older copies are in {}: put the newest good one in its place, without "
+          "run.db-wal and run.db-shm beside it, then resume",
+          record.string(), why, (record.parent_path() / "checkpoints").string()));
+    };
     try {
       return after_all_is_written(command.run(rest));
     } catch (const SQLite::Exception& error) {
-      complain(trouble(error, name, "run.db").message);
+      if (error.getErrorCode() == SQLITE_ERROR)  // of a value, such as malformed JSON
+        unreadable(error.what());
+      else
+        complain(trouble(error, name, record_named_in(rest)).message);
+      return 1;
+    } catch (const InconsistentRecord& error) {
+      unreadable(error.what());
       return 1;
     } catch (const nlohmann::json::exception& error) {
-      notify(
-          "cultivar {}: the record holds something that this program cannot read ({}): it is damaged, or was "
-          "written by another version of Cultivar. The run's folder `checkpoints` holds older copies\n",
-          name, utf8_text(said_shortly(error)));
+      unreadable(said_shortly(error));
+      return 1;
+    } catch (const std::logic_error& error) {  // what the library says of a value that should not be
+      unreadable(error.what());
       return 1;
     } catch (const InputError& error) {
       complain(error.what());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <stdexcept>
 
 #include "evaluators/system/plain_text.hpp"
 
@@ -14,7 +13,7 @@ namespace cultivar {
 namespace {
 
 [[noreturn]] void inconsistent(const std::string& how) {
-  throw std::runtime_error("the record is inconsistent: " + how);
+  throw InconsistentRecord("the record is inconsistent: " + how);
 }
 
 // A path below the folder for which it is meant, at most one folder deep.

@@ -1,13 +1,19 @@
 // Checks of what a record says where it is read: its file may have been changed by another program. Each
-// throws std::runtime_error, which says that the record is inconsistent.
+// throws InconsistentRecord.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "engine/store/record.hpp"
 
 namespace cultivar {
+
+class InconsistentRecord : public std::runtime_error {
+ public:
+  using runtime_error::runtime_error;
+};
 
 // A finite number; `what` names it.
 double number_in(const std::string& text, std::string_view what);

@@ -62,7 +62,7 @@ std::optional<Examination> examination_named(const std::string& name) {
 template <class Named>
 auto known(const std::string& word, const Named& named) {
   const auto value = named(word);
-  if (!value) throw std::runtime_error(fmt::format("the record holds the unknown value '{}'", word));
+  if (!value) throw InconsistentRecord(fmt::format("the record holds the unknown value '{}'", word));
   return *value;
 }
 

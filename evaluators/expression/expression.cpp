@@ -217,9 +217,13 @@ Expected<double> Expression::evaluate(const Bindings& bindings) const {
 Expected<std::int64_t> Expression::evaluate_integer(const Bindings& bindings, std::int64_t minimum) const {
   const auto value = evaluate(bindings);
   if (!value) return tl::make_unexpected(value.error());
-  if (*value != std::floor(*value) || std::abs(*value) > 0x1p53)
+  if (*value != std::floor(*value))
     return bad(text_,
                fmt::format("must be a whole number, but is {}{}", *value, values_of(names_, bindings)));
+  if (std::abs(*value) > 0x1p53)
+    return bad(text_,
+               fmt::format("must be between -2^53 and 2^53, where each whole number is exact, but is {}{}",
+                           *value, values_of(names_, bindings)));
   if (*value < static_cast<double>(minimum))
     return bad(text_,
                fmt::format("must be at least {}, but is {}{}", minimum, *value, values_of(names_, bindings)));

@@ -52,6 +52,9 @@ Sandbox::Sandbox() {
   } else if (!child->poll()->success()) {
     obstacle_ = child->captured();
     while (!obstacle_.empty() && obstacle_.back() == '\n') obstacle_.pop_back();
+    if (obstacle_.empty())
+      obstacle_ =
+          "bubblewrap " + child->poll()->describe() + " without a message: try `bwrap --ro-bind / / true`";
   } else {
     program_ = found.string();
   }

@@ -77,6 +77,9 @@ BOOST_AUTO_TEST_CASE(integers_must_be_whole_and_large_enough) {
   BOOST_TEST(Expression::parse("a * 2")->evaluate_integer(b).value() == 14);
   BOOST_TEST(Expression::parse("a / 2")->evaluate_integer(b).error().message ==
              "'a / 2': must be a whole number, but is 3.5 (with a=7)");
+  BOOST_TEST(Expression::parse("a * 1e18 / 7")->evaluate_integer(b).error().message ==
+             "'a * 1e18 / 7': must be between -2^53 and 2^53, where each whole number is exact, but is 1e+18 "
+             "(with a=7)");
   BOOST_TEST(Expression::parse("a - 7")->evaluate_integer(b, 1).error().message ==
              "'a - 7': must be at least 1, but is 0 (with a=7)");
 }
