@@ -56,7 +56,8 @@ std::string session(const fs::path& folder, const std::string& evaluations) {
   const std::string budget = "budget.evaluations=" + evaluations;
   if (fs::exists(run / "run.db")) return told_by(resume_search(run, {budget}, runtime(folder), {}, stopped));
   const Config config =
-      load_config(folder / "search.yaml", {budget, "evaluation.cores=1"}, runtime(folder).installation);
+      load_config(folder / "search.yaml", {budget, "evaluation.cores=1", "evaluation.patience=10m"},
+                  runtime(folder).installation);
   return told_by(begin_search(config, run, runtime(folder), {}, stopped));
 }
 
@@ -150,8 +151,7 @@ BOOST_AUTO_TEST_CASE(no_kernel_is_rejected_for_a_process_that_somebody_killed) {
     measured += row.state == IndividualState::measured;
     const bool refused = row.state == IndividualState::rejected && row.individual.duplicate_of == 0;
     rejected += refused;
-    if (refused)
-      BOOST_ERROR("rejected: " << words(row, *record->evaluation(row.individual.id)));
+    if (refused) BOOST_ERROR("rejected: " << words(row, *record->evaluation(row.individual.id)));
     if (row.expelled) BOOST_ERROR("expelled: " << words(row, *record->confirmation(row.individual.id)));
   });
   BOOST_TEST(measured > 3);

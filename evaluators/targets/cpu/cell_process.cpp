@@ -278,7 +278,9 @@ tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_p
   if (!done) return tl::make_unexpected(done.error());
   if (command == cell::Command::run && !hear(cell::Note::Kind::ended, deadline_in(end_s)))
     return tl::make_unexpected(
-        fault(Fault::Kind::launch_failed, "the sandbox process did not end after it was killed"));
+        process_.poll()
+            ? died()  // the original, which would have told of it
+            : fault(Fault::Kind::launch_failed, "the sandbox process did not end after it was killed"));
   if (end_ && end_->signal != SIGKILL) return tl::make_unexpected(died());  // it came before the kill
   return result;
 }
