@@ -26,15 +26,15 @@ pid_t in_child(const std::filesystem::path& told, const std::function<std::strin
   _exit(0);
 }
 
-int wait_for(pid_t pid) {
+int wait_for(pid_t pid, double most_s) {
   int status = 0;
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < static_cast<int>(100 * most_s); ++i) {
     if (waitpid(pid, &status, WNOHANG) == pid) return status;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   kill(pid, SIGKILL);
   waitpid(pid, &status, 0);
-  BOOST_ERROR("the process did not end within a minute");
+  BOOST_ERROR("the process did not end within " << most_s << " s");
   return status;
 }
 

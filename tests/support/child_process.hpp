@@ -15,8 +15,8 @@ namespace cultivar::testing {
 // exception, to `told`.
 pid_t in_child(const std::filesystem::path& told, const std::function<std::string()>& work);
 
-// The exit status. If the process takes over a minute, it is killed and the test fails.
-int wait_for(pid_t);
+// The exit status. If the process takes longer than that, it is killed and the test fails.
+int wait_for(pid_t, double most_s = 60.0);
 
 // kill -9; false if the process had already ended.
 bool killed(pid_t);
