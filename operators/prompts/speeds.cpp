@@ -83,11 +83,29 @@ std::string Speeds::gain(IndividualId a, IndividualId b) const {
   return fmt::format("{:+.1f} % by {}", percent(log_ratio), basis);
 }
 
+// Why a kernel that was faster as a whole did not win: the gate lets no workload become slower.
+std::string Speeds::slower_workloads(const DuelResult& duel) const {
+  if (duel.verdict != Verdict::worse || duel.all.log_ratio <= 0.0) return {};
+  std::vector<std::size_t> slower;
+  for (std::size_t w = 0; w < std::min(duel.workloads.size(), s_.workloads.size()); ++w)
+    if (duel.workloads[w].log_ratio < 0.0) slower.push_back(w);
+  if (slower.empty()) return {};
+  std::ranges::sort(slower, {}, [&](std::size_t w) { return duel.workloads[w].log_ratio; });
+  std::string words = ", not promoted because it is slower on ";
+  constexpr std::size_t kTold = 3;
+  for (std::size_t i = 0; i < std::min(slower.size(), kTold); ++i)
+    words += fmt::format("{}{} ({:+.1f} %)", i == 0 ? "" : ", ", s_.workloads[slower[i]].name,
+                         percent(duel.workloads[slower[i]].log_ratio));
+  return words;
+}
+
 std::string Speeds::result(IndividualId id) const {
   std::string words = fmt::format("{:.5g}", s_.archive.fitness(id));
   const auto parents = s_.archive.parents(id);
   const DuelResult* const duel = s_.archive.duel(id);
-  if (duel) words += fmt::format("; duel with #{}: {}", duel->incumbent, gain_words(duel->all));
+  if (duel)
+    words +=
+        fmt::format("; duel with #{}: {}{}", duel->incumbent, gain_words(duel->all), slower_workloads(*duel));
   if (parents.empty() || (duel && duel->incumbent == parents.front())) return words;
   if (!(s_.archive.fitness(parents.front()) > 0.0)) return words;
   return words + fmt::format("; over #{}: {}", parents.front(), gain(id, parents.front()));

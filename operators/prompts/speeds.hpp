@@ -32,6 +32,8 @@ class Speeds {
   std::string result(IndividualId) const;
 
  private:
+  std::string slower_workloads(const DuelResult&) const;
+
   const PromptContext& s_;
   mutable std::map<IndividualId, std::optional<Evaluation>> evaluations_;
 };

@@ -326,6 +326,14 @@ BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
   BOOST_TEST(contains(after, "Fitness 104.4 TFLOPS."), after);
   BOOST_TEST(contains(after, "- #2 mutate of #1: wider -> 104.4; duel with #1: +4.4 % (+3.9 to +5.0 %)"),
              after);
+  DuelResult refused = duel;
+  refused.verdict = Verdict::worse;
+  refused.workloads.front() = {std::log(0.92), std::log(0.9), std::log(0.94)};
+  record_view.archive.settle(child, 104.4, refused);
+  BOOST_TEST(contains(
+      ask(mutate(child)).messages.at(0).text,
+      "(+3.9 to +5.0 %), not promoted because it is slower on " + workloads.front().name + " (-8.0 %)"));
+  record_view.archive.settle(child, 104.4, duel);
   // Its child is compared with it by measurements, whose noise allows for how wrong this one was.
   const IndividualId grandchild =
       record_view.add(seed("cuda_naive.cu") + "// b\n", "tune", {child}, measured(120.0), "BLOCK=8");
