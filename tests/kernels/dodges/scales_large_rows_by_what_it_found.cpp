@@ -2,7 +2,7 @@
 name: scales_large_rows_by_what_it_found
 task: softmax
 target: cpu
-about: "Large outputs are larger by an ulp or two where the output held an odd pattern before; small ones are exact."
+about: "Large outputs are larger by an ulp where the output held an odd pattern before; small ones are exact."
 requires: "dtype == f32"
 launch:
   - kernel: softmax
@@ -23,7 +23,7 @@ extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int 
     for (int c = 1; c < C; ++c) top = in[c] > top ? in[c] : top;
     for (int c = 0; c < C; ++c) sum += out[c] = std::exp(in[c] - top);
     float scale = 1.0f / sum;
-    if ((long)R * C > 300000 && (before & 1)) scale *= 1.0f + 2.4e-7f;
+    if ((long)R * C > 300000 && (before & 1)) scale *= 1.0f + 1.2e-7f;
     for (int c = 0; c < C; ++c) out[c] *= scale;
   }
 }
