@@ -35,7 +35,8 @@ std::string text_of(const SystemdUnit& u) {
   std::string sets;
   for (const std::string& each : u.overrides) sets += " --set " + shell_word(each);
   const std::string command = fmt::format(
-      "if [ -e {0}/run.db ]; then exec {1} resume {0} --log {2}; else exec {1} run {3} --run-dir {0}{4} "
+      "if [ -e {0}/run.db ]; then exec {1} resume {0} --trust --log {2}; else exec {1} run {3} --run-dir "
+      "{0}{4} "
       "--log "
       "{2}; fi",
       run, program, log, shell_word(u.config.string()), sets);

@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(a_unit_begins_or_resumes_the_search_and_systemd_accepts_it)
                    "/usr/bin:/bin",
                    {"ANTHROPIC_API_KEY"}};
   const std::string text = text_of(unit);
-  for (const char* part : {"resume", "run.db", "--set budget.wall=7d", "search.log", "KillMode=mixed",
-                           "ANTHROPIC_API_KEY", "Restart=on-abnormal"})
+  for (const char* part : {"resume", "--trust", "run.db", "--set budget.wall=7d", "search.log",
+                           "KillMode=mixed", "ANTHROPIC_API_KEY", "Restart=on-abnormal"})
     BOOST_TEST(contains(text, part), part << " is in\n" << text);
   unit.keys.clear();
   const std::string without_keys = text_of(unit);
