@@ -71,7 +71,7 @@ void Evaluations::start(IndividualId id, const ParsedVariant& variant) {
   if (const auto rejected = lint(**variant)) return judge(id, *rejected, "", 0);
   Evaluate work;
   work.build = {{*variant}, breeding_.workloads()};
-  work.awaited = awaited(id);
+  if (awaited(id)) work.priority = Priority::awaited;
   // What else runs on a host changes its speed within seconds, so the best is timed at the same time.
   if (config_.target->on_host && breeding_.incumbent() != 0) {
     work.incumbent = breeding_.incumbent();

@@ -20,6 +20,10 @@ namespace cultivar {
 
 class AgentToolCalls;
 
+// Which of the waiting jobs a worker takes first. Kernels that a language model or a user wrote go before
+// those that the other operators propose by the thousand: what they give decides what is asked next.
+enum class Priority : std::uint8_t { usual, awaited, urgent };
+
 // What is compiled for a job: first the individual itself, then the variants that it is measured with.
 struct Build {
   std::vector<VariantPtr> variants;
@@ -39,7 +43,7 @@ struct Measurement {
 struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
   static constexpr bool droppable = true;
-  bool awaited = false;        // a language model wrote it, or a user submitted it
+  Priority priority = Priority::usual;
   std::string kernel = {};     // hash of machine code and plans, set after compilation
   IndividualId incumbent = 0;  // timed beside it; 0: none
 };
@@ -47,25 +51,30 @@ struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
 // is exhausted.
 struct Duel : Measurement<GateRequest, GateReport> {
   static constexpr InFlight::Doing doing = InFlight::Doing::duel;
-  static constexpr bool urgent = true, droppable = false;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = false;
 };
 struct Confirm : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::confirmation;
-  static constexpr bool urgent = true, droppable = false;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = false;
 };
 // Another measurement of the incumbent.
 struct Pace : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr bool urgent = true, droppable = true;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = true;
 };
 // A measurement of a kernel that is known to work, which shows whether a fault is the host's. Not recorded.
 struct Canary : Measurement<EvaluateRequest, Evaluation> {
   static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr bool urgent = true, droppable = true;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = true;
 };
 struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
   static constexpr InFlight::Doing doing = InFlight::Doing::profile;
-  static constexpr bool urgent = true, droppable = true;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = true;
 };
 // One call to a model in a question's dialogue.
 struct Ask {
@@ -102,10 +111,6 @@ struct Job {
   bool abandoned = false;  // not started, because the search is stopping or the caller gave up
 };
 using JobPtr = std::shared_ptr<Job>;
-
-// Which of the waiting jobs a worker takes first. Kernels that a language model or a user wrote go before
-// those that the other operators propose by the thousand: what they give decides what is asked next.
-enum class Priority : std::uint8_t { usual, awaited, urgent };
 
 // Returns nullptr if the job compiles nothing.
 inline Build* build_of(Job& job) {

@@ -32,13 +32,12 @@ Expected<ProfilePartial> measured_by(Evaluator& evaluator, int device, const Pro
 Priority priority_of(const Job& job) {
   if (job.probe) return Priority::usual;  // an agent's
   return std::visit(
-      Overloaded{[](const Evaluate& work) { return work.awaited ? Priority::awaited : Priority::usual; },
-                 [](const auto& work) {
-                   if constexpr (requires { work.urgent; })
-                     return work.urgent ? Priority::urgent : Priority::usual;
-                   else
-                     return Priority::usual;
-                 }},
+      [](const auto& work) {
+        if constexpr (requires { work.priority; })
+          return work.priority;
+        else
+          return Priority::usual;
+      },
       job.work);
 }
 
