@@ -50,11 +50,15 @@ void require_inside(const RunFacts& facts) {
   for (const auto& [name, text] : facts.task_files.items()) require(name);
 }
 
+void require_plausible(IndividualId id, IndividualState state) {
+  if (state < IndividualState::proposed || state > IndividualState::rejected)
+    inconsistent(fmt::format("individual {} has an unknown state", id));
+}
+
 void require_plausible(const IndividualRow& row) {
   constexpr std::size_t longest_name = 200;
   const Individual& i = row.individual;
-  if (row.state < IndividualState::proposed || row.state > IndividualState::rejected)
-    inconsistent(fmt::format("individual {} has an unknown state", i.id));
+  require_plausible(i.id, row.state);
   if (!std::isfinite(i.fitness)) inconsistent(fmt::format("individual {} has no finite fitness", i.id));
   if (i.descent.op.size() > longest_name || i.descent.model.size() > longest_name)
     inconsistent(fmt::format("the operator or the model of individual {} has a name of more than {} bytes",

@@ -21,7 +21,9 @@ double number_in(const std::string& text, std::string_view what);
 IndividualId existing(IndividualId, std::int64_t count);
 // The task's name and its files' names lead to no other folder.
 void require_inside(const RunFacts&);
-// A state and a fitness that a search can write; names of a bounded length.
+// A state that a search can write.
+void require_plausible(IndividualId, IndividualState);
+// The state, and a finite fitness; names of a bounded length.
 void require_plausible(const IndividualRow&);
 void require_plausible(const DecisionRow&);
 

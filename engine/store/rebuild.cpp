@@ -8,6 +8,7 @@
 #include "engine/store/duel_body.hpp"
 #include "engine/store/gate_change.hpp"
 #include "engine/store/interventions.hpp"
+#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/usual_json.hpp"
 
@@ -50,7 +51,9 @@ class RecordedIndividuals {
     result.workload_values = numbers_in(values);
     set_origin(i.descent, origin);
     result.stage = stage_named(stage);
-    result.measured = column<IndividualState>(query_, 13) == IndividualState::measured;
+    const auto state = column<IndividualState>(query_, 13);
+    require_plausible(i.id, state);
+    result.measured = state == IndividualState::measured;
     unjudged_.emplace(i.id, std::move(result));
     return i;
   }
