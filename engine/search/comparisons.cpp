@@ -122,6 +122,12 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   if (work.result) return {.promoted = confirmed(job->id, *work.result)};
   auto& compiled = work.build.compiled;
   if (!compiled[0]) return {.promoted = confirmed(job->id, compiled[0].error())};
+  // Without a contender, its ratio would be missing until the next promotion. start() sends it again.
+  for (std::size_t i = 1; i < compiled.size(); ++i)
+    if (!compiled[i] && compiled[i].error().host_fault &&
+        faults_.met_by_contender(job->id, static_cast<int>(i), work.build.variants[i]->manifest.name,
+                                 compiled[i].error()) == HostFaults::Ruling::again)
+      return {};
   EvaluateRequest& request = work.request;
   request.variant = std::move(*compiled[0]);
   request.workloads = breeding_.workloads();

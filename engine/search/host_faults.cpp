@@ -82,6 +82,20 @@ HostFaults::Ruling HostFaults::met_in_duel(IndividualId id, HostFault fault, con
   return Ruling::again;
 }
 
+HostFaults::Ruling HostFaults::met_by_contender(IndividualId id, int number, const std::string& name,
+                                                const Evaluation& evaluation) {
+  const IndividualId key = -number;  // no individual's
+  if (const Ruling ruling = rule(key, evaluation.host_fault.value()); ruling != Ruling::again) {
+    met_.erase(key);  // the next confirmation tries again
+    return ruling;
+  }
+  rest(evaluation.reason);
+  recorder_.trouble(id, fmt::format("contender {}: {}; this is the machine's fault, so it is compiled again "
+                                    "for the confirmation",
+                                    name, evaluation.reason));
+  return Ruling::again;
+}
+
 void HostFaults::no_worker(IndividualId id, const Error& error) {
   rest(error.text());
   recorder_.trouble(id, fmt::format("{} (the search waits and tries again, for at most {} without a result: "

@@ -29,6 +29,9 @@ class HostFaults {
   Ruling met(IndividualId, Examination, const Evaluation&);
   // The same for a duel. Never put_off.
   Ruling met_in_duel(IndividualId challenger, HostFault, const std::string& what);
+  // The same for the compilation of a contender, the number-th of this confirmation, which is to be repeated,
+  // or goes on without it unless `again`.
+  Ruling met_by_contender(IndividualId confirmed, int number, const std::string& name, const Evaluation&);
   // No worker was available. What was to be done is still to be done.
   void no_worker(IndividualId, const Error&);
   void succeeded();  // a worker gave a result

@@ -67,6 +67,8 @@ tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& va
                                                                Breadth breadth) {
   sleep(simulation_.compile_s);
   if (interrupted_) return tl::make_unexpected(rejection(Stage::compile, "interrupted", ""));
+  if (const auto fault = simulation_.compile_fault ? simulation_.compile_fault(variant) : std::nullopt)
+    return tl::make_unexpected(host_rejection(Stage::compile, *fault, "planted"));
   if (number(variant, "UNROLL") == 16)
     return tl::make_unexpected(rejection(Stage::compile, "error: too much unrolling", "line 3: error"));
   if (simulation_.narrow && breadth == Breadth::everything && number(variant, "UNROLL") == 4)

@@ -34,6 +34,7 @@ struct Simulation {
   std::function<bool(const Variant&, Stage stop_after)> is_late;         // timed out, if set
   // A fault of the host, by the stage up to which it is asked for; Stage::gate: in a duel. If set.
   std::function<std::optional<HostFault>(const Variant&, Stage stop_after)> host_fault;
+  std::function<std::optional<HostFault>(const Variant&)> compile_fault;  // the same for compilers
   bool refuse_confirmation = false;
   // The rms error of a confirmed variant, as a multiple of the permitted one, if set; 0: not measured.
   std::function<double(const Variant&)> error_of;

@@ -3,6 +3,7 @@
 #include "engine/search/host_faults.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,38 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_that_meet_a_fault_are_repeated) {
   BOOST_TEST(condemned() == 0);
   BOOST_TEST(record().summary().best->fitness > 15.0);
   require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_whose_compiler_met_a_fault_is_compiled_again_and_timed) {
+  int left = 2;
+  simulation.compile_fault = [&](const Variant& variant) -> std::optional<HostFault> {
+    const std::lock_guard lock(mutex);
+    if (variant.manifest.name != "softmax_rival" || left <= 0) return std::nullopt;
+    --left;
+    return HostFault::killed;
+  };
+  std::filesystem::create_directories(path() / "config");
+  std::ofstream(path() / "config" / "rival.cpp") << softmax_source("softmax_rival");
+  const Outcome outcome = search({"budget.evaluations=5", "contenders=[./rival.cpp]"});
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(left == 0);
+  BOOST_TEST(told("it is compiled again") == 2);
+  BOOST_TEST(told("does not compile") == 0);
+  BOOST_TEST(record().summary().best->ratios.contains("softmax_rival"));
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_contender_that_meets_faults_again_and_again_does_not_hold_up_the_search) {
+  simulation.compile_fault = [](const Variant& variant) {
+    return variant.manifest.name == "softmax_rival" ? std::optional(HostFault::killed) : std::nullopt;
+  };
+  std::filesystem::create_directories(path() / "config");
+  std::ofstream(path() / "config" / "rival.cpp") << softmax_source("softmax_rival");
+  const Outcome outcome =
+      search({"budget.evaluations=5", "contenders=[./rival.cpp]", "evaluation.patience=20s"});
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(told("contender softmax_rival does not compile") >= 1);
+  BOOST_TEST(record().summary().best->ratios.empty());
 }
 
 BOOST_AUTO_TEST_CASE(without_a_worker_a_search_waits_for_its_patience_and_a_resumed_one_goes_on) {
