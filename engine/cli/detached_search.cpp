@@ -18,6 +18,7 @@
 #include "engine/store/record.hpp"
 #include "engine/store/run_lock.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -121,6 +122,12 @@ std::optional<int> process_of(const RunFolder& folder) {
       fmt::format("{} is in use by process {}, which is not a process of yours on this machine: stop the "
                   "search where it was started",
                   as_typed(folder.path()), *holder));
+}
+
+bool is_suspended(int process) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", process), 4096).value_or("");
+  const std::size_t name_end = stat.rfind(')');  // "42 (a name) T ..."
+  return name_end != std::string::npos && stat.substr(name_end + 1, 2) == " T";
 }
 
 }  // namespace cultivar

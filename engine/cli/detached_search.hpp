@@ -18,5 +18,6 @@ int start_detached(std::vector<std::string> arguments, const RunFolder&, const O
 // The process of this machine that holds the run, or nullopt. An InputError if another machine or container
 // holds it.
 std::optional<int> process_of(const RunFolder&);
+bool is_suspended(int process);  // by SIGSTOP, or in a terminal
 
 }  // namespace cultivar

@@ -13,6 +13,9 @@ namespace cultivar {
 // 1) ...".
 std::string words_of(const Progress&);
 
+// When an event of the log was, to the second also after days: "1 min 01 s", "27:46:40 h".
+std::string time_in_log(double seconds);
+
 // Implements the callbacks of begin_search, which calls them from one thread at a time. Prints to stderr.
 class ProgressLine {
  public:

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/detached_search.hpp"
@@ -46,16 +47,22 @@ int stop_command(const Arguments& arguments) {
   }
   ::kill(*process, SIGTERM);
   const Clock::time_point deadline = deadline_in(*limit), at_once = deadline_in(0.2);
+  bool told = false;
   for (bool again = !now; process_of(folder) == process;) {
+    const bool suspended = is_suspended(*process);
+    if (suspended && !std::exchange(told, true))
+      notify("Process {} is suspended: `kill -CONT {}` lets it go on, and it then stops.\n", *process,
+             *process);
     if (!again && Clock::now() > at_once) {
       again = true;
       ::kill(*process, SIGTERM);  // the second one ends it
     }
     if (interrupted() || Clock::now() > deadline) {
-      notify(
-          "Process {} has not stopped yet; it stops when its last step is recorded. If it never does, "
-          "`kill -9 {}` loses only work in flight.\n",
-          *process, *process);
+      if (!suspended)
+        notify(
+            "Process {} has not stopped yet; it stops when its last step is recorded. If it never does, "
+            "`kill -9 {}` loses only work in flight.\n",
+            *process, *process);
       return 1;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

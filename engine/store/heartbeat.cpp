@@ -21,7 +21,9 @@ void set_liveness(Summary& s, const RunFolder& folder, const std::string& heartb
   if (*s.heartbeat_age_s <= Summary::kFrozenAfter) return;
   s.state = "frozen";
   s.stop_reason = fmt::format(
-      "process {} has recorded nothing for {:.0f} s: it is suspended, or the disk does not respond",
+      "process {0} has recorded nothing for {1:.0f} s: it is suspended (`kill -CONT {0}` lets it go on), or "
+      "the "
+      "disk does not respond",
       *s.process, *s.heartbeat_age_s);
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <ctime>
 #include <thread>
 
 #include "evaluators/system/stops.hpp"
@@ -23,6 +24,13 @@ std::int64_t steady_ns() {
 Clock::time_point Clock::now() {
   const std::chrono::nanoseconds running(stops.running(steady_ns()));
   return time_point(std::chrono::duration_cast<duration>(running));
+}
+
+double stopped_s() {
+  timespec now{};  // this one goes on during a machine's sleep
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+         in_seconds(Clock::now().time_since_epoch());
 }
 
 void notice_stops() {

@@ -16,6 +16,9 @@ struct Clock {
   static time_point now();
 };
 
+// How long this process or its machine has been stopped, from an arbitrary time on: only differences count.
+double stopped_s();
+
 // Each program has one for as long as it runs; without it, the clock does not notice that it was stopped.
 // Starts a thread, which does not survive a fork.
 void notice_stops();

@@ -93,7 +93,16 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST_REQUIRE(run({"resume", "own", "--detach", "--set", "budget.wall=1h"}).exit == 0);
   BOOST_TEST(status()["state"] == "running");
   BOOST_TEST(status()["budget"]["wall"]["limit"] == 3600.0);
+
+  const int process = status()["process"];
+  ::kill(process, SIGSTOP);
+  const auto waiting = run({"stop", "own", "--wait", "13s"});
+  ::kill(process, SIGCONT);
+  BOOST_TEST(waiting.exit == 1);
+  BOOST_TEST(contains(waiting.err, "kill -CONT " + std::to_string(process)), waiting.err);
+  BOOST_TEST(!contains(waiting.err, "kill -9"), waiting.err);
   BOOST_TEST(run({"stop", "own"}).exit == 0);
+  BOOST_TEST(contains(read_text(folder / "runs/own/search.log"), " suspended  for 1"));
 
   const auto evaluated = status()["evaluations"];
   const auto smaller = run({"gc", "own", "--json"});
