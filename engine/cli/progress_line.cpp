@@ -39,6 +39,12 @@ bool matters(const std::string& kind) {
 
 }  // namespace
 
+std::string time_in_log(double seconds) {
+  if (seconds < 3600.0) return duration(seconds);
+  const auto whole = static_cast<std::int64_t>(seconds);
+  return fmt::format("{}:{:02}:{:02} h", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
 std::string words_of(const Progress& p) {
   std::string text = p.best == 0
                          ? std::string(p.measured ? "no kernel confirmed yet" : "no kernel measured yet")
@@ -73,6 +79,7 @@ std::string words_of(const Progress& p) {
   if (p.most_last_comparisons > 0)
     text += fmt::format(" | {} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
                         p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s");
+  if (!p.closing.empty()) text += " | ending: " + p.closing;
   if (!p.waiting.empty()) text += " | " + p.waiting;
   if (p.wall_limit_s > 0)
     text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
@@ -119,7 +126,7 @@ void ProgressLine::show(const Event& event) {
   if (!verbose_ && !matters(event.kind)) return;
   clear();
   notify(
-      "{:>9}  {:<10} {}{}\n", duration(event.elapsed_s), event.kind,
+      "{:>9}  {:<10} {}{}\n", time_in_log(event.elapsed_s), event.kind,
       event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
       indented(utf8_text(event.text)));
 }

@@ -30,22 +30,26 @@ void refuse(YamlMap& map, const char* key, const char* why) {
 Budget read_budget(const YamlNode& node, bool has_models) {
   YamlMap map = node.map();
   Budget budget;
-  if (auto wall = map.optional("wall")) {
+  const auto limit = [&](const char* key) {  // `off` as if it were omitted
+    auto found = map.optional(key);
+    return found && found->is_scalar() && found->string() == "off" ? std::nullopt : std::move(found);
+  };
+  if (auto wall = limit("wall")) {
     budget.wall_s = read_duration(*wall, true);
-    if (!(budget.wall_s > 0)) wall->fail("the limit is zero; omit wall for a search without a time limit");
+    if (!(budget.wall_s > 0)) wall->fail("the limit is zero; write off for a search without a time limit");
   }
-  if (auto evaluations = map.optional("evaluations")) budget.evaluations = evaluations->integer(1);
+  if (auto evaluations = limit("evaluations")) budget.evaluations = evaluations->integer(1);
   for (const char* key : {"usd", "tokens"})
     if (!has_models)
       refuse(map, key,
              "the configuration has no `models` section, so no language model is used; remove this key");
-  if (auto usd = map.optional("usd")) budget.models.usd = usd->number(0.0, 1e9);
-  if (auto tokens = map.optional("tokens")) budget.models.tokens = tokens->integer(0);
-  if (auto hours = map.optional("device_hours")) {
+  if (auto usd = limit("usd")) budget.models.usd = usd->number(0.0, 1e9);
+  if (auto tokens = limit("tokens")) budget.models.tokens = tokens->integer(0);
+  if (auto hours = limit("device_hours")) {
     budget.device_s = 3600.0 * hours->number(0.0, 1e7);
-    if (!(budget.device_s > 0)) hours->fail("the limit is zero; omit device_hours for a search without it");
+    if (!(budget.device_s > 0)) hours->fail("the limit is zero; write off for a search without it");
   }
-  if (auto plateau = map.optional("plateau")) budget.plateau_s = read_duration(*plateau);
+  if (auto plateau = limit("plateau")) budget.plateau_s = read_duration(*plateau);
   if (auto last = map.optional("last_comparisons")) budget.last_comparisons = last->integer(0);
   refuse(map, "gpu_hours", "write device_hours, which counts the time of all devices of any target");
   map.finish();

@@ -179,11 +179,14 @@ void Announcements::ended(const std::string& stop, const Summary& summary) {
   watch_budgets();
   if (troubles_ > 0)
     tell(Occasion::trouble, summary.elapsed_s,
-         fmt::format("{} more troubles since the last notification", troubles_), 0);
+         fmt::format("{} more trouble{} since the last notification", troubles_, troubles_ == 1 ? "" : "s"),
+         0);
   // Trouble that could not be recorded either, such as a full disk.
   if (summary.state == "failed") tell(Occasion::trouble, summary.elapsed_s, summary.stop_reason, 0);
   if (metrics_) write_metrics(summary.state);
-  tell(Occasion::end, summary.elapsed_s, fmt::format("{} ({}: {})", summary.state, stop, summary.stop_reason),
+  // These two are in the reason.
+  const std::string kind = stop == "interrupted" || stop == "failed" ? "" : stop + ": ";
+  tell(Occasion::end, summary.elapsed_s, fmt::format("{} ({}{})", summary.state, kind, summary.stop_reason),
        last_.best);
 }
 

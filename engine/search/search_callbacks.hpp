@@ -14,8 +14,8 @@
 namespace cultivar {
 
 // One line of the log. Kinds: session, warning, submitted, asked, answered, repeated, directed, learned,
-// unanswered, tool, measured, rejected, duel, promoted, refused, profiled, pace, checkpoint, worker, model,
-// trouble, stop.
+// unanswered, suspended, tool, measured, rejected, duel, promoted, refused, profiled, pace, checkpoint,
+// worker, model, trouble, stop.
 struct Event {
   double elapsed_s = 0.0;
   std::string kind, text;
@@ -72,6 +72,7 @@ struct Progress {
   // more.
   std::int64_t last_comparisons = 0, most_last_comparisons = 0;
   double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
+  std::string closing;        // why it ends when the work in progress is done; empty if it does not
   std::string waiting;        // for a usable worker, as text; empty if it does not wait
   std::string device_stage;   // what the device worker is doing, as text
 };

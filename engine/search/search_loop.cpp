@@ -78,7 +78,20 @@ void SearchLoop::serve(const JobPtr& job) {
   if (!job) show_progress();
 }
 
+void SearchLoop::tell_of_stops() {
+  constexpr double kWorthALine = 10.0;
+  const double before = std::exchange(stopped_s_, stopped_s()), stopped = stopped_s_ - before;
+  if (stopped < kWorthALine) return;
+  recorder_.step([&](Step& step) {
+    recorder_.tell(
+        step, "suspended", 0,
+        fmt::format("for {} until now, which counts for no deadline and no budget; the search goes on",
+                    duration_text(stopped)));
+  });
+}
+
 void SearchLoop::tick() {
+  tell_of_stops();
   if (parts_.stop && phase_ != Phase::leaving)
     stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
@@ -168,6 +181,8 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
   if (outcome.trouble) return handle_failure(job, *outcome.trouble);
   if (outcome.promoted != 0) promoted_s_ = recorder_.elapsed();
+  if (outcome.promoted != 0 && phase_ == Phase::closing && outcome_->stop == Outcome::Stop::plateau)
+    reopen(outcome.promoted);
   // A winner is profiled while its confirmation compiles: the next questions are about it.
   if (const IndividualId faster = breeding_.winner() != 0 ? breeding_.winner() : outcome.promoted;
       faster != 0)
@@ -275,7 +290,10 @@ std::string SearchLoop::left_words() const {
 
 std::string SearchLoop::momentary() const {
   const std::size_t challengers = breeding_.incumbent() ? breeding_.challengers() : 0;
-  return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools()});
+  std::optional<Momentary::Closing> closing;
+  if (phase_ == Phase::closing) closing = {outcome_->reason, unix_now() + grace_left()};
+  return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
+                  std::move(closing)});
 }
 
 bool SearchLoop::exhausted() const {
@@ -305,7 +323,27 @@ void SearchLoop::close(Outcome::Stop why, std::string reason, double limit_s) {
   closing_s_ = recorder_.elapsed();
   closing_limit_s_ = limit_s;
   stop(why, std::move(reason));
-  pipeline_.abandon_waiting();
+  // A promotion may take back the end by a plateau: then nothing that waits is to be lost.
+  if (why != Outcome::Stop::plateau) pipeline_.abandon_waiting();
+}
+
+void SearchLoop::reopen(IndividualId because) {
+  phase_ = Phase::running;
+  outcome_.reset();
+  exhausted_at_.reset();
+  recorder_.step([&](Step& step) {
+    recorder_.tell(
+        step, "session", because,
+        "was promoted while the search ended for want of a promotion (budget.plateau): it goes on");
+  });
+}
+
+double SearchLoop::grace_left() const {
+  // A measured kernel that is not compared is wasted work. It is longer during the first confirmation,
+  // without which the whole search has no result.
+  const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
+  const double grace = std::max(std::clamp(0.1 * closing_limit_s_, 5.0, 60.0), first ? 120.0 : 0.0);
+  return closing_s_ + grace - recorder_.elapsed();
 }
 
 void SearchLoop::watch_budgets() {
@@ -326,12 +364,7 @@ void SearchLoop::watch_budgets() {
                         tried()),
             budget.plateau_s);
   }
-  if (phase_ != Phase::closing) return;
-  // Grace period: started jobs may finish, because a measured kernel that is not compared is wasted work. It
-  // is longer during the first confirmation, without which the whole search has no result.
-  const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
-  const double grace = std::max(std::clamp(0.1 * closing_limit_s_, 5.0, 60.0), first ? 120.0 : 0.0);
-  if (now >= closing_s_ + grace) {
+  if (phase_ == Phase::closing && grace_left() <= 0) {  // until then, started jobs may finish
     phase_ = Phase::leaving;
     cancel_all();
   }
@@ -370,12 +403,12 @@ void SearchLoop::stop(Outcome::Stop why, std::string reason) {
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
   if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
     phase_ = Phase::leaving;
-    pipeline_.abandon_waiting();
     cancel_all();
   }
 }
 
 void SearchLoop::cancel_all() {
+  pipeline_.abandon_waiting();
   questions_.cancel();
   parts_.evaluator.interrupt();
 }
@@ -390,9 +423,11 @@ std::string SearchLoop::starting_words(int starting) const {
 void SearchLoop::show_progress() {
   // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
   const bool paused = faults_.pause().has_value();
-  if ((recorder_.elapsed() - last_heartbeat_ > 5.0 || paused != paused_) && phase_ != Phase::leaving) {
+  if ((recorder_.elapsed() - last_heartbeat_ > 5.0 || paused != paused_ || phase_ != shown_phase_) &&
+      phase_ != Phase::leaving) {
     last_heartbeat_ = recorder_.elapsed();
     paused_ = paused;
+    shown_phase_ = phase_;
     recorder_.step([this](Step& step) {
       questions_.write_state(step);
       step.set("momentary", momentary());
@@ -425,6 +460,7 @@ void SearchLoop::show_progress() {
         p.evaluations_per_hour * 3600.0;
     p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
   }
+  if (phase_ == Phase::closing) p.closing = outcome_->reason;
   p.waiting = faults_.waiting_words();
   if (const int starting = pipeline_.starting_workers(); starting > 0 && p.waiting.empty())
     p.waiting = starting_words(starting);

@@ -56,7 +56,8 @@ class SearchLoop {
   void advance();
   bool breed_one();
   bool asks_models() const { return parts_.dialogues != nullptr; }
-  void supervise();  // records and applies the supervisor's decisions that are due
+  void tell_of_stops();  // of the process, or of its machine
+  void supervise();      // records and applies the supervisor's decisions that are due
   bool running() const { return phase_ == Phase::running && !outcome_; }
   bool budget_allows_another() const;
   bool ending() const;  // no budget permits a further evaluation; the last comparisons are bounded
@@ -65,7 +66,9 @@ class SearchLoop {
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
-  std::string tried() const;  // what the supervisor has done since the last promotion
+  double grace_left() const;          // of a search that is closing: seconds, below 0 if it is over
+  void reopen(IndividualId because);  // takes back the end that a plateau brought
+  std::string tried() const;          // what the supervisor has done since the last promotion
   void count_device_time(const Job&);
   void finish_if_idle();
   void stop(Outcome::Stop, std::string reason);
@@ -92,9 +95,11 @@ class SearchLoop {
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;
   bool paused_ = false;                             // at the last heartbeat
+  Phase shown_phase_ = Phase::running;              // the same
   double closing_s_ = 0.0, closing_limit_s_ = 0.0;  // of the budget that ended the search: when, and its size
   double device_s_ = 0.0, unrecorded_device_s_ = 0.0;  // all, and what the record does not hold yet
   double promoted_s_ = 0.0;                            // the time of the last promotion
+  double stopped_s_ = stopped_s();                     // at the last tick
 };
 
 }  // namespace cultivar

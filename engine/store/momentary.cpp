@@ -16,6 +16,7 @@ std::string to_body(const Momentary& now) {
   json body{{"challengers", now.challengers}};
   if (now.pause)
     body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
+  if (now.closing) body["closing"] = {{"why", now.closing->why}, {"until", now.closing->until}};
   body["workers"] = now.workers;
   return json_text(body);
 }
@@ -25,6 +26,8 @@ void set_momentary(Summary& s, const std::string& text) {
   const json body = json_in(text);
   s.challengers = body.value("challengers", std::int64_t{0});
   if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
+  if (const json closing = body.value("closing", json()); s.alive() && closing.is_object())
+    s.ending = Ending{closing.value("why", ""), std::max(0.0, closing.value("until", 0.0) - unix_now())};
   const json pause = body.value("pause", json());
   if (!s.alive() || !pause.is_object()) return;
   s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),

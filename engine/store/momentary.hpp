@@ -15,15 +15,22 @@ struct Pause {
 };
 
 struct Momentary {
+  // A search that ends when the work in progress is done.
+  struct Closing {
+    std::string why;
+    double until = 0.0;  // at the latest, in seconds since 1970
+  };
   std::int64_t challengers = 0;  // whose duel with the best is pending
   std::optional<Pause> pause;
   std::vector<WorkersOf> workers;
+  std::optional<Closing> closing = {};
 };
 std::string to_body(const Momentary&);
 // Sets what `status` shows of it. Empty text: from a version that recorded none.
 void set_momentary(Summary&, const std::string& text);
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Waiting, for_s, next_try_s, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, why, left_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersOf, device, workers, measures)
 
 // Duels and confirmations since an individual was last judged.

@@ -267,7 +267,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, tools, devices, process, heartbeat_age_s, challengers, waiting, workers)
+                   supervisor, tools, devices, process, heartbeat_age_s, challengers, waiting, ending,
+                   workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

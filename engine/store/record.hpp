@@ -109,6 +109,12 @@ struct Waiting {
   std::string why;          // the last fault
 };
 
+// Of a search that ends when the work in progress is done.
+struct Ending {
+  std::string why;
+  double left_s = 0.0;  // at most, from now on
+};
+
 // The workers that run on one kind of device. A search measures on one kind only, since times on different
 // devices cannot be compared; the workers on others wait until their launcher starts them elsewhere.
 struct WorkersOf {
@@ -134,6 +140,7 @@ struct Summary {
   std::optional<Best> best;
   std::optional<Outstanding> outstanding;
   std::optional<Waiting> waiting;           // of a search that runs
+  std::optional<Ending> ending;             // the same
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
                                             // since a promotion) if limited; usd, tokens where models are
                                             // asked

@@ -43,6 +43,17 @@ BOOST_AUTO_TEST_CASE(the_last_comparisons_and_their_limit_are_shown) {
       words_of(p));
 }
 
+BOOST_AUTO_TEST_CASE(the_times_of_a_log_tell_seconds_also_after_days) {
+  BOOST_TEST(time_in_log(61.0) == "1 min 01 s");
+  BOOST_TEST(time_in_log(100'000.9) == "27:46:40 h");
+}
+
+BOOST_AUTO_TEST_CASE(a_search_that_ends_says_why) {
+  Progress p;
+  p.closing = "no kernel was promoted for 6h00m";
+  BOOST_TEST(words_of(p).find(" | ending: no kernel was promoted for 6h00m | 0.0 s") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_running_tool_is_not_a_model_that_is_waited_for) {
   Progress p;
   p.questions.emplace();

@@ -217,6 +217,11 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_of_an_override_is_its_own_fault_and_not_the_
 
 BOOST_AUTO_TEST_CASE(a_budget_of_no_time_or_of_ages_and_a_name_no_folder_can_have_are_refused) {
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 00m}\n"), "the limit is zero"));
+  const Config off = parse_config(
+      kLeast + "budget: {wall: 3m, plateau: 6h, evaluations: 7, device_hours: off}\n", "my.yaml", path(),
+      {"budget.wall=off", "budget.plateau=off", "budget.evaluations=off"}, kInstallation);
+  BOOST_TEST((off.budget.wall_s == 0.0 && off.budget.plateau_s == 0.0 && off.budget.device_s == 0.0));
+  BOOST_TEST(off.budget.evaluations == 0);
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 1h30}\n"), "is not a duration"));
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 999999999999999d}\n"), "ten years"));
   const std::string after = kLeast.substr(kLeast.find('\n'));

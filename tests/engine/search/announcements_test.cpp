@@ -36,6 +36,31 @@ struct Told : ScratchFolder {
 
 BOOST_FIXTURE_TEST_SUITE(announcements, Told)
 
+BOOST_AUTO_TEST_CASE(a_promotion_while_work_in_progress_is_finished_takes_back_the_end_by_a_plateau) {
+  Simulation simulation = slow();
+  simulation.gate_s = 1.5;  // longer than the plateau: its winner is promoted after it
+  std::atomic<bool> enough{false};
+  bool reopened = false, shown = false;
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) {
+    reopened = reopened || contains(event.text, "it goes on");
+    if (reopened && event.kind == "measured") enough = true;
+  };
+  callbacks.progress = [&](const Progress& progress) {
+    if (progress.closing.empty()) return;
+    const auto ending = record().summary().ending;
+    shown = shown || (ending && contains(ending->why, "no kernel was promoted") && ending->left_s > 0.0);
+  };
+  const Config config =
+      softmax_config(path() / "config", {"budget.plateau=1s", "budget.evaluations=off", "budget.wall=60s"});
+  const auto outcome = begin_search(config, path() / "run", simulated_runtime(simulation), callbacks, enough);
+  BOOST_REQUIRE(outcome);
+  BOOST_TEST(shown);
+  BOOST_TEST(reopened);
+  BOOST_TEST((outcome->stop == Outcome::Stop::interrupted), outcome->reason);
+  BOOST_TEST(!record().summary().ending);
+}
+
 BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) {
   ChatServer server([](const SeenRequest&) { return status_reply(200, "ok"); });
   const auto prom = path() / "metrics" / "cultivar.prom";
@@ -58,6 +83,25 @@ BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) 
   BOOST_TEST(contains(metrics, "cultivar_waiting_for_workers{run=\"simulated\"} 0"), metrics);
   BOOST_TEST(contains(metrics, "cultivar_best_individual{run=\"simulated\"} " + std::to_string(outcome.best)),
              metrics);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_search_is_told_in_one_sentence) {
+  ChatServer server([](const SeenRequest&) { return status_reply(200, "ok"); });
+  const Config config = softmax_config(path() / "config", {"notify=[{webhook: \"" + server.url() + "\"}]"});
+  {
+    Announcements announcements(config, path() / "run", {});
+    for (const char* what : {"first", "second"}) announcements.callbacks().event({1.0, "trouble", what, 0});
+    Summary summary;
+    summary.state = "stopped";
+    summary.stop_reason = "interrupted; all results so far are recorded";
+    announcements.ended("interrupted", summary);
+  }
+  const auto seen = server.seen();
+  const auto text = [&](std::size_t i) { return seen.at(i).body["text"].get<std::string>(); };
+  BOOST_REQUIRE(seen.size() == 3U);
+  BOOST_TEST(text(0) == "simulated: first");
+  BOOST_TEST(text(1) == "simulated: 1 more trouble since the last notification");
+  BOOST_TEST(text(2) == "simulated: stopped (interrupted; all results so far are recorded)");
 }
 
 BOOST_AUTO_TEST_CASE(device_hours_are_a_budget_over_all_sessions) {
