@@ -1,4 +1,4 @@
-// Loads variants from files: one file, or a file and the headers beside it.
+// Loads variants from files: one file, or a file and its headers, beside it or shared by tasks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,18 +37,42 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
-// Headers come only from the same folder: a link must point to a file in it.
+// The folders in which headers of `main` are looked for: its own, then `headers` beside the folder of its
+// task, which is the nearest one above it with a task.yaml.
+std::vector<fs::path> header_folders(const fs::path& main) {
+  std::vector<fs::path> folders{main.parent_path()};
+  std::error_code ignored;
+  fs::path task = fs::absolute(main).lexically_normal().parent_path();
+  while (!fs::exists(task / "task.yaml", ignored) && task.has_relative_path()) task = task.parent_path();
+  if (task.has_relative_path()) folders.push_back(task.parent_path() / "headers");
+  return folders;
+}
+
+std::optional<fs::path> find_header(const fs::path& main, std::string_view name) {
+  std::error_code ignored;
+  for (const fs::path& folder : header_folders(main))
+    if (fs::exists(folder / name, ignored)) return folder / name;
+  return std::nullopt;
+}
+
+// Headers come only from the folders above: a link must point to a file in the same folder.
 std::string read_header(const fs::path& main, const std::string& name) {
-  const fs::path folder = main.has_parent_path() ? main.parent_path() : fs::path(".");
-  const fs::path file = folder / name;
+  const auto found = find_header(main, name);
+  if (!found) {
+    const std::vector<fs::path> folders = header_folders(main);
+    const std::string absent =
+        folders.size() == 1 ? fmt::format("{} does not exist (copy it there)", (folders[0] / name).string())
+                            : fmt::format("neither {} nor {} exists (copy it to one of these)",
+                                          (folders[0] / name).string(), (folders[1] / name).string());
+    throw InputError(
+        fmt::format("{}: the manifest lists the header {}, but {}", main.string(), name, absent));
+  }
+  const fs::path& file = *found;
   std::error_code error;
-  if (!fs::exists(file, error))
-    throw InputError(fmt::format("{}: the manifest lists the header {}, but {} does not exist", main.string(),
-                                 name, file.string()));
   const fs::path real = fs::canonical(file, error);
-  if (error || real.parent_path() != fs::canonical(folder, error) || !fs::is_regular_file(real, error))
-    throw InputError(fmt::format("{}: is not a regular file in the folder of {} (copy it there)",
-                                 file.string(), main.string()));
+  if (error || real.parent_path() != fs::canonical(fs::absolute(file).parent_path(), error) ||
+      !fs::is_regular_file(real, error))
+    throw InputError(fmt::format("{}: is not a regular file in that folder (copy it there)", file.string()));
   std::string text = read_text(file);
   if (const SourceFiles parts = split_source(text); !parts.headers.empty())
     throw InputError(fmt::format("{}:{}: a header must not contain a `//// file` line (remove the line)",
@@ -58,10 +82,12 @@ std::string read_header(const fs::path& main, const std::string& name) {
 
 [[noreturn]] void refuse(const fs::path& file, std::string_view source, const ManifestError& error) {
   // A file that contains its headers counts as one file, with its own line numbers.
-  const std::string place =
-      split_source(read_text(file)).headers.empty()
-          ? (file.parent_path() / place_of(source, file.filename().string(), error.line)).string()
-          : fmt::format("{}:{}", file.string(), std::max(1, error.line));
+  std::string place = fmt::format("{}:{}", file.string(), std::max(1, error.line));
+  if (split_source(read_text(file)).headers.empty()) {
+    place = place_of(source, file.filename().string(), error.line);
+    const auto header = find_header(file, place.substr(0, place.rfind(':')));
+    place = ((header ? *header : file).parent_path() / place).string();
+  }
   throw InputError(fmt::format("{}: {}", place, error.message));
 }
 
@@ -75,9 +101,8 @@ std::string read_source(const fs::path& file) {
   if (!manifest) return main;
   for (const auto& [name, line] : quoted_includes(main)) {
     const auto& listed = manifest->headers;
-    std::error_code ignored;
     if (std::find(listed.begin(), listed.end(), name) == listed.end() && header_name_trouble(name).empty() &&
-        fs::exists(file.parent_path() / name, ignored))
+        find_header(file, name))
       throw InputError(
           fmt::format("{}:{}: includes {}, which the manifest does not list (add it to "
                       "`headers: [...]`)",

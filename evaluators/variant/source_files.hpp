@@ -3,7 +3,8 @@
 //
 //   //// file: tile.cuh ////
 //
-// On disk a header lies beside the main file. Pure functions of text; load_variant.cpp reads the files.
+// On disk a header lies beside the main file, or in `headers` beside the task folders. Pure functions of
+// text; load_variant.cpp reads the files.
 #pragma once
 
 #include <optional>

@@ -78,6 +78,29 @@ BOOST_AUTO_TEST_CASE(errors_in_a_header_are_reported_with_its_name_and_line) {
   BOOST_TEST(submitted.exit == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_seed_with_a_header_that_tasks_share_is_searched_and_its_run_needs_neither_file) {
+  fs::rename(folder / "mine/kernel.cpp", folder / "rms_norm/seeds/shares.cpp");
+  fs::create_directory(folder / "headers");
+  fs::rename(folder / "mine/scale.hpp", folder / "headers/scale.hpp");
+  const auto searched = run({"run", "search.yaml", "--set", "seeds=[shares]"});
+  BOOST_TEST_INFO(searched.err);
+  BOOST_TEST_REQUIRE(searched.exit == 0);
+  fs::remove_all(folder / "headers");
+  const auto missing = run({"evaluate", "rms_norm", "shares"});
+  BOOST_TEST(missing.exit == 2);
+  BOOST_TEST(contains(missing.err, "rms_norm/seeds/scale.hpp nor "), missing.err);
+  BOOST_TEST(contains(missing.err, "/headers/scale.hpp exists"), missing.err);
+  fs::remove(folder / "rms_norm/seeds/shares.cpp");
+  const auto resumed = run({"resume", "own", "--set", "budget.evaluations=3"});
+  BOOST_TEST_INFO(resumed.err);
+  BOOST_TEST_REQUIRE(resumed.exit == 0);
+  BOOST_TEST_REQUIRE(run({"show", "own", "best", "--out", "files"}).exit == 0);
+  BOOST_TEST(read_text(folder / "files/scale.hpp") == header);
+  BOOST_TEST_REQUIRE(run({"export", "own", "--out", "bundle"}).exit == 0);
+  BOOST_TEST(read_text(folder / "bundle/scale.hpp") == header);
+  BOOST_TEST(run({"replay", "own", "--json"}).exit == 0);
+}
+
 BOOST_AUTO_TEST_CASE(
     a_submitted_kernel_with_a_header_is_recorded_exported_built_and_is_the_same_variant_again) {
   BOOST_TEST_REQUIRE(

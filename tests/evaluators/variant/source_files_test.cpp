@@ -39,11 +39,11 @@ std::string id_of(const std::string& source) {
 
 struct Folder {
   TemporaryFolder folder;
-  fs::path file = folder / "kernel.cpp";
-  Folder() {
+  fs::path own, file;
+  explicit Folder(const char* below = "") : own(folder / below), file(own / "kernel.cpp") {
     write_text(file, main_file);
-    write_text(folder / "tile.hpp", tile);
-    write_text(folder / "more.inl", more);
+    write_text(own / "tile.hpp", tile);
+    write_text(own / "more.inl", more);
   }
   std::string trouble() const {
     try {
@@ -193,6 +193,33 @@ BOOST_AUTO_TEST_CASE(headers_beside_the_file_are_read_with_it_and_the_one_text_i
   BOOST_TEST(load_variant(there.folder / "one.cpp", attention()).id == variant.id);
 }
 
+BOOST_AUTO_TEST_CASE(headers_that_tasks_share_lie_beside_the_task_folders) {
+  const Folder there("mine/seeds/wide");  // any depth below the folder with the task.yaml
+  const fs::path shared = there.folder / "headers/more.inl";
+  fs::create_directory(there.folder / "headers");
+  fs::rename(there.own / "more.inl", shared);
+  BOOST_TEST(contains(there.trouble(), "more.inl does not exist"), there.trouble());  // not a task yet
+  write_text(there.folder / "mine/task.yaml", "");
+  BOOST_TEST(load_variant(there.file, attention()).source == both);
+  write_text(shared, "int a;\nint \xff;\n");
+  BOOST_TEST(contains(there.trouble(), shared.string() + ":2: a character is not valid UTF-8"),
+             there.trouble());
+  write_text(there.own / "more.inl", more);  // comes first
+  BOOST_TEST(load_variant(there.file, attention()).source == both);
+  fs::remove(there.own / "more.inl");
+  fs::rename(shared, there.folder / "outside.inl");
+  fs::create_symlink("../outside.inl", shared);
+  BOOST_TEST(contains(there.trouble(), shared.string() + ": is not a regular file"), there.trouble());
+  fs::remove(shared);
+  BOOST_TEST(contains(there.trouble(),
+                      "neither " + (there.own / "more.inl").string() + " nor " + shared.string() + " exists"),
+             there.trouble());
+  write_text(shared, more);
+  write_text(there.file, replaced(main_file, ", more.inl]", "]"));
+  BOOST_TEST(contains(there.trouble(), "includes more.inl, which the manifest does not list"),
+             there.trouble());
+}
+
 BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_names_the_file) {
   const TemporaryFolder elsewhere;
   write_text(elsewhere / "secret.hpp", "int secret;\n");
@@ -205,16 +232,16 @@ BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_nam
     const Folder there;
     fs::remove(there.folder / "more.inl");
     fs::create_symlink(elsewhere / "secret.hpp", there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in that folder"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("/dev/zero", there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in that folder"), there.trouble());
     fs::remove(there.folder / "more.inl");
     fs::create_symlink("tile.hpp", there.folder / "more.inl");
     BOOST_TEST(there.trouble() == "");
     fs::remove(there.folder / "more.inl");
     fs::create_directory(there.folder / "more.inl");
-    BOOST_TEST(contains(there.trouble(), "in the folder of"), there.trouble());
+    BOOST_TEST(contains(there.trouble(), "in that folder"), there.trouble());
   }
   {
     const Folder there;
