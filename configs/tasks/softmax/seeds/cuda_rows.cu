@@ -14,6 +14,7 @@ tunables:
   STORES: {values: [plain, streaming], default: streaming}
   KEEP: {values: [logits, weights], default: weights}  # in registers, between the sum and the result
 specialize: [dtype, PER, ALIGNED]
+headers: [approximate.cuh, rows.cuh, vectors.cuh, teams.cuh]
 let:
   elements: "16 / element_bytes"  # of a vector
   ALIGNED: "C % elements == 0"    # every row begins at a multiple of 16 bytes
@@ -38,191 +39,15 @@ launch:
 // A row is read once, by 16 bytes, and stays in registers, PER vectors of a thread. Vectors beyond these (of the widest rows
 // only) are read again for each pass. `together` narrow rows share a block; a wide row has a cluster of blocks.
 
+#include "approximate.cuh"
+#include "rows.cuh"
+#include "teams.cuh"
+
 namespace {
 
-// Enums, because NVRTC would make writable device globals of constants.
-#if defined(DTYPE_F32)
-using Element = float;
-enum : int { kVector = 4 };  // elements of 16 bytes
-#else
-using Element = unsigned short;
-enum : int { kVector = 8 };
-#endif
-
-union Vector {
-  uint4 whole;
-  unsigned words[4];
-  Element part[kVector];
-};
-
-#if defined(DTYPE_F32)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to[i] = from.part[i];
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to.part[i] = from[i];
-  return to;
-}
-#elif defined(DTYPE_F16)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(to[2 * i]), "=f"(to[2 * i + 1])
-        : "r"(from.words[i]));
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#else
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(from.words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(from.words[i] & 0xffff0000u);
-  }
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#endif
-
-__device__ __forceinline__ uint4 load_whole(const Element* from) {
-  const uint4* const address = reinterpret_cast<const uint4*>(from);
-  return LOADS == LOADS_streaming ? __ldcs(address) : *address;
-}
-__device__ __forceinline__ void store_whole(Element* to, uint4 value) {
-  uint4* const address = reinterpret_cast<uint4*>(to);
-  if (STORES == STORES_streaming)
-    __stcs(address, value);
-  else
-    *address = value;
-}
-
-// --- A row as 16-byte vectors ---
-
-// A row begins `shift` elements behind a multiple of 16 bytes; its vector v has the columns v * kVector - shift and
-// following. The first and the last vector reach into other rows and are then read and written by elements.
-struct Row {
-  long long first;  // element of the tensor
-  int shift, C;
-
-  __device__ __forceinline__ Row(long long row, int columns) : first(row * columns), C(columns) {
-    shift = ALIGNED ? 0 : static_cast<int>(first % kVector);
-  }
-  __device__ __forceinline__ int column(int v) const { return v * kVector - shift; }
-  __device__ __forceinline__ bool whole(int v) const {
-    return ALIGNED || (column(v) >= 0 && column(v) + kVector <= C);
-  }
-  __device__ __forceinline__ Vector load(const Element* tensor, int v, Element outside) const {
-    Vector x;
-    if (whole(v)) {
-      x.whole = load_whole(tensor + first + column(v));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        x.part[i] = c >= 0 && c < C ? tensor[first + c] : outside;
-      }
-    }
-    return x;
-  }
-  __device__ __forceinline__ void store(Element* tensor, int v, const float (&values)[kVector]) const {
-    const Vector x = narrow(values);
-    if (whole(v)) {
-      store_whole(tensor + first + column(v), x.whole);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        if (c >= 0 && c < C) tensor[first + c] = x.part[i];
-      }
-    }
-  }
-};
-
-// --- Reductions over a row ---
-
-// The threads of a row are a part of a warp, or warps of a block, or the blocks of a cluster. Sums are made in a fixed
-// order. Values of one reduction are overwritten by the one after the next, behind another barrier.
-class Team {
- public:
-  __device__ __forceinline__ Team(float* slots, int cluster) : slots_(slots), cluster_(cluster) {}
-
-  template <class Combine>
-  __device__ __forceinline__ float reduce(float value, float identity, const Combine& combine) {
-    const int lanes = min(32, static_cast<int>(blockDim.x));
-    for (int step = lanes / 2; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (blockDim.x <= 32 && cluster_ == 1) return value;
-    float* const slots = slots_ + turn_ * kSlots;
-    turn_ ^= 1;
-    const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    if (lane == 0) slots[threadIdx.y * 32 + threadIdx.x / 32] = value;
-    __syncthreads();
-    value = lane < warps ? slots[threadIdx.y * 32 + lane] : identity;
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (cluster_ == 1) return value;
-    float* const of_block = slots + kSlots - 1;
-    if (threadIdx.x == 0) *of_block = value;
-    cluster_sync();
-    value = identity;
-    for (int rank = 0; rank < cluster_; ++rank) value = combine(value, in_block(of_block, rank));
-    return value;
-  }
-  // Before a block ends: others may still read its values.
-  __device__ __forceinline__ void end() const {
-    if (cluster_ > 1) cluster_sync();
-  }
-
-  enum : int { kSlots = 32 * 32 + 1 };  // a warp of each of at most 32 rows of a block, and the block
-
- private:
-  __device__ __forceinline__ static void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  }
-  __device__ __forceinline__ static float in_block(const float* here, int rank) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(here));
-    float value;
-    asm volatile(
-        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.f32 %0, [there]; }"
-        : "=f"(value)
-        : "r"(address), "r"(rank)
-        : "memory");
-    return value;
-  }
-
-  float* const slots_;
-  const int cluster_;
-  int turn_ = 0;
-};
-
-struct Sum {
-  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
-};
 struct Maximum {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
-
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // Of one vector.
 __device__ __forceinline__ float greatest(const Vector& x, float top) {
