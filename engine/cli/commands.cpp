@@ -37,6 +37,7 @@ constexpr Command table[] = {
     {"report", "write a run's history as a Markdown page with a chart", report_command},
     {"submit", "put a hand-written variant into a search", submit_command},
     {"gc", "make a run's record smaller, without losing its history", gc_command},
+    {"portfolio", "find kernels that beat the best on some workloads", portfolio_command},
     {"export", "export the best kernel as a ready-to-use project", export_command},
     {"evaluate", "check and time variants outside a search", evaluate_command},
     {"compare", "test whether one variant is faster than another", compare_command},

@@ -22,6 +22,7 @@ int run_command(const Arguments&);
 int resume_command(const Arguments&);
 int suite_command(const Arguments&);
 int export_command(const Arguments&);
+int portfolio_command(const Arguments&);
 int attach_command(const Arguments&);
 int stop_command(const Arguments&);
 int runs_command(const Arguments&);

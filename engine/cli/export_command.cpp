@@ -1,6 +1,9 @@
 #include "engine/export/bundle.hpp"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -15,7 +18,7 @@ namespace cultivar {
 int export_command(const Arguments& arguments) {
   std::string run, id, out, answers;
   std::vector<std::string> architectures;
-  bool as_json = false, force = false;
+  bool as_json = false, force = false, several = false;
   Options options(
       "export",
       "Writes a kernel as a standalone project: its source, a C++ header to call it, a build that checks and "
@@ -26,6 +29,10 @@ int export_command(const Arguments& arguments) {
   options.option("--id", id,
                  "an individual's number, a prefix of its variant id, `best` or `seed` (default: best)");
   options.option("--out", out, "the folder to write; replaces an earlier export there (default: RUN/best)");
+  options.flag(
+      "--portfolio", several,
+      "several kernels behind one entry: the best and the specialists that `cultivar portfolio` chose "
+      "(default folder: RUN/portfolio)");
   options.each("--arch", architectures,
                "cuda: the architecture to compile for, for example sm_90a (default: that of the run's GPU)");
   options.option(
@@ -61,16 +68,22 @@ int export_command(const Arguments& arguments) {
     output.line(fmt::format("Wrote {} answers to {}", exchanges.size(), answers));
     return 0;
   }
+  if (several && !id.empty())
+    throw InputError("--portfolio exports the kernels that `cultivar portfolio` chose; leave out --id");
   const IndividualId wanted = id.empty() ? 0 : find_individual(record, id);
   const Runtime runtime = runtime_of(installation);
+  std::optional<KernelPortfolio> portfolio;
+  if (several) portfolio = must(read_portfolio(record));
   const ExportReport report = must(export_bundle(
-      {record, wanted, out.empty() ? folder / "best" : std::filesystem::path(out), runtime, architectures}));
-  output.facts({{"id", report.id},
+      {record, wanted, out.empty() ? folder / (several ? "portfolio" : "best") : std::filesystem::path(out),
+       runtime, architectures, portfolio ? &*portfolio : nullptr}));
+  output.facts({{"id", report.ids.front()},
+                {"kernels", report.ids},
                 {"folder", report.folder.string()},
                 {"files", report.files},
                 {"specialisations", report.specialisations}});
   const std::string place = as_typed(report.folder);
-  output.line(fmt::format("Exported #{} to {}:", report.id, place));
+  output.line(fmt::format("Exported #{} to {}:", fmt::join(report.ids, ", #"), place));
   for (const std::string& file : report.files) output.line("  " + file);
   output.line(
       fmt::format("To build, check and time it on this or another machine:\n"

@@ -11,19 +11,18 @@
 #include <set>
 
 #include "embedded/launcher.hpp"
+#include "engine/export/bundled_kernel.hpp"
+#include "engine/export/front_launcher.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
-#include "engine/export/target_parts.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
-#include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -92,51 +91,9 @@ Expected<fs::path> restore_task(const RunFacts& facts, const fs::path& folder) {
   return folder;
 }
 
-// A kernel that needs more specializations is in effect compiled for every size.
-constexpr std::size_t kMostOtherSpecialisations = 8;
-
-// The workloads that the run timed or confirmed on and the variant claims, limited to the dtype of the first
-// one, because a launcher's arguments are typed; plus one for each further specialization that the checks
-// covered.
-std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
-  std::vector<Workload> result;
-  for (const auto& set : {config.workloads, config.holdout}) {
-    const auto* found = task.workloads(set);
-    if (!found) continue;
-    for (const auto& workload : found->workloads) {
-      const auto same = [&](const Workload& w) { return w.name == workload.name; };
-      if (claims(variant, task, workload) && std::none_of(result.begin(), result.end(), same) &&
-          (result.empty() || result.front().dtype == workload.dtype))
-        result.push_back(workload);
-    }
-  }
-  if (result.empty()) return result;
-  std::set<std::vector<std::string>> known;
-  for (const auto& workload : result) known.insert(macros(variant, task, workload));
-  std::vector<Workload> others;
-  for (const auto& shape : every_claimed_shape(task, variant))
-    if (shape.dtype == result.front().dtype && known.insert(macros(variant, task, shape)).second)
-      others.push_back(shape);
-  if (others.size() <= kMostOtherSpecialisations) result.insert(result.end(), others.begin(), others.end());
-  return result;
-}
-
 std::string device_of(const RunFacts& facts) {
   const auto devices = facts.environment.value("devices", nlohmann::json::array());
   return devices.empty() ? "an unnamed device" : devices.front().value("description", "an unnamed device");
-}
-
-// The ratio of the two fitness values of the search, as `status` shows it. A value from the confirmation
-// cannot be used, because the seed was not timed with it.
-std::string ratio_words(const Record& record, IndividualId best_id, IndividualId seed_id) {
-  if (best_id == seed_id) return ". It is the first seed, unchanged";
-  Standings standings(record);
-  const double best = standings.fitness(best_id), seed = standings.fitness(seed_id);
-  if (!(best > 0 && seed > 0)) return "";
-  return fmt::format(
-      ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
-      "time)",
-      best / seed);
 }
 
 // The shared library's name: the run and the kernel's identity.
@@ -160,27 +117,81 @@ struct Contents {
   std::vector<std::string> specialisations;
 };
 
-Expected<Contents> compose(const ExportRequest& request, IndividualId id, const fs::path& scratch) {
+// The kernels with their launchers. The first is the best; its task's and target's texts are the bundle's.
+Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, const Task& task,
+                                                const Config& config, const Facts& device,
+                                                const std::vector<IndividualId>& ids) {
+  const Exporter exporter = exporter_of(config.target);
+  if (exporter == nullptr)
+    return failure("export", fmt::format("kernels of the target {} are not exported as projects: `cultivar "
+                                         "show RUN ID --source` prints their source",
+                                         name_of(config.target)));
+  std::vector<BundledKernel> kernels;
+  for (const IndividualId id : ids) {
+    const Evaluation* confirmation = nullptr;
+    if (request.portfolio != nullptr)
+      if (const auto found = request.portfolio->confirmations.find(id);
+          found != request.portfolio->confirmations.end())
+        confirmation = &found->second;
+    auto kernel = bundled_kernel(request.record, task, config, id, confirmation,
+                                 ids.size() == 1 ? "" : fmt::format("{}/{}/", kKernelsFolder, id));
+    if (!kernel) return tl::make_unexpected(kernel.error());
+    const LauncherInput input = kernel->input(task, device);
+    kernel->served = specialisations(input);
+    auto parts = exporter(input, kernel->served, request.runtime, request.architectures);
+    if (!parts) return tl::make_unexpected(parts.error());
+    kernel->parts = std::move(*parts);
+    kernels.push_back(std::move(*kernel));
+  }
+  return kernels;
+}
+
+// Of one kernel its launcher; of several also the front launcher, which is the bundle's.
+struct Entry {
+  std::vector<Workload> workloads;  // of all kernels
+  std::string identity, header;     // header: empty for one kernel
+};
+Expected<Entry> entry_of(const Task& task, const Facts& device, const std::vector<BundledKernel>& kernels,
+                         const KernelPortfolio* portfolio) {
+  if (kernels.size() == 1) return Entry{kernels[0].workloads, short_identity(kernels[0].variant), ""};
+  Entry entry;
+  std::vector<LauncherInput> inputs;
+  for (const BundledKernel& kernel : kernels) inputs.push_back(kernel.input(task, device));
+  std::vector<FrontKernel> fronts;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    fronts.push_back({std::to_string(kernels[k].id()), inputs[k]});
+    for (const Workload& workload : kernels[k].workloads)
+      if (std::none_of(entry.workloads.begin(), entry.workloads.end(),
+                       [&](const Workload& known) { return known.name == workload.name; }))
+        entry.workloads.push_back(workload);
+  }
+  std::vector<DispatchEntry> dispatch;
+  for (const PortfolioEntry& each : portfolio->entries)
+    for (const Workload& workload : entry.workloads)
+      if (workload.name == each.workload)
+        for (std::size_t k = 0; k < kernels.size(); ++k)
+          if (kernels[k].id() == each.kernel) dispatch.push_back({workload, k});
+  LauncherInput front = inputs.front();
+  front.workloads = entry.workloads;
+  front.folder.clear();
+  auto header = front_launcher_header(front, fronts, dispatch);
+  if (!header) return tl::make_unexpected(header.error());
+  entry.header = std::move(*header);
+  entry.identity = front_identity(fronts, dispatch);
+  return entry;
+}
+
+// The generated build: one part for each kernel.
+std::string joined(const std::vector<BundledKernel>& kernels, std::string_view value) {
+  std::string text;
+  for (const BundledKernel& kernel : kernels) text += kernel.parts.values.find(value)->second;
+  return text;
+}
+
+Expected<Contents> compose(const ExportRequest& request, const std::vector<IndividualId>& ids,
+                           const fs::path& scratch) {
   const Record& record = request.record;
   const auto facts = record.facts();
-  const auto row = record.individual(id);
-  if (!row) return failure("export", fmt::format("the run holds no individual {}", id));
-  const auto confirmed = record.confirmation(id);
-  const auto evaluation = confirmed ? confirmed : record.evaluation(id);
-  if (confirmed && !confirmed->measured())
-    return failure("export",
-                   fmt::format("individual {} failed confirmation (at {}: {}), so it cannot be exported; "
-                               "choose another one with --id",
-                               id, name_of(confirmed->stage), confirmed->reason));
-  if (!evaluation || !evaluation->measured())
-    return failure("export",
-                   fmt::format("individual {} was not measured ({}), so it cannot be exported{}", id,
-                               row->reason.empty() ? "not evaluated yet" : row->reason,
-                               row->individual.duplicate_of != 0
-                                   ? fmt::format("; export individual {} (--id {})",
-                                                 row->individual.duplicate_of, row->individual.duplicate_of)
-                                   : ""));
-
   const fs::path place =
       fs::path("task") /
       facts.task_name;  // the same path as in the run's folder, because the configuration uses it
@@ -191,79 +202,67 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   const fs::path base = fs::exists(record.folder() / place) ? record.folder() : scratch;
   const auto config =
       parse_config(facts.config_yaml, "the run's record", base, {}, request.runtime.installation);
-  auto variant = make_variant(record.source(id), task, row->individual.configuration);
-  if (!variant)
-    return failure("export",
-                   "the recorded source is not a valid variant in this version: " + variant.error().message);
-
   const Facts device = facts_in(facts.environment);
-  const LauncherInput input{task, *variant, device, served_workloads(task, config, *variant)};
-  if (input.workloads.empty()) return failure("export", "the variant claims no workload of the run");
-  const auto served = specialisations(input);
-  const Exporter exporter = exporter_of(config.target);
-  if (exporter == nullptr)
-    return failure("export", fmt::format("kernels of the target {} are not exported as projects: `cultivar "
-                                         "show RUN ID --source` prints their source",
-                                         name_of(config.target)));
-  const auto parts = exporter(input, served, request.runtime, request.architectures);
-  if (!parts) return tl::make_unexpected(parts.error());
-
-  Contents contents;
-  for (const auto& s : served) contents.specialisations.push_back(s.suffix);
-  const auto lineage = record.paced_lineage(id);
-  nlohmann::json configuration = nlohmann::json::object();
-  for (const auto& [name, value] : variant->configuration)
-    std::visit([&configuration, &key = name](const auto& v) { configuration[key] = v; }, value);
-  const auto seed = record.first_seed();
-  const auto seed_row = seed ? record.individual(*seed) : std::nullopt;
-  const std::string library = library_name(facts.name, variant->id);
+  const auto kernels = kernels_of(request, task, config, device, ids);
+  if (!kernels) return tl::make_unexpected(kernels.error());
+  const BundledKernel& best = kernels->front();
+  const auto entry = entry_of(task, device, *kernels, request.portfolio);
+  if (!entry) return tl::make_unexpected(entry.error());
+  LauncherInput input = best.input(task, device);
+  input.workloads = entry->workloads;
   const auto data = verify_data(input);
   if (!data) return tl::make_unexpected(data.error());
+
+  Contents contents;
+  for (const BundledKernel& kernel : *kernels)
+    for (const Specialisation& s : kernel.served)
+      if (std::find(contents.specialisations.begin(), contents.specialisations.end(), s.suffix) ==
+          contents.specialisations.end())
+        contents.specialisations.push_back(s.suffix);
+  const bool alone = kernels->size() == 1;
+  const std::string name =
+      alone ? best.variant.manifest.name : fmt::format("portfolio of {} kernels", kernels->size());
+  const std::string library = library_name(facts.name, entry->identity);
   std::map<std::string, std::string, std::less<>> values{
       {"task", task.name},
       {"class", pascal_case(task.name)},
       {"summary", cpp_comment(task.summary)},
-      {"variant", variant->manifest.name},
-      {"id", short_identity(*variant)},
+      {"variant", name},
+      {"id", entry->identity},
       {"dtype", std::string(name_of(input.workloads.front().dtype))},
-      {"unit", in_quotes(evaluation->unit)},
+      {"unit", in_quotes(best.evaluation.unit)},
       // Factor from work (operations or bytes) per microsecond to that unit.
-      {"rate", evaluation->unit == "TFLOPS" ? "1e-6" : "1e-3"},
-      {"run", in_code(facts.name)},
-      {"workloads", in_code(config.workloads)},
-      {"header_files", ""},
-      {"header_paths", ""},
-      {"configuration", to_string(variant->manifest.tunables, variant->configuration)},
-      {"fitness", fmt::format("{:.2f} {}", Standings(record).fitness(id), in_a_cell(evaluation->unit))},
-      {"ratio", seed_row ? ratio_words(record, row->individual.id, seed_row->individual.id) : ""},
+      {"rate", best.evaluation.unit == "TFLOPS" ? "1e-6" : "1e-3"},
+      {"about", about_kernels(record, config.workloads, *kernels, entry->identity, request.portfolio)},
+      {"kernel_rows", kernel_rows(*kernels)},
+      {"kernel_for", alone ? "\"\"" : "kernel_.kernel_for(arguments_)"},
       {"specialisations", contents.specialisations == std::vector<std::string>{"any"}
                               ? "none (one binary serves all)"
                               : fmt::format("{}", fmt::join(contents.specialisations, ", "))},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},
-      {"version_text",
-       fmt::format("\"{}\"", in_quotes(fmt::format("{} {}, #{} of {}", variant->manifest.name,
-                                                   short_identity(*variant), id, facts.name)))}};
-  values.insert(parts->values.begin(), parts->values.end());
-  values.merge(pytorch_values(input, served));
+      {"version_text", fmt::format("\"{}\"", in_quotes(fmt::format("{} {}, #{} of {}", name, entry->identity,
+                                                                   fmt::join(ids, ", #"), facts.name)))}};
+  values.insert(best.parts.values.begin(), best.parts.values.end());
+  values["build_parts"] = joined(*kernels, "build_parts");
+  values["build_sources"] = joined(*kernels, "build_sources");
+  values.merge(pytorch_values(input, entry->identity, [&](const Workload& workload) {
+    return std::any_of(kernels->begin(), kernels->end(), [&](const BundledKernel& kernel) {
+      return serves(kernel.input(task, device), kernel.served, workload);
+    });
+  }));
 
   auto& files = contents.files;
-  files = parts->files;
-  const SourceFiles sources = split_source(variant->source);
-  files[parts->values.at("kernel_file")] = std::string(sources.main);
-  for (const HeaderFile& header : sources.headers) {
-    files[std::string(header.name)] = std::string(header.text);
-    values["header_files"] += fmt::format("| `{}` | a header of the source |\n", header.name);
-    values["header_paths"] += fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}", header.name);
-  }
-  files["CMakeLists.txt"] = render(parts->cmake, values);
+  for (const BundledKernel& kernel : *kernels) files.merge(kernel.files());
+  if (!alone) files[task.name + ".hpp"] = entry->header;
+  files["CMakeLists.txt"] = render(best.parts.cmake, values);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
   files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
-  files["verify/bench.hpp"] = render(parts->bench, values);
+  files["verify/bench.hpp"] = render(best.parts.bench, values);
   files["verify/data.hpp"] = *data;
   files["verify/reference_library.cpp"] = render(launcher::reference_library_cpp, values);
   files["verify/cultivar_reference.hpp"] = std::string(launcher::cultivar_reference_hpp);
@@ -271,7 +270,7 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
   files["verify/evaluators/dtype/dtype.cpp"] = std::string(launcher::dtype_cpp);
   files["contender/contender.cpp"] = render(launcher::contender_cpp, values);
   files["contender/asked.hpp"] = render(launcher::asked_hpp, values);
-  files["contender/device.hpp"] = render(parts->device, values);
+  files["contender/device.hpp"] = render(best.parts.device, values);
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
@@ -280,43 +279,46 @@ Expected<Contents> compose(const ExportRequest& request, IndividualId id, const 
       files["verify/" + name] = text.get<std::string>();
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
-  files["TABLE.md"] =
-      fmt::format("# {}\n\n{}\n\n{}{}\n", variant->manifest.name,
-                  fmt::format("Measured by Cultivar on {}. The output of every timed run was checked on "
-                              "secret random rows, and every shape once on all rows. Contenders were "
-                              "timed interleaved with the kernel.",
-                              in_a_cell(device_of(facts))),
-                  workload_table(*evaluation) + exactness_section(*evaluation),
-                  confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
-                            : "\nMeasured during the search.");
+  files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
   files["environment.json"] = json_text(facts.environment, 2) + "\n";
-  files["lineage.md"] = "# Lineage\n\n" + lineage_text(lineage, evaluation->unit);
-  files["lineage.json"] = json_text(lineage_json(lineage), 2) + "\n";
+  std::string lineage = "# Lineage\n";
+  nlohmann::json lineages = nlohmann::json::object(), configurations = nlohmann::json::object();
+  for (const BundledKernel& kernel : *kernels) {
+    const auto steps = record.paced_lineage(kernel.id());
+    if (!alone) lineage += fmt::format("\n## #{}\n", kernel.id());
+    lineage += "\n" + lineage_text(steps, kernel.evaluation.unit);
+    lineages[std::to_string(kernel.id())] = lineage_json(steps);
+    configurations[std::to_string(kernel.id())] = kernel.configuration();
+  }
+  files["lineage.md"] = lineage;
+  files["lineage.json"] = json_text(alone ? lineages.front() : lineages, 2) + "\n";
   std::vector<std::string> names{"bundle.json"};
-  for (const auto& [name, text] : files) names.push_back(name);
-  files["bundle.json"] = json_text(nlohmann::json{{"format", 1},
-                                                  {"run", facts.name},
-                                                  {"individual", id},
-                                                  {"variant", variant->manifest.name},
-                                                  {"id", variant->id},
-                                                  {"task", task.name},
-                                                  {"target", name_of(config.target)},
-                                                  {"architectures", parts->architectures},
-                                                  {"configuration", configuration},
-                                                  {"fitness", evaluation->fitness},
-                                                  {"unit", evaluation->unit},
-                                                  {"specialisations", contents.specialisations},
-                                                  {"files", names}},
-                                   2) +
-                         "\n";
+  for (const auto& [file, text] : files) names.push_back(file);
+  nlohmann::json bundle{{"format", 1},
+                        {"run", facts.name},
+                        {"individual", best.id()},
+                        {"variant", name},
+                        {"id", alone ? best.variant.id : entry->identity},
+                        {"task", task.name},
+                        {"target", name_of(config.target)},
+                        {"architectures", best.parts.architectures},
+                        {"configuration", alone ? configurations.front() : configurations},
+                        {"fitness", best.evaluation.fitness},
+                        {"unit", best.evaluation.unit},
+                        {"specialisations", contents.specialisations},
+                        {"files", names}};
+  if (!alone) bundle.update({{"kernels", ids}, {"portfolio", *request.portfolio}});
+  files["bundle.json"] = json_text(bundle, 2) + "\n";
   return contents;
 }
 
 }  // namespace
 
 Expected<ExportReport> export_bundle(const ExportRequest& request) {
-  const auto id = request.id != 0 ? request.id : request.record.best().value_or(0);
-  if (id == 0)
+  auto ids =
+      request.portfolio != nullptr ? request.portfolio->kernels() : std::vector<IndividualId>{request.id};
+  if (ids.front() == 0) ids.front() = request.record.best().value_or(0);
+  if (ids.front() == 0)
     return failure("export",
                    "the run has no best kernel yet; let it run longer, or choose an individual with --id");
   const auto out = fs::absolute(request.out).lexically_normal();
@@ -338,10 +340,10 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
   });
   try {
     fs::remove_all(partial);
-    auto contents = compose(request, id, partial / ".scratch");
+    auto contents = compose(request, ids, partial / ".scratch");
     if (!contents) return tl::make_unexpected(contents.error());
     fs::remove_all(partial / ".scratch");
-    ExportReport report{id, out, {}, contents->specialisations};
+    ExportReport report{ids, out, {}, contents->specialisations};
     for (const auto& [file, text] : contents->files) {
       if (auto ok = write(partial / file, text); !ok) return tl::make_unexpected(ok.error());
       report.files.push_back(file);

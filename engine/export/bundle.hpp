@@ -3,6 +3,7 @@
 //
 //   kernel.cpp, .cu       the source, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
+//   kernels/ID/           of a bundle of several kernels: these two for each; <task>.hpp passes calls to them
 //   cubin/, cubins.cpp    cuda: machine code for each specialization and architecture, and the file that
 //   embeds it CMakeLists.txt        builds the kernel, the verifier and the libraries verify/ checks the
 //   kernel against the task's fp64 oracle and times it contender/            the kernel as a shared library
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/export/portfolio.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 
@@ -29,10 +31,12 @@ struct ExportRequest {
   const Runtime& runtime;     // provides the workers that compile a cuda kernel
   // cuda: the architectures to compile for, such as "sm_90a"; empty: that of the run's GPU.
   std::vector<std::string> architectures = {};
+  // Not null: its kernels behind one entry, instead of one individual.
+  const KernelPortfolio* portfolio = nullptr;
 };
 
 struct ExportReport {
-  IndividualId id = 0;
+  std::vector<IndividualId> ids;
   std::filesystem::path folder;
   std::vector<std::string> files;            // relative, sorted
   std::vector<std::string> specialisations;  // "D=64 causal=1"

@@ -8,6 +8,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "engine/export/render.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 namespace {
@@ -26,6 +27,11 @@ std::string parameter_type(const PlannedArgument& argument, const Plan& plan, co
   const auto* tensor = input.task.tensor(buffer.name);
   const auto type = cpp_type(input.task.dtype(*tensor, input.workloads.front()));
   return fmt::format("{}{}*", buffer.use == PlannedBuffer::Use::input ? "const " : "", type);
+}
+
+// The user chooses the number of cores.
+std::string host_fact(const std::string& name, double value) {
+  return name == "num_cores" ? "double(cores_)" : literal(value);
 }
 
 // The arguments of a call, and the statements before it that compute scalars: those may throw, so they do not
@@ -82,13 +88,12 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                       fmt::join(types, ", "));
     }
 
-  // The user chooses the number of cores.
-  const auto bound = name_bindings(input, [](const std::string& name, double value) {
-    return name == "num_cores" ? std::string("double(cores_)") : literal(value);
-  });
+  const auto bound = name_bindings(input, host_fact);
   if (!bound) return bound;
-  const auto required = requirements(input);
+  const auto required = requirements(input, false);
   if (!required) return required;
+  const auto accepted = acceptance(input, served, false, host_fact);
+  if (!accepted) return accepted;
   const auto places = workspace_places(input, "room(sizes)");
   if (!places) return places;
   std::string prepare = *bound + *required + *places;
@@ -123,17 +128,23 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
                  {"tensor_checks", tensor_checks(input.task, 1)},
-                 {"members", argument_members(input, cpp_type)},
-                 {"prepare", prepare}});
+                 {"members", argument_members(input)},
+                 {"prepare", prepare},
+                 {"accepts", *accepted}});
   return render(launcher::cpu_launcher_hpp, values);
 }
 
 std::string cpu_cmake_kernels(const LauncherInput& input, const std::vector<Specialisation>& served) {
   std::set<std::string> entries;
   for (const auto& launch : input.variant.manifest.launch) entries.insert(launch.kernel);
-  std::string text;
+  const SourceFiles sources = split_source(input.variant.source);
+  std::string text = "set(headers";
+  for (const HeaderFile& header : sources.headers)
+    text += fmt::format(" ${{CMAKE_CURRENT_SOURCE_DIR}}/{}{}", input.folder, header.name);
+  text += ")\n";
   for (const auto& specialisation : served)
-    text += fmt::format("cultivar_kernel({} \"{}\" {})\n", specialisation.suffix, fmt::join(entries, ";"),
+    text += fmt::format("cultivar_kernel({}kernel.cpp {} {} \"{}\" {})\n", input.folder,
+                        short_identity(input.variant), specialisation.suffix, fmt::join(entries, ";"),
                         fmt::join(specialisation.macros, " "));
   return text;
 }

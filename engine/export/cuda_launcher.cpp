@@ -23,11 +23,6 @@ std::string symbol_of(const Variant& variant, const CubinFile& file) {
   return symbol;
 }
 
-// void*, so that callers need no cast: small floating-point types have many names.
-std::string_view pointee(Dtype dtype) {
-  return is_floating(dtype) && size_of(dtype) <= 2 ? "void" : cpp_type(dtype);
-}
-
 // Device facts are evaluated on the GPU that runs the kernel, for example for a grid of one block per SM.
 std::string fact(const std::string& name, double value) {
   static const std::set<std::string> asked{"num_sms",       "l2_bytes", "threads_max",
@@ -181,16 +176,11 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
 
   const auto bound = name_bindings(input, fact);
   if (!bound) return bound;
-  const auto required = requirements(input);
+  const auto required = requirements(input, true);
   if (!required) return required;
+  const auto accepted = acceptance(input, served, true, fact);
+  if (!accepted) return accepted;
   std::string prepare = *bound + *required;
-  for (const Expression& constraint : manifest.constraints) {
-    const auto one = requirement(
-        constraint, fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this GPU",
-                                input.task.name, constraint.text()));
-    if (!one) return one;
-    prepare += *one;
-  }
   prepare += "    std::size_t chosen = 0;\n";
   std::vector<std::string> bodies;
   for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
@@ -226,12 +216,13 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
                  {"tensor_checks", tensor_checks(input.task, 64)},
-                 {"members", argument_members(input, pointee)},
+                 {"members", argument_members(input)},
                  {"architectures", fmt::format("{}", fmt::join(architectures, ", "))},
                  {"kernel_count", std::to_string(names.size())},
                  {"kernel_names", fmt::format("{}", fmt::join(names, ", "))},
                  {"specialisation_count", std::to_string(served.size())},
                  {"images", images},
+                 {"accepts", *accepted},
                  {"prepare", prepare}});
   return render(launcher::cuda_launcher_hpp, values);
 }

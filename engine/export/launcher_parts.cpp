@@ -88,6 +88,16 @@ std::vector<Specialisation> specialisations(const LauncherInput& input) {
   return result;
 }
 
+bool serves(const LauncherInput& input, const std::vector<Specialisation>& served, const Workload& workload) {
+  if (!claims(input.variant, input.task, workload)) return false;
+  if (!check_constraints(input.variant, input.task, workload, input.facts)) return false;
+  const Bindings values = device_free_numbers(input.variant, input.task, workload);
+  return std::any_of(served.begin(), served.end(), [&](const Specialisation& s) {
+    return std::all_of(s.condition.begin(), s.condition.end(),
+                       [&](const auto& one) { return values.at(one.first) == one.second; });
+  });
+}
+
 namespace {
 
 // A field with its default: the task's default if it is a number; std::optional if it depends on other
@@ -115,12 +125,22 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
           {"summary", input.task.summary},
           {"variant", input.variant.manifest.name},
           {"id", short_identity(input.variant)},
+          {"inline", input.folder.empty() ? "inline " : ""},
+          {"about_namespace",
+           input.folder.empty()
+               ? "A namespace for this kernel, so that one program can include headers of several "
+                 "exports. Inline: callers omit it."
+               : "One of several kernels of the task; ../../" + input.task.name + ".hpp calls it."},
           {"first_dimension", input.task.dimensions.front().name},
           {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
           {"expressions", std::string(launcher::expressions_hpp)}};
 }
 
-std::string argument_members(const LauncherInput& input, std::string_view (*pointee)(Dtype)) {
+std::string_view pointee_of(Target target, Dtype dtype) {
+  return !target->on_host && is_floating(dtype) && size_of(dtype) <= 2 ? "void" : cpp_type(dtype);
+}
+
+std::string argument_members(const LauncherInput& input) {
   std::string members;
   for (const auto& dimension : input.task.dimensions)
     members += member("std::int64_t", dimension.name, dimension.about, dimension.fallback, "0");
@@ -134,8 +154,8 @@ std::string argument_members(const LauncherInput& input, std::string_view (*poin
     const Dtype dtype = input.task.dtype(tensor, input.workloads.front());
     members +=
         fmt::format("  {}{}* {} = nullptr;  // {} [{}], {}\n", tensor.role == Role::input ? "const " : "",
-                    pointee(dtype), tensor.name, tensor.role == Role::input ? "in" : "out",
-                    fmt::join(tensor.shape, ", "), name_of(dtype));
+                    pointee_of(input.variant.manifest.target, dtype), tensor.name,
+                    tensor.role == Role::input ? "in" : "out", fmt::join(tensor.shape, ", "), name_of(dtype));
   }
   return members;
 }
@@ -174,56 +194,68 @@ std::string dtype_bindings(Dtype dtype) {
   return text;
 }
 
-Expected<std::string> name_bindings(const LauncherInput& input,
-                                    std::string (*fact)(const std::string&, double)) {
-  std::string text;
-  const auto bind = [&](std::string_view name, const std::string& value) { text += binding(name, value); };
-  std::string trouble;
+Expected<std::string> task_bindings(const LauncherInput& input) {
+  std::string text = dtype_bindings(input.workloads.front().dtype), trouble;
   const auto given = [&](const std::string& name, const std::optional<Expression>& fallback) {
-    if (!fallback || fallback->evaluate({})) return bind(name, fmt::format("double(arguments.{})", name));
+    if (!fallback || fallback->evaluate({}))
+      return (void)(text += binding(name, fmt::format("double(arguments.{})", name)));
     const auto cpp = to_cpp(*fallback);
     if (!cpp) trouble = cpp.error().message;
-    bind(name, fmt::format("arguments.{0} ? double(*arguments.{0}) : {1}", name, cpp.value_or("0.0")));
+    text +=
+        binding(name, fmt::format("arguments.{0} ? double(*arguments.{0}) : {1}", name, cpp.value_or("0.0")));
   };
-  text += dtype_bindings(input.workloads.front().dtype);
   for (const auto& dimension : input.task.dimensions) given(dimension.name, dimension.fallback);
   for (const auto& parameter : input.task.parameters) given(parameter.name, parameter.fallback);
   if (!trouble.empty()) return failure("export", trouble);
-  for (const auto& [name, value] : input.facts) bind(name, fact(name, value));
+  return text;
+}
+
+Expected<std::string> name_bindings(const LauncherInput& input,
+                                    std::string (*fact)(const std::string&, double)) {
+  auto given = task_bindings(input);
+  if (!given) return given;
+  std::string text = std::move(*given);
+  for (const auto& [name, value] : input.facts) text += binding(name, fact(name, value));
   for (const auto& [name, value] : bindings(input.variant.manifest.tunables, input.variant.configuration))
-    bind(name, literal(value));
+    text += binding(name, literal(value));
   for (const auto* lets : {&input.task.let, &input.variant.manifest.let})
     for (const auto& [name, expression] : *lets) {
       auto cpp = to_cpp(expression);
       if (!cpp) return tl::make_unexpected(cpp.error());
-      bind(name, *cpp);
+      text += binding(name, *cpp);
     }
   return text;
 }
 
-Expected<std::string> requirement(const Expression& expression, const std::string& message) {
-  auto cpp = to_cpp(expression);
-  if (!cpp) return tl::make_unexpected(cpp.error());
-  return fmt::format("    if (({}) == 0.0) throw std::invalid_argument(\"{}\");\n", *cpp, message);
-}
-
-Expected<std::string> requirements(const LauncherInput& input) {
+Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
+  const std::string& task = input.task.name;
+  const auto refused = [&](const std::string& message) {
+    return otherwise == Otherwise::throws ? fmt::format("throw std::invalid_argument({})", message)
+                                          : "return false";
+  };
   std::string text;
-  for (const auto& dimension : input.task.dimensions)  // kernels use 32-bit sizes
+  for (const auto& dimension : input.task.dimensions) {  // kernels use 32-bit sizes
+    const std::string name = variable(dimension.name);
     text += fmt::format(
-        "    if (!({2} >= 1.0 && {2} <= 2147483647.0)) throw std::invalid_argument(\"{0}: {1} is \" + "
-        "std::to_string((long long)({2})) + \", but must be from 1 to 2147483647\");\n",
-        input.task.name, dimension.name, variable(dimension.name));
-  for (const auto& relation : input.task.where) {
-    const auto one = requirement(relation, fmt::format("{}: needs {}", input.task.name, relation.text()));
-    if (!one) return one;
-    text += *one;
+        "    if (!({0} >= 1.0 && {0} <= 2147483647.0)) {1};\n", name,
+        refused(fmt::format(
+            "\"{}: {} is \" + std::to_string((long long)({})) + \", but must be from 1 to 2147483647\"", task,
+            dimension.name, name)));
   }
-  if (const auto& claim = input.variant.manifest.requires_) {
-    const auto one =
-        requirement(*claim, fmt::format("{}: this kernel needs {}", input.task.name, claim->text()));
-    if (!one) return one;
-    text += *one;
+  std::vector<std::pair<const Expression*, std::string>> all;
+  for (const auto& relation : input.task.where)
+    all.emplace_back(&relation, fmt::format("{}: needs {}", task, relation.text()));
+  if (const auto& claim = input.variant.manifest.requires_)
+    all.emplace_back(&*claim, fmt::format("{}: this kernel needs {}", task, claim->text()));
+  if (on_this_device)
+    for (const auto& constraint : input.variant.manifest.constraints)
+      all.emplace_back(&constraint,
+                       fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this GPU",
+                                   task, constraint.text()));
+  for (const auto& [expression, message] : all) {
+    const auto cpp = to_cpp(*expression);
+    if (!cpp) return tl::make_unexpected(cpp.error());
+    text += fmt::format("    if (({}) == 0.0) {};\n", *cpp, refused('"' + message + '"'));
   }
   return text;
 }
@@ -243,23 +275,40 @@ Expected<std::string> workspace_places(const LauncherInput& input, std::string_v
       fmt::join(sizes, ", "), between, room);
 }
 
+namespace {
+
+std::string test_of(const Specialisation& specialisation) {
+  std::vector<std::string> tests;
+  for (const auto& [name, value] : specialisation.condition)
+    tests.push_back(value == std::floor(value)  // a non-integer macro is a float
+                        ? fmt::format("{} == {}", variable(name), literal(value))
+                        : fmt::format("float({}) == float({})", variable(name), literal(value)));
+  return tests.empty() ? "true" : fmt::format("{}", fmt::join(tests, " && "));
+}
+
+}  // namespace
+
 std::string choice_of_specialisation(const LauncherInput& input, const std::vector<Specialisation>& served,
                                      const std::vector<std::string>& bodies) {
   std::string text;
   std::vector<std::string> names;
   for (std::size_t s = 0; s < served.size(); ++s) {
-    std::vector<std::string> tests;
-    for (const auto& [name, value] : served[s].condition)
-      tests.push_back(value == std::floor(value)  // a non-integer macro is a float
-                          ? fmt::format("{} == {}", variable(name), literal(value))
-                          : fmt::format("float({}) == float({})", variable(name), literal(value)));
-    text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "",
-                        tests.empty() ? "true" : fmt::format("{}", fmt::join(tests, " && ")), bodies.at(s));
+    text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "", test_of(served[s]), bodies.at(s));
     names.push_back(served[s].suffix);
   }
   return text + fmt::format(
                     "    }} else {{\n      throw std::invalid_argument(\"{}: built for {} only\");\n    }}\n",
                     input.task.name, fmt::join(names, ", "));
+}
+
+Expected<std::string> acceptance(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                 bool on_this_device, std::string (*fact)(const std::string&, double)) {
+  const auto bound = name_bindings(input, fact);
+  const auto required = requirements(input, on_this_device, Otherwise::returns_false);
+  if (!bound || !required) return bound ? required : bound;
+  std::vector<std::string> tests;
+  for (const Specialisation& each : served) tests.push_back('(' + test_of(each) + ')');
+  return fmt::format("{}{}    return {};\n", *bound, *required, fmt::join(tests, " ||\n           "));
 }
 
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {

@@ -21,10 +21,14 @@ struct LauncherInput {
   const Variant& variant;
   const Facts& facts;               // of the machine the kernel was tuned on
   std::vector<Workload> workloads;  // not empty, all of one dtype
+  std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
 std::string short_identity(const Variant&);
+
+// Whether the kernel claims the workload, and has a binary for it.
+bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);
 
 // One for each distinct set of macros, in the order of the workloads.
 std::vector<Specialisation> specialisations(const LauncherInput&);
@@ -41,9 +45,11 @@ std::string_view cpp_type(Dtype);
 
 // Names of the task and the kernel, for the launcher's template.
 std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput&);
+// What a tensor's pointer points to, given its dtype. On a GPU void if it has 16 bits or fewer, so that
+// callers need no cast: such types have many names.
+std::string_view pointee_of(Target, Dtype);
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
-// `pointee` is what a tensor's pointer points to, given its dtype.
-std::string argument_members(const LauncherInput&, std::string_view (*pointee)(Dtype));
+std::string argument_members(const LauncherInput&);
 // Generates checks that throw std::invalid_argument for a tensor that is null or not aligned to `alignment`
 // bytes.
 std::string tensor_checks(const Task&, int alignment);
@@ -54,15 +60,16 @@ std::string binding(std::string_view name, std::string_view value);
 // it.
 std::string scalar(Dtype type, std::string_view value, std::string_view what);
 std::string dtype_bindings(Dtype);
-// Statements that define every name an expression may use, each before its first use. `fact` returns the C++
-// expression for a fact of the device.
+// Statements that define the task's dimensions and parameters from `arguments`; and every name an expression
+// may use, each before its first use. `fact` returns the C++ expression for a fact of the device.
+Expected<std::string> task_bindings(const LauncherInput&);
 Expected<std::string> name_bindings(const LauncherInput&,
                                     std::string (*fact)(const std::string& name, double value));
-// Generates checks that throw std::invalid_argument when the task's relations or the manifest's `requires`
-// are not satisfied.
-Expected<std::string> requirements(const LauncherInput&);
-// "    if ((EXPRESSION) == 0.0) throw std::invalid_argument(MESSAGE);"
-Expected<std::string> requirement(const Expression&, const std::string& message);
+// What a launcher's check does with a shape that it refuses: throw std::invalid_argument, or return false.
+enum class Otherwise { throws, returns_false };
+// Generates checks of the task's relations and the manifest's `requires`; `on_this_device`: also of its
+// constraints.
+Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Otherwise = Otherwise::throws);
 // Declares `sizes`, the bytes of each workspace, and `places`, their addresses, which the call `room`
 // returns. The statements `between` follow the sizes.
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
@@ -70,6 +77,10 @@ Expected<std::string> workspace_places(const LauncherInput&, std::string_view ro
 // An if for each specialization around the statements that `body` returns for it; other sizes throw.
 std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
                                      const std::vector<std::string>& bodies);
+// The statements of a function that says whether the requirements are satisfied and there is a
+// specialization.
+Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,
+                                 bool on_this_device, std::string (*fact)(const std::string&, double));
 
 // The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads and tolerance.
 Expected<std::string> verify_data(const LauncherInput&);

@@ -95,22 +95,12 @@ double elements(const Task& task, const Workload& workload) {
   return all;
 }
 
-bool serves(const LauncherInput& input, const std::vector<Specialisation>& served, const Workload& workload) {
-  if (!claims(input.variant, input.task, workload)) return false;
-  if (!check_constraints(input.variant, input.task, workload, input.facts)) return false;
-  const Bindings values = device_free_numbers(input.variant, input.task, workload);
-  return std::any_of(served.begin(), served.end(), [&](const Specialisation& s) {
-    return std::all_of(s.condition.begin(), s.condition.end(),
-                       [&](const auto& one) { return values.at(one.first) == one.second; });
-  });
-}
-
 struct Shapes {
   std::string served, refused;
 };
 
 // The shapes of the checks, and the smallest workload, because all checks may use other specializations.
-Shapes shapes_of(const LauncherInput& input, const std::vector<Specialisation>& served) {
+Shapes shapes_of(const LauncherInput& input, const std::function<bool(const Workload&)>& serves) {
   const Task& task = input.task;
   Shapes shapes;
   std::size_t refused = 0;
@@ -119,7 +109,7 @@ Shapes shapes_of(const LauncherInput& input, const std::vector<Specialisation>& 
     workload.dtype = input.workloads.front().dtype;
     if (!seen.insert(shape_row(task, workload)).second) return;
     const std::string row = shape_line(task, workload);
-    if (serves(input, served, workload))
+    if (serves(workload))
       shapes.served += row;
     else if (refused++ < kMostRefused)
       shapes.refused += row;
@@ -147,12 +137,13 @@ std::string python_name(const std::string& name) {
              : name;  // names that start with _ belong to the module
 }
 
-std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput& input,
-                                                               const std::vector<Specialisation>& served) {
+std::map<std::string, std::string, std::less<>> pytorch_values(
+    const LauncherInput& input, const std::string& identity,
+    const std::function<bool(const Workload&)>& serves) {
   const Task& task = input.task;
   const Workload& first = input.workloads.front();
   const std::vector<Number> numbers = numbers_of(task);
-  std::vector<std::string> inputs, results, returned, schema, keywords, given, rows, names, quoted, renamed;
+  std::vector<std::string> inputs, results, returned, schema, keywords, rows, names, quoted, renamed;
   std::string tensors, about;
   for (const TensorSpec& tensor : task.tensors) {
     const bool output = tensor.role == Role::output;
@@ -175,7 +166,6 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
     keywords.push_back(name + (number.optional ? "=None" : ""));
     schema.push_back(fmt::format("{}{}{} {}{}", names.empty() ? "*, " : "", number.type,
                                  number.optional ? "?" : "", name, number.optional ? "=None" : ""));
-    given.push_back(fmt::format("\"{0}\": {0}", name));
     if (number.type == "bool" || !number.optional)
       example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "...");
     names.push_back(name);
@@ -191,16 +181,15 @@ std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInp
   const auto trailing = [&](const std::vector<std::string>& all) {
     return list(all) + (all.empty() ? "" : ",");
   };
-  const Shapes shapes = shapes_of(input, served);
+  const Shapes shapes = shapes_of(input, serves);
   return {{"function", function},
           {"prose_summary", prose(task.summary)},
           {"module", "cultivar_" + task.name},
-          {"namespace", "cultivar_" + short_identity(input.variant)},
+          {"namespace", "cultivar_" + identity},
           {"inputs", list(inputs)},
           {"results", list(results)},
           {"example", list(inputs) + example},
           {"signature", list(inputs) + (keywords.empty() ? "" : ", *, " + list(keywords))},
-          {"numbers_given", fmt::format("{{{}}}", fmt::join(given, ", "))},
           {"numbers", trailing(names)},
           {"number_rows", trailing(rows)},
           {"number_names", trailing(quoted)},

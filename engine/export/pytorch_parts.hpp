@@ -1,6 +1,7 @@
 // Values for the templates of a bundle's Python files.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -9,9 +10,9 @@
 namespace cultivar {
 
 // For pytorch_module.py and pytorch_test.py, by placeholder. The test's shapes are those of the task's checks
-// that the kernel claims, and a few that it does not.
-std::map<std::string, std::string, std::less<>> pytorch_values(const LauncherInput&,
-                                                               const std::vector<Specialisation>&);
+// that a kernel serves, and a few that none does.
+std::map<std::string, std::string, std::less<>> pytorch_values(
+    const LauncherInput&, const std::string& identity, const std::function<bool(const Workload&)>& serves);
 // A valid Python name: an underscore is appended to Python's keywords.
 std::string python_name(const std::string&);
 

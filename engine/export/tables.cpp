@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "engine/export/markdown.hpp"
+#include "engine/store/standings.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
 
@@ -40,7 +44,31 @@ std::string workload_table(const Evaluation& evaluation) {
     }
     table.row(cells);
   }
-  return table.text();
+  const auto beside = beside_best_contenders(evaluation);
+  return beside ? table.text() + "\n" + in_a_cell(words_of(*beside)) + ".\n" : table.text();
+}
+
+std::optional<BesideContenders> beside_best_contenders(const Evaluation& evaluation) {
+  BesideContenders beside;
+  double logs = 0.0;
+  int count = 0;
+  for (const WorkloadResult& w : evaluation.workloads) {
+    double least = 0.0;
+    for (const auto& [name, ratio] : w.ratios)
+      if (ratio > 0.0) least = least > 0.0 ? std::min(least, ratio) : ratio;
+    if (!(least > 0.0)) continue;
+    if (count == 0 || least < beside.lowest) beside.lowest = least, beside.lowest_on = w.workload;
+    beside.highest = std::max(beside.highest, least);
+    logs += std::log(least);
+    beside.mean = std::exp(logs / ++count);
+  }
+  return count > 0 ? std::optional(beside) : std::nullopt;
+}
+
+std::string words_of(const BesideContenders& beside) {
+  return fmt::format(
+      "Beside the fastest contender of each workload {:.3f}x (geometric mean), lowest {:.3f}x on {}",
+      beside.mean, beside.lowest, beside.lowest_on);
 }
 
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation& evaluation) {
@@ -134,6 +162,116 @@ nlohmann::json lineage_json(const std::vector<IndividualRow>& lineage) {
                       {"configuration", configuration}});
   }
   return result;
+}
+
+std::string percent_text(double log_ratio) {
+  return std::isfinite(log_ratio) ? fmt::format("{:+.1f} %", 100.0 * std::expm1(log_ratio)) : "?";
+}
+
+std::string portfolio_table(const KernelPortfolio& portfolio) {
+  MarkdownTable table({"workload", "kernel", fmt::format("gain over #{}", portfolio.best), "at least",
+                       "at most", "decided by"});
+  for (const PortfolioEntry& entry : portfolio.entries) {
+    const auto duel = std::find_if(portfolio.duels.begin(), portfolio.duels.end(), [&](const auto& d) {
+      return d.kernel == entry.kernel && d.workload == entry.workload;
+    });
+    if (entry.kernel == portfolio.best || duel == portfolio.duels.end())
+      table.row({entry.workload, fmt::format("#{}", entry.kernel), "-", "-", "-", "-"});
+    else
+      table.row({entry.workload, fmt::format("#{}", entry.kernel), percent_text(entry.log_ratio),
+                 percent_text(entry.lower), percent_text(entry.upper),
+                 fmt::format("{} runs in random order, {} pairs", duel->runs, duel->blocks)});
+  }
+  const PortfolioEntry gain = portfolio.gain();
+  table.row({"geometric mean", "", percent_text(gain.log_ratio), percent_text(gain.lower),
+             percent_text(gain.upper), ""});
+  return table.text();
+}
+
+namespace {
+
+// The ratio of the two fitness values of the search, as `status` shows it. A value from the confirmation
+// cannot be used, because the seed was not timed with it.
+std::string ratio_words(const Record& record, IndividualId id) {
+  const auto seed_id = record.first_seed();
+  if (!seed_id) return "";
+  if (id == *seed_id) return ". It is the first seed, unchanged";
+  Standings standings(record);
+  const double best = standings.fitness(id), seed = standings.fitness(*seed_id);
+  if (!(best > 0 && seed > 0)) return "";
+  return fmt::format(
+      ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
+      "time)",
+      best / seed);
+}
+
+std::string measured_words(const BundledKernel& kernel) {
+  return kernel.confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
+                          : "\nMeasured during the search.";
+}
+
+}  // namespace
+
+std::string table_page(const std::string& name, const std::string& device,
+                       const std::vector<BundledKernel>& kernels, const KernelPortfolio* portfolio) {
+  std::string text = fmt::format(
+      "# {}\n\nMeasured by Cultivar on {}. The output of every timed run was checked on secret random rows, "
+      "and every shape once on all rows. Contenders were timed interleaved with the kernel.\n\n",
+      name, in_a_cell(device));
+  if (kernels.size() > 1)
+    text += fmt::format(
+        "Each call goes to the kernel of the nearest of these workloads. The gains are those of duels with "
+        "the "
+        "best kernel, run side by side{}; the lower bounds hold for all workloads together.\n\n{}\n",
+        portfolio->device.empty() ? "" : " on " + in_a_cell(portfolio->device), portfolio_table(*portfolio));
+  for (const BundledKernel& kernel : kernels) {
+    if (kernels.size() > 1)
+      text += fmt::format("## #{}: {}\n\n", kernel.id(), in_a_cell(kernel.variant.manifest.name));
+    text += workload_table(kernel.evaluation) + exactness_section(kernel.evaluation) +
+            measured_words(kernel) + (&kernel == &kernels.back() ? "\n" : "\n\n");
+  }
+  return text;
+}
+
+std::string about_kernels(const Record& record, const std::string& workloads,
+                          const std::vector<BundledKernel>& kernels, const std::string& identity,
+                          const KernelPortfolio* portfolio) {
+  const auto figures = [&](const BundledKernel& kernel) {
+    return fmt::format("{:.2f} {}", Standings(record).fitness(kernel.id()),
+                       in_a_cell(kernel.evaluation.unit));
+  };
+  const auto identified = [](const BundledKernel& kernel) {
+    return fmt::format("ariant `{}`, identity `{}`, configuration `{}`", kernel.variant.manifest.name,
+                       short_identity(kernel.variant),
+                       to_string(kernel.variant.manifest.tunables, kernel.variant.configuration));
+  };
+  const std::string run = in_code(record.facts().name), set = in_code(workloads);
+  if (kernels.size() == 1)
+    return fmt::format("V{}.\nFound by Cultivar in the run `{}`: {} over the workloads of `{}`{}.",
+                       identified(kernels[0]), run, figures(kernels[0]), set,
+                       ratio_words(record, kernels[0].id()));
+  const PortfolioEntry gain = portfolio->gain();
+  std::string text = fmt::format(
+      "{} kernels behind one entry, identity `{}`, found by Cultivar in the run `{}`. Each call goes to the "
+      "kernel of the nearest measured workload; `TABLE.md` says which that is. Over the workloads of `{}` "
+      "they "
+      "gain {} over the best of them alone (at least {}):\n",
+      kernels.size(), identity, run, set, percent_text(gain.log_ratio), percent_text(gain.lower));
+  for (const BundledKernel& kernel : kernels)
+    text += fmt::format("\n- #{}: v{}, {} over all workloads{}.", kernel.id(), identified(kernel),
+                        figures(kernel), ratio_words(record, kernel.id()));
+  return text;
+}
+
+std::string kernel_rows(const std::vector<BundledKernel>& kernels) {
+  std::string text;
+  for (const BundledKernel& kernel : kernels) {
+    text += fmt::format("| `{}{}` | the source, manifest included |\n", kernel.folder,
+                        kernel.parts.values.at("kernel_file"));
+    for (const HeaderFile& header : split_source(kernel.variant.source).headers)
+      text += fmt::format("| `{}{}` | a header of the source |\n", kernel.folder, header.name);
+  }
+  return text;
 }
 
 }  // namespace cultivar

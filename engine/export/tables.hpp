@@ -1,15 +1,26 @@
 // The bundle's tables for people: times with intervals, and the lineage.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "engine/store/record.hpp"
+#include "engine/export/bundled_kernel.hpp"
+#include "engine/export/portfolio.hpp"
 
 namespace cultivar {
 
 // Markdown: per workload the median with its 95 % bootstrap interval, quartiles, samples, value, contender
 // ratios.
 std::string workload_table(const Evaluation&);
+// How fast it is beside the fastest contender of each workload: that one's time over its own.
+struct BesideContenders {
+  double mean = 0.0;  // geometric
+  double lowest = 0.0, highest = 0.0;
+  std::string lowest_on;  // the workload
+};
+std::optional<BesideContenders> beside_best_contenders(const Evaluation&);  // nullopt: none was timed
+// "beside the fastest contender of each workload 1.03x (geometric mean), lowest 0.96x on W"
+std::string words_of(const BesideContenders&);
 // Rms and max errors against fp64, relative to those of the permitted roundings, of the variant and of each
 // contender, by distribution of the inputs. The heads come first; empty if they were not measured.
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
@@ -17,5 +28,17 @@ std::string exactness_section(const Evaluation&);  // in Markdown, with a line o
 // Markdown: every step from the seed to the exported kernel, with its gain.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);
 nlohmann::json lineage_json(const std::vector<IndividualRow>&);
+// "+4.4 %".
+std::string percent_text(double log_ratio);
+// Markdown of a portfolio: which kernel each workload goes to, and what that gains over the best alone.
+std::string portfolio_table(const KernelPortfolio&);
+
+// Texts of a bundle, in Markdown; `portfolio` is not null if there are several kernels. TABLE.md; what the
+// kernels are and how fast, for the README; and its rows for the kernels' files.
+std::string table_page(const std::string& name, const std::string& device, const std::vector<BundledKernel>&,
+                       const KernelPortfolio* portfolio);
+std::string about_kernels(const Record&, const std::string& workloads, const std::vector<BundledKernel>&,
+                          const std::string& identity, const KernelPortfolio* portfolio);
+std::string kernel_rows(const std::vector<BundledKernel>&);
 
 }  // namespace cultivar

@@ -33,7 +33,8 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
   parts.values = {
       {"kernel_file", "kernel.cpp"},
       {"flags", std::string(cpu_kernel_flags)},
-      {"kernels", cpu_cmake_kernels(input, served)},
+      {"build_parts", cpu_cmake_kernels(input, served)},
+      {"build_sources", ""},
       {"stream", ""},
       {"gap", "                              "},
       {"needs", ""},
@@ -85,6 +86,8 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   parts.values = {
       {"kernel_file", "kernel.cu"},
       {"architectures", names},
+      {"build_parts", fmt::format("cultivar_cubins({0}cubins.cpp {0}cubin)\n", input.folder)},
+      {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
       {"stream", ", stream"},
       {"gap", "                      "},
       {"alignment", "256"},  // the alignment of every allocation of the CUDA runtime
@@ -92,9 +95,11 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
        fmt::format("\nIt needs a GPU of {} and NVIDIA's driver, but neither a CUDA toolkit nor Cultivar.",
                    names)},
       {"target_files",
-       "| `cubin/` | the machine code for each specialization and architecture, with fixed tunables "
-       "|\n"
-       "| `cubins.cpp`, `CMakeLists.txt` | build it into a library that the launcher links |\n"}};
+       fmt::format(
+           "| `{0}cubin/` | the machine code for each specialization and architecture, with fixed "
+           "tunables |\n"
+           "| `{0}cubins.cpp`, `CMakeLists.txt` | build it into a library that the launcher links |\n",
+           input.folder.empty() ? "" : "kernels/*/")}};
   parts.architectures = std::move(architectures);
   return parts;
 }

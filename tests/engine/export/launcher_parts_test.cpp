@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(words_of_a_task_stay_in_their_comment) {
   const std::vector<Workload> workloads = task.workload_sets.front().workloads;
   const Facts facts;
   const LauncherInput input{task, *variant, facts, workloads};
-  std::istringstream lines(argument_members(input, cpp_type));
+  std::istringstream lines(argument_members(input));
   int comments = 0;
   for (std::string line; std::getline(lines, line);) {
     BOOST_TEST(line.starts_with("  "), line);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <tuple>
 
 #include "engine/export/markdown.hpp"
 
@@ -33,9 +34,9 @@ BOOST_AUTO_TEST_CASE(every_word_of_a_table_is_nothing_but_text) {
   evaluation.workloads[0].workload = hostile;
   evaluation.workloads[0].ratios[hostile] = 1.0;
   const std::string times = workload_table(evaluation);
-  for (const auto& [text, words] : {std::pair(lineage, 3), {times, 3}}) {
+  for (const auto& [text, words, lines] : {std::tuple(lineage, 3, 3), {times, 4, 5}}) {
     BOOST_TEST(text.find_first_of("<>\x1b\xff") == std::string::npos, text);
-    BOOST_TEST(std::ranges::count(text, '\n') == 3, text);
+    BOOST_TEST(std::ranges::count(text, '\n') == lines, text);
     int found = 0;
     for (std::size_t at = text.find(shown); at != std::string::npos; at = text.find(shown, at + 1)) ++found;
     BOOST_TEST(found == words, text);

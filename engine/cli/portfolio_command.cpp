@@ -1,0 +1,98 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/step_line.hpp"
+#include "engine/cli/trouble.hpp"
+#include "engine/config/duration.hpp"
+#include "engine/export/portfolio_duels.hpp"
+#include "engine/export/tables.hpp"
+#include "engine/search/trust.hpp"
+#include "engine/store/recorded_run.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/json_text.hpp"
+
+namespace cultivar {
+namespace {
+
+void print(const KernelPortfolio& portfolio, const std::string& run, const Output& output) {
+  Table table({"workload", "kernel", fmt::format("gain over #{}", portfolio.best), "at least", "at most"});
+  const auto row = [&](const std::string& name, const std::string& kernel, const PortfolioEntry& ratio) {
+    if (kernel == fmt::format("#{}", portfolio.best)) return table.row({name, kernel, "-", "-", "-"});
+    table.row(
+        {name, kernel, percent_text(ratio.log_ratio), percent_text(ratio.lower), percent_text(ratio.upper)});
+  };
+  for (const PortfolioEntry& entry : portfolio.entries)
+    row(entry.workload, fmt::format("#{}", entry.kernel), entry);
+  row("geometric mean", "", portfolio.gain());
+  output.line(table.text("  "));
+  for (const auto& [id, why] : portfolio.refused) output.line(fmt::format("#{} is left out: {}", id, why));
+  if (portfolio.left > 0)
+    output.line(
+        fmt::format("There was no time for {} more duels; allow more with --max-seconds.", portfolio.left));
+  output.line(
+      portfolio.kernels().size() == 1
+          ? fmt::format("No other kernel is faster than #{} on any workload, as far as the duels show.",
+                        portfolio.best)
+          : fmt::format("To put them behind one entry: {} export {} --portfolio", called_as(),
+                        shell_word(run)));
+}
+
+}  // namespace
+
+int portfolio_command(const Arguments& arguments) {
+  std::string run;
+  PortfolioSettings settings;
+  int kernels = static_cast<int>(settings.kernels);
+  bool as_json = false;
+  Options options(
+      "portfolio",
+      "Finds the specialists of a stopped run: kernels that are faster than its best on some of the "
+      "workloads. The most promising ones by the record are compared with the best, each workload "
+      "apart, in interleaved, randomized pairs; those that are chosen are confirmed. `cultivar export "
+      "RUN --portfolio` puts them behind one entry.",
+      "cultivar portfolio runs/attention-h100 --kernels 4");
+  options.argument("RUN", run, "the run's folder, or its name under runs/");
+  options.option("--kernels", kernels, "the largest number of kernels, the best included");
+  options.option("--each", settings.each, "how many candidates are compared for each workload");
+  options.option("--max-seconds", settings.max_seconds, "limit on the duels; confirmations follow");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+  if (kernels < 2) throw InputError("--kernels must be at least 2: the best and one specialist");
+  if (settings.each < 1) throw InputError("--each must be at least 1");
+  if (!(settings.max_seconds > 0.0)) throw InputError("--max-seconds must be above 0, for example 600");
+  settings.kernels = static_cast<std::size_t>(kernels);
+  settings.seed = std::random_device{}();
+
+  const Output output(as_json);
+  const InstallationPaths installation = find_installation();
+  const auto folder = find_run(installation, run);
+  const Record record = must(Record::open(folder));
+  if (record.summary().alive())
+    throw InputError(
+        fmt::format("the search is running, and would disturb the measurements; stop it first: {} "
+                    "stop {}",
+                    called_as(), shell_word(run)));
+  const Runtime runtime = runtime_of(installation);
+  const Config config =
+      recorded_config(record.facts().config_yaml, RunFolder(folder), {}, runtime.installation);
+  require_trust(config, RunFolder(folder), runtime);
+  const auto evaluator = make_worker_evaluator(config, config.task_folder, runtime);
+  std::optional<StepLine> line("portfolio");
+  std::optional<WhenInterrupted> watch([&] { evaluator->interrupt(); });
+  const KernelPortfolio portfolio = must(decide_portfolio(
+      record, config, *evaluator, settings, [&](const std::string& step) { line->show(step); },
+      interrupted()));
+  watch.reset();
+  line.reset();
+  must(write_atomically(portfolio_file(folder), json_text(portfolio, 2) + "\n"));
+  output.facts(portfolio);
+  print(portfolio, run, output);
+  return 0;
+}
+
+}  // namespace cultivar

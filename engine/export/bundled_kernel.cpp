@@ -1,0 +1,94 @@
+#include "engine/export/bundled_kernel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/variant/source_files.hpp"
+
+namespace cultivar {
+namespace {
+
+// A kernel that needs more specializations is in effect compiled for every size.
+constexpr std::size_t kMostOtherSpecialisations = 8;
+
+// The workloads that the run timed or confirmed on and the variant claims, limited to the dtype of the first
+// one, because a launcher's arguments are typed; plus one for each further specialization that the checks
+// covered.
+std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
+  std::vector<Workload> result;
+  for (const auto& set : {config.workloads, config.holdout}) {
+    const auto* found = task.workloads(set);
+    if (!found) continue;
+    for (const auto& workload : found->workloads) {
+      const auto same = [&](const Workload& w) { return w.name == workload.name; };
+      if (claims(variant, task, workload) && std::none_of(result.begin(), result.end(), same) &&
+          (result.empty() || result.front().dtype == workload.dtype))
+        result.push_back(workload);
+    }
+  }
+  if (result.empty()) return result;
+  std::set<std::vector<std::string>> known;
+  for (const auto& workload : result) known.insert(macros(variant, task, workload));
+  std::vector<Workload> others;
+  for (const auto& shape : every_claimed_shape(task, variant))
+    if (shape.dtype == result.front().dtype && known.insert(macros(variant, task, shape)).second)
+      others.push_back(shape);
+  if (others.size() <= kMostOtherSpecialisations) result.insert(result.end(), others.begin(), others.end());
+  return result;
+}
+
+}  // namespace
+
+nlohmann::json BundledKernel::configuration() const {
+  nlohmann::json values = nlohmann::json::object();
+  for (const auto& [name, value] : variant.configuration)
+    std::visit([&values, &key = name](const auto& v) { values[key] = v; }, value);
+  return values;
+}
+
+std::map<std::string, std::string> BundledKernel::files() const {
+  std::map<std::string, std::string> all;
+  for (const auto& [name, text] : parts.files) all[folder + name] = text;
+  const SourceFiles sources = split_source(variant.source);
+  all[folder + parts.values.at("kernel_file")] = std::string(sources.main);
+  for (const HeaderFile& header : sources.headers) all[folder + std::string(header.name)] = header.text;
+  return all;
+}
+
+Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, const Config& config,
+                                       IndividualId id, const Evaluation* confirmation, std::string folder) {
+  const auto row = record.individual(id);
+  if (!row) return failure("export", fmt::format("the run holds no individual {}", id));
+  auto confirmed = record.confirmation(id);
+  if (!confirmed && confirmation != nullptr) confirmed = *confirmation;
+  const auto evaluation = confirmed ? confirmed : record.evaluation(id);
+  if (confirmed && !confirmed->measured())
+    return failure("export",
+                   fmt::format("individual {} failed confirmation (at {}: {}), so it cannot be exported; "
+                               "choose another one with --id",
+                               id, name_of(confirmed->stage), confirmed->reason));
+  if (!evaluation || !evaluation->measured())
+    return failure("export",
+                   fmt::format("individual {} was not measured ({}), so it cannot be exported{}", id,
+                               row->reason.empty() ? "not evaluated yet" : row->reason,
+                               row->individual.duplicate_of != 0
+                                   ? fmt::format("; export individual {} (--id {})",
+                                                 row->individual.duplicate_of, row->individual.duplicate_of)
+                                   : ""));
+
+  auto variant = make_variant(record.source(id), task, row->individual.configuration);
+  if (!variant)
+    return failure("export",
+                   "the recorded source is not a valid variant in this version: " + variant.error().message);
+  BundledKernel kernel{*row, *evaluation, confirmed.has_value(), std::move(*variant),
+                       {},   {},          std::move(folder)};
+  kernel.workloads = served_workloads(task, config, kernel.variant);
+  if (kernel.workloads.empty()) return failure("export", "the variant claims no workload of the run");
+  return kernel;
+}
+
+}  // namespace cultivar

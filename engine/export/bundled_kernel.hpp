@@ -1,0 +1,39 @@
+// One kernel of a bundle, as the record knows it, with the files that only it has.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/config/config.hpp"
+#include "engine/export/target_parts.hpp"
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+struct BundledKernel {
+  IndividualRow row;
+  Evaluation evaluation;  // its confirmation, if there is one
+  bool confirmed = false;
+  Variant variant;
+  std::vector<Workload> workloads;  // that its launcher serves
+  std::vector<Specialisation> served;
+  std::string folder;  // in the bundle, with a slash at its end; empty: the bundle itself
+  TargetParts parts = {};
+
+  IndividualId id() const { return row.individual.id; }
+  // References the task, the facts and this object.
+  LauncherInput input(const Task& task, const Facts& facts) const {
+    return {task, variant, facts, workloads, folder};
+  }
+  nlohmann::json configuration() const;
+  // Its source and its launcher, by their paths in the bundle.
+  std::map<std::string, std::string> files() const;
+};
+
+// `confirmation`: one that the record does not hold; may be null. Fails if the kernel was not measured or
+// failed its confirmation. Compiles nothing: `parts` is empty.
+Expected<BundledKernel> bundled_kernel(const Record&, const Task&, const Config&, IndividualId,
+                                       const Evaluation* confirmation, std::string folder);
+
+}  // namespace cultivar

@@ -1,0 +1,30 @@
+// Decides a run's portfolio by measurements on the run's device: duels of candidates with the best, each on
+// one workload, then the confirmation of those that are chosen and were never confirmed.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "engine/export/portfolio.hpp"
+#include "engine/search/evaluator.hpp"
+
+namespace cultivar {
+
+struct PortfolioSettings {
+  int each = 3;             // candidates of each workload
+  std::size_t kernels = 4;  // at most, with the best
+  // Limit on the duels' wall time; candidates that are left then stay undecided. The confirmations follow.
+  double max_seconds = 1800.0;
+  std::uint64_t seed = 0;
+};
+
+// Reads the record only. The probability that any kernel is called faster than the best on a workload where
+// it gains no more than the gate's min_gain is at most the run's gate.alpha: all duels share it equally.
+// `tell` is told what is being done, as text for people. An Error if the run has no best kernel, its device
+// does not answer, or the best does not compile; once the evaluator was interrupted, `stop` must be set.
+Expected<KernelPortfolio> decide_portfolio(const Record&, const Config&, Evaluator&, const PortfolioSettings&,
+                                           const std::function<void(const std::string&)>& tell,
+                                           const std::atomic<bool>& stop);
+
+}  // namespace cultivar
