@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -165,6 +166,9 @@ int compare_command(const Arguments& arguments) {
                     {"lower", number(std::exp(w.lower))},
                     {"upper", number(std::exp(w.upper))}});
   }
+  const auto least =
+      std::min_element(d.workloads.begin(), d.workloads.end(),
+                       [](const auto& one, const auto& other) { return one.log_ratio < other.log_ratio; });
   output.facts({{"task", task.name},
                 {"a", a},
                 {"b", b},
@@ -175,6 +179,7 @@ int compare_command(const Arguments& arguments) {
                 {"ratio", number(std::exp(d.log_ratio))},
                 {"lower", number(std::exp(d.lower))},
                 {"upper", number(std::exp(d.upper))},
+                {"lowest_on", least == d.workloads.end() ? json() : json(least->workload)},
                 {"blocks", d.blocks},
                 {"batches", d.batches},
                 {"runs", d.runs},
@@ -198,6 +203,9 @@ int compare_command(const Arguments& arguments) {
   const std::string figures = fmt::format(
       "{}{} blocks, {} of device time", d.batches > 0 ? fmt::format("{} runs in random order, ", d.runs) : "",
       d.blocks, duration(d.device_seconds));
+  if (d.workloads.size() > 1)
+    output.line(
+        fmt::format("Of all workloads A gains least on {}: {}.", least->workload, percent(least->log_ratio)));
   const std::string range =
       fmt::format("{} (between {} and {})", percent(d.log_ratio), percent(d.lower), percent(d.upper));
   switch (d.verdict) {

@@ -54,6 +54,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"fitness", e.fitness},
           {"unit", e.unit},
           {"workloads", workload_facts(e)},
+          {"best_contender", contender_facts(e)},
           {"exactness", e.exactness},
           {"profile", profile},
           {"input_seed", e.input_seed},

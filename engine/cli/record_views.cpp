@@ -109,7 +109,8 @@ std::string evaluation_table(const Evaluation& evaluation, const std::string& in
     }
     table.row(cells);
   }
-  return table.text(indent);
+  const auto beside = beside_best_contenders(evaluation);
+  return table.text(indent) + (beside ? indent + words_of(*beside) + "\n" : "");
 }
 
 std::string exactness_table(const Evaluation& evaluation, const std::string& indent) {
@@ -118,6 +119,12 @@ std::string exactness_table(const Evaluation& evaluation, const std::string& ind
   Table table(rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
   return table.text(indent);
+}
+
+json contender_facts(const Evaluation& evaluation) {
+  const auto beside = beside_best_contenders(evaluation);
+  if (!beside) return {};
+  return {{"geometric_mean", beside->mean}, {"lowest", beside->lowest}, {"lowest_on", beside->lowest_on}};
 }
 
 json workload_facts(const Evaluation& evaluation) {

@@ -37,15 +37,8 @@ class Ratios {
 
 void add_rivals(SuiteBest& best) {
   std::map<std::string, Ratios> rivals;
-  Ratios fastest;
-  for (const WorkloadResult& w : best.evaluation.workloads) {
-    double least = 0.0;
-    for (const auto& [name, ratio] : w.ratios) {
-      rivals[name].add(ratio, w.workload);
-      if (ratio > 0.0) least = least > 0.0 ? std::min(least, ratio) : ratio;
-    }
-    fastest.add(least, w.workload);
-  }
+  for (const WorkloadResult& w : best.evaluation.workloads)
+    for (const auto& [name, ratio] : w.ratios) rivals[name].add(ratio, w.workload);
   for (const auto& [name, ratios] : rivals) {
     SuiteRival rival{name, ratios.all()};
     for (const Exactness& e : best.evaluation.exactness)
@@ -54,7 +47,8 @@ void add_rivals(SuiteBest& best) {
         rival.error = std::max(rival.error.value_or(0.0), e.error.rms / theirs->second.rms);
     best.rivals.push_back(std::move(rival));
   }
-  best.best_rival = fastest.all();
+  if (const auto beside = beside_best_contenders(best.evaluation))
+    best.best_rival = {beside->mean, beside->lowest, beside->highest, beside->lowest_on};
   for (const Exactness& e : best.evaluation.exactness)
     best.error = std::max(best.error.value_or(0.0), e.error.rms);
 }

@@ -59,6 +59,10 @@ BOOST_AUTO_TEST_CASE(exported_kernels_are_contenders_of_one_evaluation_and_a_bro
   for (const auto& workload : judged["workloads"])
     for (const std::string& name : {one, two}) BOOST_TEST(workload["ratios"][name].get<double>() > 0.0, name);
 
+  const auto& beside_best = judged["best_contender"];
+  BOOST_TEST(beside_best["lowest"].get<double>() <= beside_best["geometric_mean"].get<double>());
+  BOOST_TEST(beside_best["lowest_on"] == judged["workloads"][0]["name"]);  // there is only one
+
   // Nothing but C functions: two of them in one process must not find each other's kernels.
   const auto symbols =
       run_command({"sh", "-c", "nm -D --defined-only " + (folder / library("1", one)).string()});
