@@ -7,6 +7,7 @@
 #include "population/strategies/islands.hpp"
 #include "population/strategies/lineage.hpp"
 #include "population/strategies/map_elites.hpp"
+#include "population/strategies/specialists.hpp"
 
 namespace cultivar {
 
@@ -34,7 +35,9 @@ const Row& row_of(StrategyKind kind) {
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const PopulationOptions& options) {
-  return row_of(options.strategy).make(options);
+  auto made = row_of(options.strategy).make(options);
+  if (options.specialists > 0.0) return std::make_unique<Specialists>(options, std::move(made));
+  return made;
 }
 
 std::string_view name_of(StrategyKind kind) {

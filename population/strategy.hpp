@@ -38,6 +38,9 @@ struct PopulationOptions {
   int tournament = 8;    // number of elites drawn for one parent; the fittest is chosen
   double explore = 0.1;  // islands: probability that a parent is any measured individual of its island;
                          // map_elites: that its cell is drawn without a tournament
+  // With every strategy: the share of the proposals that continue the fastest kernel of a random workload,
+  // which thus remains a parent (strategies/specialists.hpp); 0: none.
+  double specialists = 0.0;
   // Of islands:
   int islands = 3;
   int elites = 8;          // per island

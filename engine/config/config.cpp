@@ -58,7 +58,7 @@ Budget read_budget(const YamlNode& node, bool has_models) {
 
 // The keys of its strategy.
 Settings settings_of(PopulationOptions& p) {
-  Settings settings{{"tournament", &p.tournament, 1, 64}};
+  Settings settings{{"tournament", &p.tournament, 1, 64}, {"specialists", &p.specialists, 0, 1}};
   if (p.strategy != StrategyKind::lineage) settings.push_back({"explore", &p.explore, 0, 1});
   if (p.strategy == StrategyKind::map_elites) settings.push_back({"cells", &p.cells, 1, 1e5});
   if (p.strategy != StrategyKind::islands) return settings;
