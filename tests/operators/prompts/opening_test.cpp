@@ -26,7 +26,7 @@ struct Attention {
   IndividualId incumbent = 0, winner = 0;
 
   static std::string seed(const std::string& name) {
-    return read_text(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward/seeds/" + name);
+    return read_source(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward/seeds/" + name);
   }
   Evaluation measured(double tflops) const {
     Evaluation e;
@@ -115,7 +115,7 @@ Brief mutate(IndividualId parent) {
 BOOST_FIXTURE_TEST_SUITE(opening, Attention)
 
 BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_within_12000_tokens) {
-  for (const char* name : {"cuda_naive.cu", "cuda_mma.cu", "cuda_wgmma.cu"}) {
+  for (const char* name : {"cuda_naive.cu", "cuda_mma.cu", "cuda_wgmma.cu", "cuda_split.cu"}) {
     Attention a;
     const IndividualId parent = a.record_view.add(seed(name), "seed", {}, a.measured(616.0));
     a.incumbent = parent;

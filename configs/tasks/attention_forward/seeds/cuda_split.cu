@@ -23,6 +23,7 @@ let:
   wanted: "max(1, min(ceil_div(WAVES * num_sms, units), floor_div(S_kv, LEAST * WARPS * keys)))"
   each: "round_up(ceil_div(S_kv, wanted), keys)"    # keys of a block
   splits: "ceil_div(S_kv, each)"
+headers: [approximate.cuh, fragments.cuh, sixteen_bits.cuh, split_keys.cuh]
 workspace:
   parts: {bytes: "splits == 1 ? 0 : 4 * splits * B * H * S_q * D"}
   stats: {bytes: "splits == 1 ? 0 : 8 * splits * B * H * S_q"}
@@ -46,84 +47,9 @@ launch:
 // row, number c lies at c ^ (row % 8). Maxima are true ones; where a split is needed, the sums of a block, relative to
 // its maximum, go to `parts` [key head of a sequence, split, row, D], their maxima and totals to `stats`.
 
-#ifdef DTYPE_BF16
-#define TYPE "bf16"
-#else
-#define TYPE "f16"
-#endif
-
-using u32 = unsigned;
-using Index = long long;
+#include "split_keys.cuh"
 
 namespace {
-
-// An enum, because NVRTC would make writable device globals of constants.
-enum : int {
-  kHead = D,
-  kMasked = causal,
-  kStrips = strips,
-  kRows = 16 * kStrips,
-  kMost = kHead == 256 ? 16 : 64 / kStrips,
-  kKeys = KEYS < kMost ? KEYS : kMost,
-  kThreads = 32 * WARPS,
-  kChunks = kHead / 8,
-  kRowBytes = kHead * 2,
-  kTile = kKeys * kRowBytes,
-  kCombiners = 256
-};
-
-__device__ __forceinline__ float minus_infinity() {
-  return __int_as_float(0xff800000);
-}
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ u32 pack(float low, float high) {
-  u32 both;
-  asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-__device__ __forceinline__ void copy_chunk(u32 to, const uint4* from, bool there) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void copies_commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int pending>
-__device__ __forceinline__ void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-__device__ __forceinline__ void load_matrices(u32 (&x)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(u32 (&x)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void multiply(float* c, const u32* a, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ __forceinline__ u32 chunk_at(u32 tile, int row, int chunk) {
-  return tile + row * kRowBytes + ((chunk ^ (row % 8)) * 16);
-}
-
-// Keys that a query sees.
-__device__ __forceinline__ int seen_by(int query, int S_q, int S_kv) {
-  return kMasked ? max(0, min(S_kv, query + S_kv - S_q + 1)) : S_kv;
-}
 
 // A warp's tile: kKeys rows from `first`, zeros from `end` on.
 __device__ __forceinline__ void copy_tile(u32 tile, const uint4* from, Index stride, int first, int end) {
@@ -135,48 +61,6 @@ __device__ __forceinline__ void copy_tile(u32 tile, const uint4* from, Index str
     copy_chunk(chunk_at(tile, mine, chunk), there ? from + (first + mine) * stride + chunk : from, there);
   }
 }
-
-// 16 rows of a warp. Of 8 columns a thread has two in each of two rows (8 apart): 4 numbers.
-struct Strip {
-  float o[kHead / 2] = {};
-  float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {};
-  int visible[2];
-
-  // Logits to weights; what came before is rescaled where a maximum rose. A row that has seen no key yet gets 0.
-  __device__ __forceinline__ void soften(float (&s)[kKeys / 2], bool masked, int first_key, float scale) {
-    if (masked) {
-#pragma unroll
-      for (int j = 0; j < kKeys / 2; ++j)
-        if (first_key + j / 4 * 8 + j % 2 >= visible[j / 2 % 2]) s[j] = minus_infinity();
-    }
-    float base[2], shrink[2];
-    bool rose = false;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float high = top[r];
-#pragma unroll
-      for (int j = 0; j < kKeys / 8; ++j) high = fmaxf(high, fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-      base[r] = high == minus_infinity() ? 0.0f : __fmul_rn(high, scale);
-      shrink[r] = exp2_fast(__fmul_rn(top[r], scale) - base[r]);
-      rose = rose || high != top[r];
-      top[r] = high;
-    }
-    if (__any_sync(0xffffffffu, rose)) {
-#pragma unroll
-      for (int i = 0; i < kHead / 2; ++i) o[i] *= shrink[i / 2 % 2];
-      sum[0] *= shrink[0];
-      sum[1] *= shrink[1];
-    }
-#pragma unroll
-    for (int j = 0; j < kKeys / 2; ++j) {
-      s[j] = exp2_fast(fmaf(s[j], scale, -base[j / 2 % 2]));
-      sum[j / 2 % 2] += s[j];
-    }
-  }
-};
 
 }  // namespace
 
@@ -343,63 +227,9 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One row of one head: its sums of all splits, whose maxima differ.
+// A block combines one row of one head.
 extern "C" __global__ void __launch_bounds__(kCombiners)
     combine(const float4* parts, const float2* stats, uint2* o, float* lse, int H, int group, int S_q,
             int S_kv, int splits) {
-  enum : int {
-    kWide = kHead / 4,
-    kTeams = kCombiners / kWide
-  };                                    // a team has a row's elements, four in a thread
-  extern __shared__ float4 combined[];  // [kTeams, kWide], then a weight for each split
-  float* const weights = reinterpret_cast<float*>(combined + kCombiners);
-  __shared__ float partial[2][kCombiners / 32];
-  const int h = blockIdx.x % H, query = blockIdx.x / H % S_q, b = blockIdx.x / H / S_q;
-  const int rows = group * S_q, row = query * group + h % group;
-  const Index head = static_cast<Index>(b) * (H / group) + h / group;
-  const auto at = [&](int split) { return (head * splits + split) * rows + row; };
-
-  float high = minus_infinity();
-  for (int s = threadIdx.x; s < splits; s += kCombiners) high = fmaxf(high, weights[s] = stats[at(s)].x);
-#pragma unroll
-  for (int bit = 16; bit > 0; bit /= 2) high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, bit));
-  if (threadIdx.x % 32 == 0) partial[0][threadIdx.x / 32] = high;
-  __syncthreads();
-  for (int w = 0; w < kCombiners / 32; ++w) high = fmaxf(high, partial[0][w]);
-  const float base = high == minus_infinity() ? 0.0f : high;
-  float total = 0.0f;
-  for (int s = threadIdx.x; s < splits; s += kCombiners) {
-    weights[s] = exp2_fast(weights[s] - base);
-    total = fmaf(stats[at(s)].y, weights[s], total);
-  }
-#pragma unroll
-  for (int bit = 16; bit > 0; bit /= 2) total += __shfl_xor_sync(0xffffffffu, total, bit);
-  if (threadIdx.x % 32 == 0) partial[1][threadIdx.x / 32] = total;
-  __syncthreads();
-  total = 0.0f;
-  for (int w = 0; w < kCombiners / 32; ++w) total += partial[1][w];
-
-  const int wide = threadIdx.x % kWide, team = threadIdx.x / kWide;
-  float4 x = {};
-#pragma unroll 4
-  for (int s = team; s < splits; s += kTeams) {
-    const float weight = weights[s];
-    const float4 part = parts[at(s) * kWide + wide];
-    x.x = fmaf(part.x, weight, x.x), x.y = fmaf(part.y, weight, x.y);
-    x.z = fmaf(part.z, weight, x.z), x.w = fmaf(part.w, weight, x.w);
-  }
-  combined[threadIdx.x] = x;
-  __syncthreads();
-  if (team > 0) return;
-  for (int t = 1; t < kTeams; ++t) {
-    const float4 other = combined[t * kWide + wide];
-    x.x += other.x, x.y += other.y, x.z += other.z, x.w += other.w;
-  }
-  const bool nothing = seen_by(query, S_q, S_kv) == 0;
-  const float factor = nothing ? 0.0f : 1.0f / total;
-  o[static_cast<Index>(blockIdx.x) * kWide + wide] =
-      make_uint2(pack(x.x * factor, x.y * factor), pack(x.z * factor, x.w * factor));
-  if (wide == 0)
-    lse[(static_cast<Index>(b) * H + h) * S_q + query] =
-        nothing ? minus_infinity() : (high + log2f(total)) * 0.693147181f;
+  combine_row(parts, stats, o, lse, H, group, S_q, splits, [&](int) { return S_kv; });
 }
