@@ -13,7 +13,6 @@ constraints:
   - "smem <= smem_max"
   - "BLOCK_M / 16 <= WARPS"
 specialize: [D, causal, dtype]
-headers: [approximate.cuh, fragments.cuh, sixteen_bits.cuh]
 let:
   block_n: "16 * WARPS"
   m_blocks: "ceil_div(S_q, BLOCK_M)"
@@ -48,9 +47,13 @@ launch:
 //
 // A query that is not there or sees nothing has a base of +inf, so that its P is 0.
 
-#include "approximate.cuh"
-#include "fragments.cuh"
-#include "sixteen_bits.cuh"
+#ifdef DTYPE_BF16
+#define TYPE "bf16"
+#else
+#define TYPE "f16"
+#endif
+
+using u32 = unsigned;
 
 namespace {
 
@@ -75,6 +78,18 @@ enum : int {
 
 // --- Instructions.
 
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+  u32 both;
+  asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
 __device__ __forceinline__ float2 unpack(u32 both) {
 #ifdef DTYPE_BF16
   return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
@@ -89,6 +104,35 @@ __device__ __forceinline__ float2 unpack(u32 both) {
 
 __device__ __forceinline__ void copy_chunk(u32 to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+__device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void load_matrices(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_transposed(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void multiply(float* c, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 __device__ __forceinline__ void store_shared(u32 address, u32 x) {
@@ -136,6 +180,15 @@ __device__ __forceinline__ void copy_tile(u32 tile, const uint4* from, long long
     copy_chunk(chunk_at(tile, row, chunk), there ? source : from, there);
     source += kThreads / kChunks * stride;
   }
+}
+
+// A transposition of 2 by 2 between lanes that differ in `bit`.
+__device__ __forceinline__ void exchange(u32& low, u32& high, bool upper, int bit) {
+  const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, bit);
+  if (upper)
+    low = got;
+  else
+    high = got;
 }
 
 // 16 rows of the head, of which a thread has rows lane / 4 and 8 below it. Four threads share a row, 2 elements of
@@ -234,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   for (int step = 0; step < steps; ++step) {
     const int stage = step % STAGES, block = begin + step % blocks;
     const u32 queries = memory + kQueriesAt + stage * kQueryTile, gradients = memory + kGradientsAt + stage * kQueryTile;
-    copies_wait<0>();
+    copies_wait();
     __syncthreads();  // the tiles are here, and the others of the step before are free
     if (STAGES == 2) copy_step(step + 1);
     // Whether some pair of this tile must be left out.
@@ -320,7 +373,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int n = 0; n < kColumns / 8; ++n) add_global(to + (n * kThreads + threadIdx.x) * 4, dq + 4 * n);
   }
-  copies_wait<0>();
+  copies_wait();
 
   const int mine = first_key + 16 * warp;
   const long long at = kv_at + mine * kv_stride;

@@ -14,7 +14,6 @@ constraints:
   - "smem <= smem_max"
   - "strips * (D / 2 + BLOCK_N / 2 + (KEEP_Q ? D / 4 : 0)) + 80 <= min(255, registers_max / (32 * WARPS))"
 specialize: [D, causal, dtype]
-headers: [approximate.cuh, fragments.cuh, sixteen_bits.cuh]
 let:
   strips: "D == 256 ? 1 : STRIPS"
   block_m: "16 * strips * WARPS"
@@ -32,9 +31,13 @@ launch:
 // ldmatrix meets no bank twice. Tiles of keys go from the last seen to the first: only a few need the mask.
 // Copies are committed as K, V, K, V, ...: a wait for one leaves those behind it in flight.
 
-#include "approximate.cuh"
-#include "fragments.cuh"
-#include "sixteen_bits.cuh"
+#ifdef DTYPE_BF16
+#define TYPE "bf16"
+#else
+#define TYPE "f16"
+#endif
+
+using u32 = unsigned;
 
 namespace {
 
@@ -54,6 +57,18 @@ __device__ __forceinline__ float minus_infinity() {
   return __int_as_float(0xff800000);
 }
 
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+  u32 both;
+  asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
 __device__ __forceinline__ u32 chunk_at(u32 tile, int row, int chunk) {
   return tile + row * kRowBytes + ((chunk ^ (row % 8)) * 16);
 }
@@ -71,6 +86,35 @@ __device__ __forceinline__ void copy_tile(u32 tile, const uint4* from, long long
                  : "memory");
     source += kThreads / kChunks * stride;
   }
+}
+
+__device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int pending>
+__device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_transposed(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void multiply(float* c, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // 16 queries of a warp. Of 8 columns a thread has two in each of two rows (8 apart): 4 numbers.
@@ -112,6 +156,15 @@ struct Strip {
     }
   }
 };
+
+// A transposition of 2 by 2 between lanes that differ in `bit`.
+__device__ __forceinline__ void exchange(u32& low, u32& high, bool upper, int bit) {
+  const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, bit);
+  if (upper)
+    low = got;
+  else
+    high = got;
+}
 
 }  // namespace
 
