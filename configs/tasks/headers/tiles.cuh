@@ -4,6 +4,8 @@
 
 #include "barriers.cuh"
 #include "sixteen_bits.cuh"
+#include "wgmma_wide.cuh"
+
 #include "wgmma.cuh"
 
 namespace {

@@ -1,6 +1,6 @@
-// Products of 64 rows of A and WIDTH rows of B (a macro: 8, 16, 32, 64, 128, 192 or 256), both of 64 columns of 16 bits in shared
-// memory, by wgmma. The sums stay in registers: of a warp's 16 rows, element 4 j + 2 r + e of a thread is row lane / 4 + 8 r,
-// column 8 j + lane % 4 * 2 + e.
+// Products of 64 rows of A and WIDTH rows of B, both of 64 columns of 16 bits in shared memory, by wgmma. WIDTH is a macro: 8, 16,
+// 32 or 64; with wgmma_wide.cuh before this header also 128, 192 or 256. The sums stay in registers: of a warp's 16 rows, element
+// 4 j + 2 r + e of a thread is row lane / 4 + 8 r, column 8 j + lane % 4 * 2 + e.
 #pragma once
 
 #include "sixteen_bits.cuh"
@@ -28,32 +28,14 @@ __device__ __forceinline__ u64 describe(u32 address) {
 #define REGISTERS_32 REGISTERS_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define REGISTERS_64 \
   REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define REGISTERS_128                                                                                 \
-  REGISTERS_64                                                                                        \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, " \
-  "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define REGISTERS_192                                                                                 \
-  REGISTERS_128                                                                                       \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, " \
-  "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define REGISTERS_256                                                                                    \
-  REGISTERS_192                                                                                          \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, " \
-  "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define OPERANDS_8(c) FOUR(c, 0)
 #define OPERANDS_16(c) FOUR(c, 0), FOUR(c, 4)
 #define OPERANDS_32(c) OPERANDS_16(c), EIGHT(c, 8)
 #define OPERANDS_64(c) OPERANDS_32(c), EIGHT(c, 16), EIGHT(c, 24)
-#define OPERANDS_128(c) OPERANDS_64(c), EIGHT(c, 32), EIGHT(c, 40), EIGHT(c, 48), EIGHT(c, 56)
-#define OPERANDS_192(c) OPERANDS_128(c), EIGHT(c, 64), EIGHT(c, 72), EIGHT(c, 80), EIGHT(c, 88)
-#define OPERANDS_256(c) OPERANDS_192(c), EIGHT(c, 96), EIGHT(c, 104), EIGHT(c, 112), EIGHT(c, 120)
 #define AFTER_8(use) use("%4", "%5", "%6")
 #define AFTER_16(use) use("%8", "%9", "%10")
 #define AFTER_32(use) use("%16", "%17", "%18")
 #define AFTER_64(use) use("%32", "%33", "%34")
-#define AFTER_128(use) use("%64", "%65", "%66")
-#define AFTER_192(use) use("%96", "%97", "%98")
-#define AFTER_256(use) use("%128", "%129", "%130")
 
 #define SHAPE(n) \
   "wgmma.mma_async.sync.aligned.m64n" TEXT(n) "k16.f32." TYPE "." TYPE " {" JOIN(REGISTERS_, n) "}, "

@@ -12,7 +12,7 @@ tunables:
 constraints:
   - "smem <= smem_max"
 specialize: [dtype, PAIR]
-headers: [activations.cuh, approximate.cuh, barriers.cuh, boxes.cuh, sixteen_bits.cuh, tiles.cuh, wgmma.cuh]
+headers: [activations.cuh, approximate.cuh, barriers.cuh, boxes.cuh, sixteen_bits.cuh, tiles.cuh, wgmma.cuh, wgmma_wide.cuh]
 let:
   PAIR: "CLUSTER == 2 && M > 128 ? 2 : 1"
   smem: "STAGES * (128 + BLOCK_N) * 128 + 1024 + 256"  # 1024 to align, 256 for barriers
