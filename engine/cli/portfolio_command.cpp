@@ -89,7 +89,7 @@ int portfolio_command(const Arguments& arguments) {
       interrupted()));
   watch.reset();
   line.reset();
-  must(write_atomically(portfolio_file(folder), json_text(portfolio, 2) + "\n"));
+  must(write_atomically(RunFolder(folder).portfolio(), json_text(portfolio, 2) + "\n"));
   output.facts(portfolio);
   print(portfolio, run, output);
   return 0;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "engine/store/run_folder.hpp"
 #include "engine/store/standings.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -139,12 +140,8 @@ void from_json(const json& j, KernelPortfolio& p) {
   j.at("device").get_to(p.device);
 }
 
-std::filesystem::path portfolio_file(const std::filesystem::path& run_folder) {
-  return run_folder / "portfolio.json";
-}
-
 Expected<KernelPortfolio> read_portfolio(const Record& record) {
-  const auto file = portfolio_file(record.folder());
+  const auto file = RunFolder(record.folder()).portfolio();
   const auto text = read_file(file);
   const std::string run = record.folder().filename().string();
   if (!text)

@@ -2,10 +2,8 @@
 // which the gate found it faster than the best.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,9 +48,8 @@ struct KernelPortfolio {
 void to_json(nlohmann::json&, const KernelPortfolio&);
 void from_json(const nlohmann::json&, KernelPortfolio&);  // throws nlohmann::json::exception
 
-// The file of a run's folder in which `cultivar portfolio` keeps it.
-std::filesystem::path portfolio_file(const std::filesystem::path& run_folder);
-// Fails with a remedy if there is none, or if it is of another best kernel than the record's.
+// From RunFolder::portfolio(). Fails with a remedy if there is none, or if it is of another best kernel than
+// the record's.
 Expected<KernelPortfolio> read_portfolio(const Record&);
 
 // The kernels that may be specialists: for each workload, those `each` measured ones whose values exceed the

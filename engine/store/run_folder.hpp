@@ -33,6 +33,9 @@ class RunFolder {
     return folder_ / "run.extent";
   }  // how much the record held after its last step
   std::filesystem::path log() const { return folder_ / "search.log"; }  // what a detached search prints
+  std::filesystem::path portfolio() const {
+    return folder_ / "portfolio.json";
+  }  // which kernels `cultivar portfolio` chose
   // Whether the folder can become a run: it is empty, or holds only logs.
   bool is_unused() const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery
