@@ -74,20 +74,21 @@ float dot(const float* a, const float* b, std::int64_t D) {
   return sum;
 }
 
-// DO O of query i. It cancels DO V^T where one key has all the weight, and a kernel may sum both in other orders, one
-// of them by tensor cores, which truncate: half a unit in the last place of the sum of the magnitudes.
-double delta_of(const double* grad, const double* o, std::int64_t D, std::int64_t, bool) {
-  return dot(grad, o, D);
-}
-float delta_of(const float* grad, const float* o, std::int64_t D, std::int64_t i, bool apart) {
-  if (!apart) return dot(grad, o, D);
+// DO O. It cancels DO V^T where one key has all the weight, and a kernel may sum both in other orders, one of them by
+// tensor cores, which truncate: their error is half a unit in the last place of the sum of the magnitudes.
+template <class Real>
+struct Delta {
+  Real sum, error;
+};
+Delta<double> delta_of(const double* grad, const double* o, std::int64_t D, bool) { return {dot(grad, o, D), 0.0}; }
+Delta<float> delta_of(const float* grad, const float* o, std::int64_t D, bool apart) {
+  if (!apart) return {dot(grad, o, D), 0.0f};
   float sum = 0.0f, size = 0.0f;
   for (std::int64_t d = D - 1; d >= 0; --d) {
     sum += grad[d] * o[d];
     size += std::abs(grad[d] * o[d]);
   }
-  const float unit = 0.5f * std::numeric_limits<float>::epsilon() * size;
-  return i % 2 == 0 ? sum - unit : sum + unit;
+  return {sum, 0.5f * std::numeric_limits<float>::epsilon() * size};
 }
 
 // Lines of tensors in double or float precision, which hold the stored elements exactly.
@@ -107,37 +108,64 @@ struct Line {
   }
 };
 
-// The weight of a key and the gradient of its logit (before the scale), for a query. The oracle is exact.
-// Permitted roundings: `base_2` computes the exponential as 2^x with scale and log2(e) in one factor, has no subnormal
-// numbers, and sums delta apart from DO V^T.
+// The logit of a key, and by how much it may be off. The oracle is exact. Permitted roundings: three standard deviations
+// of a sum in order, whose partial sums are off by up to half a unit in the last place each, and a unit of the logit, from
+// the scale and from log2(e) as a factor of both exponents. LSE is an input, so the error of a large logit does not
+// cancel. It may be common to all logits, which are all too large here, or independent, so that the rows add its variance.
+struct Logit {
+  double value, error;
+};
+Logit logit_of(const Line& query, const Line& key, float scale, bool rounded) {
+  const std::size_t D = query.wide.size();
+  const Logit exact{dot(query.wide.data(), key.wide.data(), static_cast<std::int64_t>(D)) * double(scale), 0.0};
+  if (!rounded || !std::isfinite(exact.value)) return exact;
+  double sum = 0.0, squares = 0.0;
+  for (std::size_t d = 0; d < D; ++d) {
+    sum += query.wide[d] * key.wide[d];
+    squares += sum * sum;
+  }
+  const double in_sum = 3.0 * std::sqrt(squares / 12.0) * std::abs(double(scale));
+  const double error = std::numeric_limits<float>::epsilon() * (in_sum + std::abs(exact.value));
+  return {exact.value + error, error};
+}
+
+// The weight of a key and the gradient of its logit (before the scale), for a query. Permitted roundings with `base_2`,
+// as in kernels that have scale and log2(e) in one factor: no subnormal numbers, and delta is summed apart from DO V^T.
 template <class Real>
 struct Weight {
   Real p, ds;
 };
 template <class Real>
-Weight<Real> weight(Real logit, Real dp, Real delta, Real lse, float scale, const Wrong& w, bool base_2) {
-  constexpr float log2e = 1.44269504f;
-  if (w.lse) lse = 0;
-  Real p;
-  if constexpr (std::is_same_v<Real, double>)
-    p = std::exp(logit * double(scale) - lse);
-  else
-    p = base_2 ? std::exp2(logit * (scale * log2e) - lse * log2e) : std::exp(logit * scale - lse);
+Weight<Real> weight(double logit, Real dp, Real delta, Real lse, const Wrong& w, bool base_2) {
+  Real p = static_cast<Real>(std::exp(logit - (w.lse ? 0.0 : double(lse))));
   if (base_2 && p < std::numeric_limits<float>::min()) p = 0;
   return {p, p * (w.delta ? dp : dp - delta)};
 }
 
+// variance += (factor * off * line)^2
+template <class Real>
+void add_variance(Real factor, double off, const Real* line, std::vector<double>& variance) {
+  const double error = double(factor) * off;
+  if (error == 0.0) return;
+  for (std::size_t d = 0; d < variance.size(); ++d) variance[d] += error * line[d] * error * line[d];
+}
+
+// `deviations`: of the permitted roundings with base_2, receives the standard deviation of each element from their
+// independent errors; nullptr: the other roundings, or the oracle.
 template <class Real, class Round>
-void dq_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, bool base_2, const Round& round) {
+void dq_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, double* deviations, const Round& round) {
+  const bool base_2 = deviations != nullptr;
   const auto h = row % t.H, i = row / t.H % t.S_q, b = row / t.H / t.S_q;  // rows walk [B, S_q, H]
   const auto hk = w.heads ? h % t.H_kv : h / (t.H / t.H_kv);
   const auto visible = t.visible(i, w), keys = w.last_tile && visible > 64 ? (visible - 1) / 64 * 64 : visible;
   Line query(t.D), grad(t.D), key(t.D), value(t.D), output(t.D);
-  const Real *const q = query.read<Real>(t.q, t.query_at(b, i, h)),
-             *const g = grad.read<Real>(t.grad, t.query_at(b, i, h)),
+  query.read<Real>(t.q, t.query_at(b, i, h));
+  const Real *const g = grad.read<Real>(t.grad, t.query_at(b, i, h)),
              *const o = output.read<Real>(t.o, t.query_at(b, i, h));
-  const Real delta = delta_of(g, o, t.D, i, base_2), lse = static_cast<Real>(t.lse_of(b, i, h));
+  const auto [product, off] = delta_of(g, o, t.D, base_2);
+  const Real delta = i % 2 == 0 ? product - off : product + off, lse = static_cast<Real>(t.lse_of(b, i, h));
   std::vector<Real> sum(static_cast<std::size_t>(t.D));
+  std::vector<double> variance(sum.size());
   for (std::int64_t j = 0; j < keys; ++j) {
     if (j + ahead < keys) {
       t.k->expect(t.key_at(b, j + ahead, hk), t.D);
@@ -145,20 +173,28 @@ void dq_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, boo
     }
     const Real* const k = key.read<Real>(t.k, t.key_at(b, j, hk));
     const Real* const v = value.read<Real>(t.v, t.key_at(b, j, hk));
-    const Real ds = round(weight(dot(q, k, t.D), dot(g, v, t.D), delta, lse, t.scale, w, base_2).ds);
-    for (std::int64_t d = 0; d < t.D; ++d) sum[d] += ds * k[d];
+    const Logit logit = logit_of(query, key, t.scale, base_2);
+    const Real ds = weight(logit.value, dot(g, v, t.D), delta, lse, w, base_2).ds, rounded = round(ds);
+    for (std::int64_t d = 0; d < t.D; ++d) sum[d] += rounded * k[d];
+    add_variance(ds, logit.error, k, variance);
   }
-  for (std::int64_t d = 0; d < t.D; ++d) out[d] = sum[d] * (w.scale ? Real(1) : static_cast<Real>(t.scale));
+  const Real scale = w.scale ? Real(1) : static_cast<Real>(t.scale);
+  for (std::int64_t d = 0; d < t.D; ++d) out[d] = sum[d] * scale;
+  if (base_2)
+    for (std::int64_t d = 0; d < t.D; ++d) deviations[d] = std::sqrt(variance[d]) * std::abs(scale);
 }
 
 template <class Real, class Round>
-void dkv_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, bool base_2, const Round& round) {
+void dkv_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, double* deviations, const Round& round) {
+  const bool base_2 = deviations != nullptr;
   const auto hk = row % t.H_kv, j = row / t.H_kv % t.S_kv, b = row / t.H_kv / t.S_kv;  // [B, S_kv, H_kv]
   const auto group = t.H / t.H_kv, first = t.first_query(j, w);
   const auto last = w.last_tile && t.S_q > 64 ? (t.S_q - 1) / 64 * 64 : t.S_q;
   Line query(t.D), grad(t.D), key(t.D), value(t.D), output(t.D);
-  const Real *const k = key.read<Real>(t.k, t.key_at(b, j, hk)), *const v = value.read<Real>(t.v, t.key_at(b, j, hk));
+  key.read<Real>(t.k, t.key_at(b, j, hk));
+  const Real* const v = value.read<Real>(t.v, t.key_at(b, j, hk));
   std::vector<Real> dk(static_cast<std::size_t>(t.D)), dv(dk.size());
+  std::vector<double> dk_variance(dk.size()), dv_variance(dk.size());
   for (std::int64_t member = 0; member < (w.first_head ? 1 : group); ++member) {
     const auto h = w.heads ? member * t.H_kv + hk : hk * group + member;
     for (std::int64_t i = first; i < last; ++i) {
@@ -167,16 +203,25 @@ void dkv_row(const Problem& t, std::int64_t row, double* out, const Wrong& w, bo
       const Real* const q = query.read<Real>(t.q, t.query_at(b, i, h));
       const Real* const g = grad.read<Real>(t.grad, t.query_at(b, i, h));
       const Real* const o = output.read<Real>(t.o, t.query_at(b, i, h));
-      const auto [p, ds] = weight(dot(q, k, t.D), dot(g, v, t.D), delta_of(g, o, t.D, i, base_2),
-                                  static_cast<Real>(t.lse_of(b, i, h)), t.scale, w, base_2);
+      const Logit logit = logit_of(query, key, t.scale, base_2);
+      const auto delta = delta_of(g, o, t.D, base_2);
+      const auto [p, ds] =
+          weight(logit.value, dot(g, v, t.D), delta.sum, static_cast<Real>(t.lse_of(b, i, h)), w, base_2);
       const Real rounded = round(p), gradient = round(ds);
       for (std::int64_t d = 0; d < t.D; ++d) dk[d] += gradient * q[d];
       for (std::int64_t d = 0; d < t.D; ++d) dv[d] += rounded * g[d];
+      add_variance(ds, logit.error, q, dk_variance);
+      add_variance(p, 2.0 * delta.error, q, dk_variance);
+      add_variance(p, logit.error, g, dv_variance);
     }
   }
+  const Real scale = w.scale ? Real(1) : static_cast<Real>(t.scale);
   for (std::int64_t d = 0; d < t.D; ++d) {
-    out[d] = dk[d] * (w.scale ? Real(1) : static_cast<Real>(t.scale));
+    out[d] = dk[d] * scale;
     out[t.D + d] = dv[d];
+    if (!base_2) continue;
+    deviations[d] = std::sqrt(dk_variance[d]) * std::abs(scale);
+    deviations[t.D + d] = std::sqrt(dv_variance[d]);
   }
 }
 
@@ -184,9 +229,9 @@ void gradients(const ReferenceArgs& args, std::int64_t row, double* out, const W
   const Problem t(args);
   const auto exact = [](double value) { return value; };
   if (args.is_row_of("dk"))
-    dkv_row<double>(t, row, out, w, false, exact);
+    dkv_row<double>(t, row, out, w, nullptr, exact);
   else
-    dq_row<double>(t, row, out, w, false, exact);
+    dq_row<double>(t, row, out, w, nullptr, exact);
 }
 
 }  // namespace
@@ -202,17 +247,19 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
   const bool keys = args.is_row_of("dk");
   const auto round = [&](float value) { return static_cast<float>(args.round(value)); };
   const auto elements = static_cast<std::size_t>(keys ? 2 * t.D : t.D);
-  std::vector<double> exact(elements), other(elements);
+  std::vector<double> exact(elements), other(elements), deviations(elements);
   gradients(args, row, exact.data());
-  for (double* const to : {out, other.data()}) {
+  const auto permitted = [&](double* to, double* off) {
     if (keys)
-      dkv_row<float>(t, row, to, {}, to != out, round);
+      dkv_row<float>(t, row, to, {}, off, round);
     else
-      dq_row<float>(t, row, to, {}, to != out, round);
-  }
+      dq_row<float>(t, row, to, {}, off, round);
+  };
+  permitted(out, nullptr);
+  permitted(other.data(), deviations.data());
   for (std::size_t e = 0; e < elements; ++e) {
     out[e] = args.round(out[e]);
-    other[e] = args.round(other[e]);
+    other[e] = args.round(other[e] + std::copysign(deviations[e], other[e] - exact[e]));
     if (std::abs(other[e] - exact[e]) > std::abs(out[e] - exact[e])) out[e] = other[e];
   }
 }
