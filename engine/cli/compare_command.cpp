@@ -106,8 +106,10 @@ int compare_command(const Arguments& arguments) {
   options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
   options.option("--min-gain", gate.min_gain,
                  "the gain that A must show to count as better, for example 0.005 for 0.5 %");
-  options.option("--max-seconds", gate.max_device_seconds,
-                 "limit on device time; after it the verdict is undecided");
+  options.option(
+      "--max-seconds", gate.max_device_seconds,
+      "limit on device time; no pairs begin, except the first, that would exceed it. If omitted, 10, "
+      "and more for kernels so slow that a verdict needs it");
   options.option("--python", python,
                  "the interpreter for contenders that are Python programs (torch, FILE.py)");
   options.option("--prepare-deadline", prepare_deadline_s,
@@ -115,6 +117,8 @@ int compare_command(const Arguments& arguments) {
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
+  const bool limited = std::ranges::any_of(
+      arguments, [](const std::string& word) { return word.starts_with("--max-seconds"); });
   if (!(gate.min_gain >= 0.0 && gate.min_gain < 1.0))
     throw InputError("--min-gain must be a fraction from 0 to below 1, for example 0.005 for 0.5 %");
   if (!(prepare_deadline_s > 0.0))
@@ -143,6 +147,7 @@ int compare_command(const Arguments& arguments) {
   request.control = request.incumbent;
   request.workloads = workloads;
   request.options = gate;
+  request.within_limit = limited;
   request.seed = std::random_device{}();
   std::optional<StepLine> line("gate");
   const GateReport report =

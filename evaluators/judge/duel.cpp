@@ -171,7 +171,9 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   std::optional<Failed> failed = duel.open();
   DuelTimes times = request.earlier;
   if (times.blocks.empty() && !failed) times.pilots = duel.pilots();
-  Gate gate(names, request.options, request.seed, times.pilots);
+  GateOptions options = request.options;
+  options.within_limit = request.within_limit;
+  Gate gate(names, options, request.seed, times.pilots);
   for (const DuelTimes::Block& block : request.earlier.blocks) gate.add(block.seconds, block.device_seconds);
   while (!failed && !gate.done()) {
     const double before = seconds_since(start);

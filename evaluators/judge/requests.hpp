@@ -85,7 +85,8 @@ struct GateRequest {
   GateOptions options;
   std::uint64_t seed = 0;  // seed of the order of the sides, so that the duel can be replayed
   int oracle_rows = 24;
-  DuelTimes earlier = {};  // of the duel that this one continues, with the same seed and alpha
+  DuelTimes earlier = {};     // of the duel that this one continues, with the same seed and alpha
+  bool within_limit = false;  // GateOptions::within_limit
 };
 
 struct GateReport {

@@ -91,6 +91,8 @@ Batches::Batches(const GateOptions& options, std::size_t workloads, std::span<co
     sizes_ = sizes_for(options.alpha * shares.front(), promised, options, pilots);
   else if (promised <= -plain)
     sizes_ = sizes_for(options.futility * shares.front(), promised, options, pilots);
+  if (options.within_limit && !sizes_.empty() && cost_of(sizes_, pilots) > options.max_device_seconds)
+    sizes_.clear();
 }
 
 double Batches::left() const {

@@ -89,7 +89,8 @@ struct Gate::State {
   double control_seconds = 0.0, timed_seconds = 0.0;
   std::vector<Slot> order;
   bool in_batch = false;
-  double device_seconds = 0.0;
+  double device_seconds = 0.0, in_batches = 0.0;  // all, and of batches
+  double first_block = 0.0;                       // what it should cost; 0: unknown
   Verdict verdict = Verdict::undecided;
   bool done = false;
 
@@ -105,6 +106,8 @@ struct Gate::State {
     for (std::string& name : names)
       workloads.push_back({std::move(name), SequentialTest(Claim::above, loss, guard),
                            SequentialTest(Claim::below, loss, guard / static_cast<double>(names.size()))});
+    for (const Pilot& pilot : pilots) first_block += pilot.challenger_cost + pilot.incumbent_cost;
+    if (!pilots.empty()) first_block += pilots.front().incumbent_cost;  // the control
     draw_order();
   }
 
@@ -221,7 +224,14 @@ struct Gate::State {
         verdict = Verdict::better;
     }
     done = verdict != Verdict::undecided || blocks() >= options.max_blocks ||
-           (device_seconds >= options.max_device_seconds && !batches.due() && !worth_more());
+           (options.within_limit
+                ? device_seconds + next_cost() > options.max_device_seconds
+                : device_seconds >= options.max_device_seconds && !batches.due() && !worth_more());
+  }
+
+  double next_cost() const {
+    if (batches.due()) return batches.batches() > 0 ? in_batches / batches.batches() : 0.0;
+    return blocks() > 0 ? (device_seconds - in_batches) / blocks() : first_block;
   }
 
   // Beyond the limit of device time.
@@ -338,6 +348,7 @@ void Gate::add(std::span<const double> seconds, double device_seconds) {
   if (!(device_seconds > 0.0))
     for (const double time : seconds) device_seconds += time;
   state_->device_seconds += device_seconds;
+  if (state_->in_batch) state_->in_batches += device_seconds;
   state_->add(seconds);
   state_->judge();
   state_->draw_order();

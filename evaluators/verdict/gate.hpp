@@ -66,6 +66,9 @@ struct GateOptions {
   // Summed over all blocks; checked after each. Beyond it a duel goes on only to the blocks that the pairs
   // need at this alpha (Gate::least_blocks), and only while `better` can still be reached by then.
   double max_device_seconds = 10.0;
+  // Nothing begins, except the first block, that would exceed the limit, if it costs as much as those before
+  // it. Not part of the JSON: no duel of a search has it.
+  bool within_limit = false;
 };
 
 void to_json(nlohmann::json&, const GateOptions&);

@@ -70,7 +70,7 @@ void to_json(Json& j, const EvaluateRequest& r) {
   if (r.incumbent) j["incumbent"] = *r.incumbent;
 }
 
-CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows, earlier)
+CULTIVAR_JSON_PART(GateRequest, workloads, options, seed, oracle_rows, earlier, within_limit)
 void to_json(Json& j, const GateRequest& r) {
   write_fields(j, r);
   j.update({{"challenger", r.challenger}, {"incumbent", r.incumbent}, {"control", r.control}});

@@ -390,6 +390,28 @@ BOOST_AUTO_TEST_CASE(beyond_the_time_limit_the_blocks_that_the_test_needs_are_ru
   }
 }
 
+BOOST_AUTO_TEST_CASE(within_the_limit_nothing_begins_that_would_exceed_it_except_the_first_block) {
+  GateOptions options;
+  options.within_limit = true;
+  for (const double effect : {0.005, 2.0})
+    for (const bool with_pilots : {false, true}) {
+      const Machine machine{.effects = {effect, effect}, .noise = 0.02};
+      const auto pilots = with_pilots ? pilots_of(machine.effects) : std::vector<Pilot>();
+      options.max_device_seconds = 1e-4;  // less than one block
+      const Decision least = play(machine, options, 1, pilots).decision();
+      BOOST_TEST(least.blocks == 1);
+      BOOST_TEST(least.batches == 0);
+      for (const double limit : {0.05, 0.2}) {
+        options.max_device_seconds = limit;
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+          const Decision decision = play(machine, options, seed, pilots).decision();
+          BOOST_TEST(decision.device_seconds <= limit * 1.05);  // blocks differ by the noise
+          if (decision.verdict == Verdict::undecided) BOOST_TEST(decision.device_seconds >= 0.7 * limit);
+        }
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_duel_that_goes_on_is_the_one_that_had_more_time) {
   const Machine machine{.effects = {0.012, 0.012}, .noise = 0.02};
   GateOptions little, much;
