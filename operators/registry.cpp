@@ -35,13 +35,13 @@ std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {
 // light and dark pages.
 // clang-format off
 constexpr std::array kOperators{
-    // name, writes, prompt, tools, colour, constructor, informs
+    // name, writes, prompt, tools, colour, constructor, informs, follows
     OperatorRow{"tune",            false, "",          nullptr,          "#56b4e9", tune},
     OperatorRow{"crossover_knobs", false, "",          nullptr,          "#009e73", plain<CrossoverKnobs>},
-    OperatorRow{"mutate",          true,  "mutate",    nullptr,          "#e69f00", plain<Mutate>},
+    OperatorRow{"mutate",          true,  "mutate",    nullptr,          "#e69f00", plain<Mutate>, false, true},
     OperatorRow{"crossover",       true,  "crossover", nullptr,          "#cc79a7", plain<Crossover>},
     OperatorRow{"critique_repair", true,  "critique",  nullptr,          "#8c7ae6", critique_repair},
-    OperatorRow{"agent",           true,  "agent",     agent_tool_specs, "#0072b2", plain<Agent>},
+    OperatorRow{"agent",           true,  "agent",     agent_tool_specs, "#0072b2", plain<Agent>, false, true},
     OperatorRow{"plan",            false, "plan",      nullptr,          "#f0e442", plain<PlanOperator>},
     OperatorRow{"reflect",         false, "reflect",   nullptr,          "#999999", plain<Reflect>, true},
 };

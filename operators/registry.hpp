@@ -30,6 +30,7 @@ struct OperatorRow {
   std::unique_ptr<Operator> (*make)(const OperatorOptions&);
 
   bool informs = false;  // its directions are insights for all later questions, and no operator follows them
+  bool follows = false;  // directions of `plan` are what it is asked to try
 
   bool asks() const { return !prompt.empty(); }
   bool uses_tools() const { return tools != nullptr; }

@@ -1,7 +1,6 @@
 #include "engine/cli/config_checks.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,19 +10,45 @@
 #include <thread>
 
 #include "engine/cli/workbench.hpp"
+#include "engine/search/descriptors.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 #include "operators/llm/replay.hpp"
 #include "operators/registry.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
+
+namespace {
+
+// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
+// set with --set. Numbers are positions in lists.
+std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
+  std::string dotted;
+  for (const std::string& key : keys) dotted += (dotted.empty() ? "" : ".") + key;
+  YamlNode node = read_yaml(file);
+  for (const std::string& key : keys) {
+    std::optional<YamlNode> next;
+    if (node.is_map())
+      for (const auto& [name, value] : node.map().entries())
+        if (name == key) next = value;
+    if (node.is_sequence())
+      if (const auto items = node.items(); std::stoul(key) < items.size()) next = items[std::stoul(key)];
+    if (!next) return fmt::format("{}: {}", file.string(), dotted);
+    node = *next;
+  }
+  return fmt::format("{}:{}: {}", file.string(), node.line(), dotted);
+}
+
+}  // namespace
 
 nlohmann::json check_sources(const Config& config, const Output& output) {
   const Task& task = *config.task;
@@ -54,6 +79,13 @@ nlohmann::json check_sources(const Config& config, const Output& output) {
         key == nullptr)
       output.line(
           fmt::format("  model {}: {} is not set in this environment", model.name, model.api_key_env));
+  for (const NotifyChannel& channel : config.notify)
+    if (const char* url = channel.webhook_env.empty() ? "" : std::getenv(channel.webhook_env.c_str());
+        url == nullptr)
+      output.line(
+          fmt::format("  notify: {} is not set in this environment; without it, nothing is delivered by "
+                      "{}: set it before the search begins",
+                      channel.webhook_env, channel.name()));
   const auto asks = [](const OperatorShare& share) { return operator_named(share.name).asks(); };
   if (!config.models.empty() && std::ranges::none_of(config.operators, asks))
     output.line("  models: not used, because no configured operator asks a language model");
@@ -64,26 +96,32 @@ nlohmann::json check_sources(const Config& config, const Output& output) {
           {"seeds", seeds}};
 }
 
-namespace {
-
-// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
-// set with --set.
-std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
-  std::string dotted;
-  for (const std::string& key : keys) dotted += (dotted.empty() ? "" : ".") + key;
-  YamlNode node = read_yaml(file);
-  for (const std::string& key : keys) {
-    std::optional<YamlNode> next;
-    if (node.is_map())
-      for (const auto& [name, value] : node.map().entries())
-        if (name == key) next = value;
-    if (!next) return fmt::format("{}: {}", file.string(), dotted);
-    node = *next;
-  }
-  return fmt::format("{}:{}: {}", file.string(), node.line(), dotted);
+void check_choices(const Config& config, const fs::path& from) {
+  const auto configured = [&](const auto& wanted) {
+    return std::ranges::any_of(
+        config.operators, [&](const OperatorShare& share) { return wanted(operator_named(share.name)); });
+  };
+  if (configured([](const OperatorRow& row) { return row.name == "plan"; }) &&
+      !configured([](const OperatorRow& row) { return row.follows; }))
+    throw InputError(
+        fmt::format("{}: only mutate and agent follow its strategies, and the configuration has neither; add "
+                    "one of them, "
+                    "for example `mutate: 1`, or remove `plan`",
+                    place_of(from, {"operators", "plan"})));
+  if (config.population.strategy != StrategyKind::map_elites) return;
+  std::vector<std::string> known = descriptor_names(config.target);
+  known.emplace_back("family");
+  for (const fs::path& file : config.seeds)
+    for (const Tunable& tunable : load_variant(file, *config.task, config.target).manifest.tunables)
+      if (std::ranges::find(known, tunable.name) == known.end()) known.push_back(tunable.name);
+  for (std::size_t i = 0; i < config.population.axes.size(); ++i)
+    if (const std::string& axis = config.population.axes[i]; std::ranges::find(known, axis) == known.end())
+      throw InputError(fmt::format(
+          "{}: no kernel has '{}'{}; name a descriptor, `family`, or a tunable of a seed: to divide kernels "
+          "by a "
+          "trait of your own, declare it in each seed as a tunable with one value",
+          place_of(from, {"population", "axes", std::to_string(i)}), axis, did_you_mean(axis, known)));
 }
-
-}  // namespace
 
 void check_programs(const Config& config, const InstallationPaths& installation, const fs::path& from) {
   for (const std::string& library : config.libraries) {
@@ -120,6 +158,9 @@ void check_programs(const Config& config, const InstallationPaths& installation,
             fmt::format("{}: {}", place_of(from, {"models", model.name, "file"}), recorded.error().message));
     } else if (!model.command.empty())
       need({"models", model.name, "command"}, model.command.front());
+  for (std::size_t i = 0; i < config.notify.size(); ++i)
+    if (!config.notify[i].command.empty())
+      need({"notify", std::to_string(i), "command"}, config.notify[i].command.front());
 }
 
 namespace {
@@ -127,11 +168,12 @@ namespace {
 constexpr double kPatience = 60.0;  // for a launcher to start a worker
 
 [[noreturn]] void no_worker(const ServiceOptions& options, const fs::path& from, const char* role,
-                            const std::string& command, const Error& why) {
+                            const std::string& command, const Error& why, Clock::time_point start) {
   throw InputError(fmt::format(
-      "{}: `{}` started no {} worker within {:g} s.\n{}\nRun `{} true` by hand: if it waits, the "
+      "{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by hand: if it "
+      "waits, the "
       "scheduler has no free resources for it; if it works, check that {} exists at this path there",
-      place_of(from, {"evaluation", "launcher"}), command, role, kPatience, why.message, command,
+      place_of(from, {"evaluation", "launcher"}), command, role, seconds_since(start), why.message, command,
       (options.programs / worker_program(options.target)).string()));
 }
 
@@ -139,6 +181,7 @@ constexpr double kPatience = 60.0;  // for a launcher to start a worker
 std::vector<WorkersOf> measuring_workers(const ServiceOptions& options, const EvaluationConfig& evaluation,
                                          const fs::path& from, const std::string& command,
                                          const Output& output) {
+  const Clock::time_point start = Clock::now();
   std::vector<std::future<Expected<DeviceInfo>>> asked;
   for (int more = 0; more < evaluation.workers_per_device; ++more)
     for (const int device : evaluation.devices) {
@@ -163,7 +206,7 @@ std::vector<WorkersOf> measuring_workers(const ServiceOptions& options, const Ev
     kinds.push_back(*info);
     pools.push_back({info->description, 1, pools.empty()});
   }
-  if (pools.empty()) no_worker(options, from, "measure", command, *trouble);
+  if (pools.empty()) no_worker(options, from, "measure", command, *trouble, start);
   for (const WorkersOf& pool : pools)
     output.line(fmt::format("  {} of {} measure workers: on {}", pool.workers, asked.size(), pool.device));
   if (trouble)
@@ -196,7 +239,7 @@ std::vector<WorkersOf> check_launchers(const Config& config, const InstallationP
     const bool measures = role == std::string_view("measure");
     const std::vector<std::string>& launcher = measures ? options.launcher : options.compile_launcher;
     if (launcher.empty()) continue;
-    const std::string command = fmt::format("{}", fmt::join(launcher, " "));
+    const std::string command = shell_words(launcher);
     output.line(fmt::format("  launcher of {} workers: starting {} with `{}`, for at most {:g} s", role,
                             measures ? "them" : "one", command, kPatience));
     if (measures) {
@@ -205,7 +248,7 @@ std::vector<WorkersOf> check_launchers(const Config& config, const InstallationP
     }
     const Clock::time_point start = Clock::now();
     const auto greeted = WorkerLink(options, role).greet();
-    if (!greeted) no_worker(options, from, role, command, greeted.error().error);
+    if (!greeted) no_worker(options, from, role, command, greeted.error().error, start);
     output.line(fmt::format("  launcher of {} workers: the worker answered after {:.1f} s", role,
                             seconds_since(start)));
   }

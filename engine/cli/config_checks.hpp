@@ -17,6 +17,11 @@ namespace cultivar {
 // seed, and returns the facts. Throws InputError.
 nlohmann::json check_sources(const Config&, const Output&);
 
+// What a search could not use: axes of map_elites that no kernel has, a planner whose strategies no operator
+// follows. Not checked when the configuration is read, because records of earlier versions may have it.
+// `from`: the file, for messages. Throws InputError.
+void check_choices(const Config&, const std::filesystem::path& from);
+
 // Programs and libraries that the configuration names must exist on this machine. Not checked when the
 // configuration is read, because a record can be read on any machine. `from`: the file, for messages. Throws
 // InputError.

@@ -56,6 +56,7 @@ int run_command(const Arguments& arguments) {
   const fs::path found = find_configuration(installation, file);
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
   const Config config = load_config(found, overrides, installation_of(installation));
+  check_choices(config, found);
   check_programs(config, installation, found);
   if (check) {
     const std::vector<WorkersOf> workers = check_launchers(config, installation, found, output);
@@ -72,8 +73,12 @@ int run_command(const Arguments& arguments) {
                      fs::current_path(),  folder,
                      fs::absolute(found), overrides};
     if (const char* path = std::getenv("PATH")) unit.path = path;
-    for (const ModelConfig& model : config.models)
-      if (!model.api_key_env.empty()) unit.keys.push_back(model.api_key_env);
+    unit.cache = installation.cache;  // the same as here, whatever the environment of systemd is
+    const auto add_key = [&](const std::string& name) {
+      if (!name.empty() && std::ranges::find(unit.keys, name) == unit.keys.end()) unit.keys.push_back(name);
+    };
+    for (const ModelConfig& model : config.models) add_key(model.api_key_env);
+    for (const NotifyChannel& channel : config.notify) add_key(channel.webhook_env);
     std::fputs(text_of(unit).c_str(), stdout);
     return 0;
   }

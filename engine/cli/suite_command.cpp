@@ -179,7 +179,10 @@ int suite_command(const Arguments& arguments) {
   const Suite suite = load_suite(found, overrides, installation_of(installation));
   const std::vector<const SuiteTask*> tasks = chosen(suite, only);
   if (!only_table)
-    for (const SuiteTask* task : tasks) check_programs(task->config, installation, found);
+    for (const SuiteTask* task : tasks) {
+      check_choices(task->config, found);
+      check_programs(task->config, installation, found);
+    }
   if (only_check) {
     check(suite, output);
     return 0;

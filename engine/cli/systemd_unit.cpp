@@ -43,11 +43,15 @@ std::string text_of(const SystemdUnit& u) {
   std::string folder;  // a path setting takes no quotes
   for (const char c : u.folder.string()) folder += c == '%' ? std::string("%%") : std::string(1, c);
   const std::string keys =
-      u.keys.empty() ? ""
-                     : fmt::format(
-                           "# Put {} here, one NAME=value per line, in a file that only you can read (chmod "
-                           "600):\nEnvironmentFile=%h/.config/cultivar/keys\n",
-                           fmt::join(u.keys, ", "));
+      u.keys.empty()
+          ? ""
+          : fmt::format(
+                "# Write {} into this file, one NAME=value per line, without `export`, and let only "
+                "yourself read it (chmod 600); without the file the search does not "
+                "start:\nEnvironmentFile=%h/.config/cultivar/keys\n",
+                fmt::join(u.keys, ", "));
+  const std::string cache =
+      u.cache.empty() ? "" : "Environment=" + systemd_word("CULTIVAR_CACHE=" + u.cache.string()) + "\n";
   const std::string file = fmt::format("cultivar-{}.service", u.name);
   return fmt::format(
       "# To install it:\n"
@@ -61,7 +65,7 @@ std::string text_of(const SystemdUnit& u) {
       "Type=exec\n"
       "WorkingDirectory={2}\n"
       "Environment={3}\n"
-      "{4}"
+      "{6}{4}"
       "ExecStart=/bin/sh -c {5}\n"
       "# SIGTERM stops the search with a checkpoint; its workers end with it.\n"
       "KillMode=mixed\n"
@@ -74,7 +78,7 @@ std::string text_of(const SystemdUnit& u) {
       "[Install]\n"
       "WantedBy=default.target\n",
       shell_word(file), plain_line(u.name, 100), folder, systemd_word("PATH=" + u.path), keys,
-      systemd_word(command));
+      systemd_word(command), cache);
 }
 
 }  // namespace cultivar

@@ -12,7 +12,8 @@ struct SystemdUnit {
   std::filesystem::path program, folder, run_folder, config;
   std::vector<std::string> overrides;
   std::string path = {};               // PATH of the search
-  std::vector<std::string> keys = {};  // names of the environment variables that its models need
+  std::vector<std::string> keys = {};  // names of the environment variables that hold its secrets
+  std::filesystem::path cache = {};    // CULTIVAR_CACHE; empty: the usual folder
 };
 
 // A double-quoted word of a unit file that systemd reads back as the same text.

@@ -25,6 +25,13 @@ double bytes_given(const Plan& plan, const PlannedKernel& kernel) {
 
 }  // namespace
 
+std::vector<std::string> descriptor_names(Target target) {
+  std::vector<std::string> names = target->reported;
+  names.insert(names.end(), {"launches", "workspace_bytes", "passes"});
+  if (!target->on_host) names.insert(names.end(), {"block_threads", "block_shared_bytes", "occupancy"});
+  return names;
+}
+
 std::map<std::string, double> descriptors_of(const Resources& resources, const Variant& variant,
                                              const Task& task, const Workload& workload, const Facts& facts) {
   std::map<std::string, double> all = resources.values;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/verdict/evaluation.hpp"
@@ -21,5 +22,7 @@ namespace cultivar {
 // Only the compiler's numbers if there is no plan.
 std::map<std::string, double> descriptors_of(const Resources&, const Variant&, const Task&, const Workload&,
                                              const Facts&);
+// The names of all that a kernel for this target can have.
+std::vector<std::string> descriptor_names(Target);
 
 }  // namespace cultivar

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <future>
@@ -12,6 +11,7 @@
 #include "engine/search/search.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 
@@ -160,7 +160,7 @@ class WorkerEvaluator : public Evaluator {
     for (std::size_t i = 0; i < asked.size(); ++i)
       while (asked[i].wait_for(std::chrono::milliseconds(500)) != std::future_status::ready) {
         const std::string by =
-            options_.launcher.empty() ? "" : fmt::format(" by `{}`", fmt::join(options_.launcher, " "));
+            options_.launcher.empty() ? "" : fmt::format(" by `{}`", shell_words(options_.launcher));
         if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{} ({:.0f} s)", i + 1,
                                          workers_.size() * static_cast<std::size_t>(workers_per_device_), by,
                                          seconds_since(start))))

@@ -41,6 +41,7 @@ struct NeededProgram {
 // What a language model may be told to try: a short name, and the words.
 struct Direction {
   std::string_view name, words;
+  bool much_arithmetic = false;  // only for tasks with many operations on each byte, such as matrix products
 };
 
 struct TargetTraits {
@@ -77,6 +78,7 @@ struct TargetTraits {
   bool instruments = false;        // devices count and sample while kernels run (instruments.hpp)
   bool compute_sanitizer = false;  // NVIDIA's compute-sanitizer looks at what is confirmed
   std::vector<std::string> usual_workloads = {"quick"};  // sets that are taken when none is named, best first
+  std::vector<std::string> reported = {};  // numbers about a kernel that its compiler reports: Resources
 
   // --- Machine code for one kind of device. All null: one kind of code, for the machine at hand ---
   std::string usual_architecture = {};                     // that is compiled for when nobody says: "sm_90a"

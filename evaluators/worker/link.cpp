@@ -1,7 +1,6 @@
 #include "evaluators/worker/link.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/frame.hpp"
 #include "evaluators/worker/protocol.hpp"
 
@@ -174,8 +174,8 @@ tl::expected<void, LinkTrouble> WorkerLink::launch() {
   const double patience = launcher().empty() ? options_.start_deadline_s : options_.queue_deadline_s;
   const auto greeting = conversation_->frames.read(deadline_in(patience));
   if (!greeting)
-    return failed(fmt::format("started as `{}`, the worker sent no hello: {}",
-                              fmt::join(process.command, " "), greeting.error().message));
+    return failed(fmt::format("started as `{}`, the worker sent no hello: {}", shell_words(process.command),
+                              greeting.error().message));
   if (const auto known = check_hello(*greeting, program_); !known) return failed(known.error().message);
   return {};
 }

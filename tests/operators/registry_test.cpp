@@ -19,6 +19,10 @@ BOOST_AUTO_TEST_CASE(every_row_agrees_with_the_operator_that_it_makes) {
     BOOST_TEST(made->name() == name);
     BOOST_TEST((made->asking() != nullptr) == row.asks(), name);
     if (row.asks()) BOOST_CHECK_NO_THROW(kit.named(std::string(row.prompt)));
+    if (made->asking()) {
+      made->asking()->directed(1, {{"fuse the passes"}});
+      BOOST_TEST(made->asking()->drop_directions("fuse the passes") == row.follows, name);
+    }
     if (row.uses_tools()) BOOST_TEST(!row.tools(target_named("cuda")).empty(), name);
     BOOST_TEST(names.insert(row.name).second, name);
     BOOST_TEST(colours.insert(row.colour).second, name);

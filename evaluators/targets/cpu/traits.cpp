@@ -34,6 +34,7 @@ Target cpu_target() {
       .warm_up = {},
       .on_host = true,
       .usual_workloads = {"cpu_quick", "quick"},
+      .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
       .stand_in_facts = this_machine,
       .programs = {{"g++", "g++", "apt-get install g++"},
                    {"bwrap", "bubblewrap",

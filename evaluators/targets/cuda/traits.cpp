@@ -85,6 +85,9 @@ Target cuda_target() {
       .instruments = true,
       .compute_sanitizer = true,
       .usual_workloads = {"quick", "gpu"},
+      .reported = {"registers", "stack_bytes", "shared_bytes", "constant_bytes", "barriers", "text_bytes",
+                   "spill_bytes", "tensor_share", "special_share", "float_share", "convert_share",
+                   "integer_share", "global_share", "shared_share"},
       .usual_architecture = "sm_90a",
       .architecture_of = architecture_on,
       .architecture_trouble = trouble_with_architecture,
@@ -93,7 +96,8 @@ Target cuda_target() {
       .stand_in_words = "There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
       .device_count = gpus,
       .directions = {
-          {"tensor", "feed the tensor cores better: larger tiles, fewer waits, operands from registers"},
+          {"tensor", "feed the tensor cores better: larger tiles, fewer waits, operands from registers",
+           true},
           {"memory_system", "use the memory system better: TMA or cp.async, swizzles without bank conflicts"},
           {"roles", "split roles among warps: producers and consumers, persistence, scheduling of tiles"}}};
   return &row;

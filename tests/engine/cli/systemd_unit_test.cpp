@@ -26,10 +26,12 @@ BOOST_AUTO_TEST_CASE(a_unit_begins_or_resumes_the_search_and_systemd_accepts_it)
                    folder / "search.yaml",
                    {"budget.wall=7d"},
                    "/usr/bin:/bin",
-                   {"ANTHROPIC_API_KEY"}};
+                   {"ANTHROPIC_API_KEY"},
+                   folder / "a cache"};
   const std::string text = text_of(unit);
-  for (const char* part : {"resume", "--trust", "run.db", "--set budget.wall=7d", "search.log",
-                           "KillMode=mixed", "ANTHROPIC_API_KEY", "Restart=on-abnormal"})
+  for (const char* part :
+       {"resume", "--trust", "run.db", "--set budget.wall=7d", "search.log", "KillMode=mixed",
+        "ANTHROPIC_API_KEY", "Restart=on-abnormal", "Environment=\"CULTIVAR_CACHE="})
     BOOST_TEST(contains(text, part), part << " is in\n" << text);
   unit.keys.clear();
   const std::string without_keys = text_of(unit);

@@ -99,4 +99,28 @@ BOOST_AUTO_TEST_CASE(shares_of_instructions_are_descriptors_and_axes) {
                                       "special_share 2^3, tensor_share 0"}));
 }
 
+BOOST_AUTO_TEST_CASE(the_names_are_those_of_what_a_kernel_has) {
+  const auto names = [](const std::map<std::string, double>& descriptors) {
+    std::set<std::string> all;
+    for (const auto& [name, value] : descriptors) all.insert(name);
+    return all;
+  };
+  const auto listed = [](const char* target) {
+    const auto all = descriptor_names(target_named(target));
+    return std::set<std::string>(all.begin(), all.end());
+  };
+  const auto resources = [](const char* target) {
+    Resources reported;
+    for (const std::string& name : target_named(target)->reported) reported.values[name] = 1.0;
+    return reported;
+  };
+  const Facts facts = SimulatedEvaluator({}).devices()->front().facts;
+  BOOST_TEST((names(descriptors_of(resources("cpu"), make_variant(kTwoLaunches, softmax()).value(), softmax(),
+                                   workload("cpu_quick"), facts)) == listed("cpu")));
+  const Variant seed =
+      load_variant(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax/seeds/cuda_naive.cu", softmax());
+  BOOST_TEST((names(descriptors_of(resources("cuda"), seed, softmax(), workload("quick"),
+                                   known_device("h100")->facts)) == listed("cuda")));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -71,6 +71,8 @@ BOOST_AUTO_TEST_CASE(a_variant_is_compiled_once_and_then_comes_from_the_cache) {
   BOOST_TEST(first.path == second.path);
   BOOST_TEST(first.machine_code == second.machine_code);
   BOOST_TEST(first.resources.values.at("text_bytes") > 0.0);
+  for (const auto& [name, value] : first.resources.values)
+    BOOST_TEST(std::ranges::count(target_named("cpu")->reported, name) == 1, name);
   BOOST_TEST((first.resources.values == second.resources.values));
 
   std::ofstream(first.path, std::ios::app) << "damage";

@@ -22,6 +22,9 @@ BOOST_AUTO_TEST_SUITE(cuda_compiler, *needs_nvrtc())
 BOOST_AUTO_TEST_CASE(hopper_kernels_compile_to_machine_code_and_say_what_they_need) {
   const Binary wgmma = compiled(kernel("wgmma_tma.cu"));
   BOOST_TEST(wgmma.path.extension() == ".cubin");
+  for (const auto* reported : {&wgmma.resources.values, &wgmma.resources.shares})
+    for (const auto& [name, value] : *reported)
+      BOOST_TEST(std::ranges::count(target_named("cuda")->reported, name) == 1, name);
   BOOST_TEST(wgmma.resources.values.at("registers") == 240);
   BOOST_TEST(wgmma.resources.values.at("spill_bytes") == 0);
   BOOST_TEST(wgmma.resources.values.at("shared_bytes") == 64);
