@@ -68,7 +68,11 @@ std::string reach(const Brief& brief, const PromptWriter& from) {
       for (const WorkloadResult& row : evaluation->workloads)
         if (row.workload == s.workloads[i].name && row.median_us > 0.0)
           logs += std::log(floors_us[i] / row.median_us), ++rows;
-  const double share = rows > 0 ? std::exp(logs / rows) : 0.0;  // share of the roofline; 0: unknown
+  // Share of the roofline, at the pace of the search's start as fitness is; 0: unknown.
+  const double fitness = s.archive.fitness(from.subject());
+  const double pace =
+      rows > 0 && fitness > 0.0 && evaluation->fitness > 0.0 ? evaluation->fitness / fitness : 1.0;
+  const double share = rows > 0 ? std::exp(logs / rows) / pace : 0.0;
   const double best = s.incumbent == 0 ? 0.0 : s.archive.fitness(s.incumbent);
   const double beside = best > 0.0 ? s.archive.fitness(from.subject()) / best : 1.0;
   std::string where;
@@ -89,6 +93,16 @@ std::string reach(const Brief& brief, const PromptWriter& from) {
   if (share >= kNear && beside >= kBeside)
     return where + "That is near the peak: change only what serves this direction.";
   return where + "One change means one idea, fully implemented.";
+}
+
+// Whether kernels may have so many operations to do for each byte that the ordinary arithmetic units limit
+// them: an H100 without its tensor cores does about 18 operations in f32 in the time in which it moves a
+// byte.
+bool much_arithmetic(const Task& task, const std::vector<Workload>& workloads) {
+  constexpr double kLeast = 10.0;  // less than 18, because other units of a kernel work, too
+  return !task.cost.flops || std::ranges::any_of(workloads, [&](const Workload& w) {
+    return task.flops(w) >= kLeast * task.bytes(w);
+  });
 }
 
 }  // namespace
@@ -114,7 +128,9 @@ std::optional<Brief> Mutate::plan(const OperatorContext& s, RandomStream& stream
   if (auto brief = given_.next(s)) return brief;
   const IndividualId parent = best_setting(s.archive, s.parents.front());
   const std::string& source = s.archive.source_id(parent);
-  const std::vector<Direction> all = directions(s.target);
+  std::vector<Direction> all = directions(s.target);
+  if (s.apt_directions && !much_arithmetic(s.task, s.workloads))
+    std::erase_if(all, [](const Direction& d) { return d.much_arithmetic; });
   std::vector<const Direction*> fit;
   int fewest = 1 << 20;
   const auto tries = [&](const Direction& d) {

@@ -50,8 +50,9 @@ struct OperatorContext {
   // case.
   std::set<std::string> avoid_directions = {};
   bool must_plan = false;
-  bool all_settings = false;  // the child of two settings takes all of the second parent's that it can have
-  bool kin_apart = false;     // the parents of a crossover must not descend from each other
+  bool all_settings = false;    // the child of two settings takes all of the second parent's that it can have
+  bool apt_directions = false;  // of those that a target has, only the ones that suit the task's arithmetic
+  bool kin_apart = false;       // the parents of a crossover must not descend from each other
 };
 
 class AskingOperator;

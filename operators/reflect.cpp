@@ -55,7 +55,7 @@ void Reflect::asked(const Brief&, const Archive&) {
 
 void Reflect::write(const Brief&, PromptWriter& to) const {
   add_insights(to);
-  to.add_kernel();
+  to.add_kernel_briefly();
   to.add_measurements();
   to.add_report();
   to.add_standing();

@@ -77,7 +77,7 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
-inline constexpr int kNewestRules = 4;
+inline constexpr int kNewestRules = 5;
 
 struct Config {
   std::string name;

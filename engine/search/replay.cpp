@@ -136,9 +136,11 @@ class Replayer : public Listener {
     const ParsedVariant variant = sources_.variant(proposal->source, proposal->configuration);
     const std::string id = variant ? (*variant)->id : sha256_hex(proposal->source);
     if (id != recorded.variant_id || question.brief.op != recorded.descent.op ||
-        question.brief.parents != recorded.descent.parents)
-      differ(fmt::format("proposal {}: recorded {}, the answers to question {} make {}", recorded.id,
-                         recorded.variant_id.substr(0, 12), asking, id.substr(0, 12)));
+        proposal->descent.parents != recorded.descent.parents)
+      differ(fmt::format("proposal {}: recorded {} from {}, the answers to question {} make {} from {}",
+                         recorded.id, recorded.variant_id.substr(0, 12),
+                         json(recorded.descent.parents).dump(), asking, id.substr(0, 12),
+                         json(proposal->descent.parents).dump()));
   }
 
   const Record& record_;  // all four outlive the replayer

@@ -121,15 +121,16 @@ std::optional<double> SearchBench::device_seconds() const {
 }
 
 Expected<std::string> SearchBench::submit(const Variant& variant, const std::string& note,
-                                          const std::string&) {
+                                          const std::string& from) {
   if (std::string why = too_many(variant.manifest); !why.empty()) return failure("submit", why);
-  if (const auto known = recorded(where_.run_folder).find(variant.id))
+  const Record record = recorded(where_.run_folder);
+  if (const auto known = record.find(variant.id))
     return failure("submit",
                    fmt::format("It is identical to {} of the lineage, in its source and its tunables. "
                                "Make a change first.",
                                *known));
   const std::lock_guard lock(mutex_);
-  handed_over_ = SubmittedKernel{variant.source, variant.configuration, note};
+  handed_over_ = SubmittedKernel{variant.source, variant.configuration, note, record.find(from).value_or(0)};
   return "Submitted: the search now evaluates it like any other kernel.";
 }
 

@@ -21,7 +21,7 @@ namespace cultivar {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MadeDraft, id, source, configuration, base)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SubmittedKernel, source, configuration, note)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SubmittedKernel, source, configuration, note, from)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ToolOutcome, index, tool, text, failed, device_s, drafts, handed_over)
 
 std::string to_body(const ToolOutcome& outcome) {

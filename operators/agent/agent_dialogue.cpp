@@ -164,6 +164,10 @@ Move agent_move(const Brief& brief, const PromptKit& kit, const std::vector<Turn
     proposal.source = outcome->handed_over->source;
     proposal.configuration = outcome->handed_over->configuration;
     proposal.descent.parents = brief.parents;
+    if (const IndividualId from = outcome->handed_over->from; from != 0) {
+      std::erase(proposal.descent.parents, from);
+      proposal.descent.parents.insert(proposal.descent.parents.begin(), from);
+    }
     proposal.descent.op = brief.op;
     proposal.descent.island = brief.island;
     const std::string note = one_line_of(outcome->handed_over->note, 200);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evaluators/variant/tunables.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 
@@ -25,6 +26,7 @@ struct SubmittedKernel {
   std::string source;
   Configuration configuration;
   std::string note;
+  IndividualId from = 0;  // of the run, that it was made from; 0: unknown, as in records of earlier versions
 
   friend bool operator==(const SubmittedKernel&, const SubmittedKernel&) = default;
 };

@@ -39,12 +39,13 @@ std::string told(PromptWriter& to, const Idea& idea, std::size_t most) {
   return words;
 }
 
+// `first_rank`: of the first piece, if it differs.
 void add_lines(PromptWriter& to, const std::string& heading, const std::vector<std::string>& lines, int rank,
-               const std::string& name) {
+               const std::string& name, int first_rank = 0) {
   for (std::size_t i = 0; i < lines.size(); i += kLinesAPiece) {
     std::string text = i == 0 ? heading + "\n" : std::string();
     for (std::size_t j = i; j < std::min(lines.size(), i + kLinesAPiece); ++j) text += lines[j] + "\n";
-    to.add("ideas", std::move(text), rank, name);
+    to.add("ideas", std::move(text), i == 0 && first_rank > 0 ? first_rank : rank, name);
   }
 }
 
@@ -81,6 +82,17 @@ void add_ideas(PromptWriter& to) {
   }
   std::ranges::stable_sort(gained, std::greater<>(),
                            [&](const Idea* idea) { return shown_gain(s.archive, idea->id); });
+  // The nearest to the subject first: changes of the same kernel, then of its family; of these, those that
+  // changed the speed most.
+  const auto& line = to.line();
+  const auto nearness = [&](const Idea* idea) {
+    const bool kin = std::ranges::any_of(s.archive.parents(idea->id), [&](IndividualId parent) {
+      return std::ranges::find(line, parent) != line.end();
+    });
+    const bool family = s.archive.family(idea->id) == s.archive.family(to.subject());
+    return std::pair(kin ? 2 : family ? 1 : 0, to.effect(idea->id));
+  };
+  std::ranges::stable_sort(others, std::greater<>(), nearness);
   const auto lines_of_first = [&](const std::vector<const Idea*>& ideas, std::size_t most) {
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < std::min(most, ideas.size()); ++i)
@@ -90,7 +102,8 @@ void add_ideas(PromptWriter& to) {
   add_lines(to, "Being tried now, by others:", open, 4, "open ideas");
   add_lines(to, "What gained most elsewhere, by duels:", lines_of_first(gained, kGained), 4,
             "ideas that gained");
-  add_lines(to, "Other ideas, newest first:", lines_of_first(others, kOthers), 5, "other ideas");
+  add_lines(to, "Other ideas, those about this kernel's line and family first, by their effect:",
+            lines_of_first(others, kOthers), 5, "other ideas");
   add_lines(to, "Questions that came to nothing, newest first:", nothing, 6, "questions without a result");
 }
 
@@ -112,9 +125,10 @@ void add_all_ideas(PromptWriter& to) {
     if (idea->end == Idea::End::individual && s.archive.duplicate_of(idea->id) == 0)
       newest.push_back(told(to, *idea, PromptWriter::kMostNote));
   }
-  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained");
+  // The first of each are what the question is about: a long kernel must not leave no room for them.
+  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained", 3);
   add_lines(to, "Questions that came to nothing, newest first:", nothing, 5, "questions without a result");
-  add_lines(to, "All, newest first:", newest, 5, "older ideas");
+  add_lines(to, "All, newest first:", newest, 5, "older ideas", 3);
 }
 
 }  // namespace cultivar

@@ -57,6 +57,11 @@ void PromptWriter::add_kernel() {
   add("parent", kernel_text(subject_), 0);
 }
 
+void PromptWriter::add_kernel_briefly() {
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, 3 * kit_.options().prompt_tokens / 4));
+  add("parent", kernel_text(subject_, most), 4, "kernel");
+}
+
 void PromptWriter::add_measurements() {
   if (evaluation_ && evaluation_->measured()) add("parent", table_of(*evaluation_), 1, "table");
 }
@@ -107,11 +112,16 @@ bool PromptWriter::keeps_source(IndividualId id) const {
   return s_.archive.origin(id) == Origin::operator_ && keeps_sources_ && keeps_sources_(s_.archive.op(id));
 }
 
-std::string PromptWriter::kernel_text(IndividualId id) const {
+std::string PromptWriter::kernel_text(IndividualId id, std::size_t most) const {
   const Member member = s_.archive.member(id);
+  std::string source = s_.record_view.source(id);
+  if (source.size() > most) {  // in complete lines
+    const std::size_t end = source.rfind('\n', most) + 1;
+    const auto omitted = std::count(source.begin() + static_cast<std::ptrdiff_t>(end), source.end(), '\n');
+    source = source.substr(0, end) + fmt::format("[... {} lines omitted]\n", omitted);
+  }
   return fmt::format("#{} ({}), with {}\n\n{}", id, standing_word(id),
-                     describe_configuration(member.configuration),
-                     fenced(s_.record_view.source(id), s_.target->language));
+                     describe_configuration(member.configuration), fenced(source, s_.target->language));
 }
 
 std::string PromptWriter::standing_word(IndividualId id) const {
@@ -227,11 +237,13 @@ void PromptWriter::add_standing() {
                          gain_words(won->all));
   const auto best = s_.record_view.evaluation(s_.incumbent);
   if (best && floors_us_.size() == s_.workloads.size()) {
+    const double fitness = s_.archive.fitness(s_.incumbent);
+    const double pace = fitness > 0.0 && best->fitness > 0.0 ? best->fitness / fitness : 1.0;
     double least = 1.0, most = 0.0;
     for (std::size_t i = 0; i < s_.workloads.size(); ++i)
       for (const WorkloadResult& row : best->workloads)
         if (row.workload == s_.workloads[i].name && row.median_us > 0) {
-          const double share = floors_us_[i] / row.median_us;
+          const double share = floors_us_[i] / row.median_us / pace;
           least = std::min(least, share);
           most = std::max(most, share);
         }
@@ -306,21 +318,31 @@ std::string PromptWriter::told(IndividualId id, std::size_t most) const {
   return words;
 }
 
-// The subject's lineage, and other children of it; of variants that differ only in knobs, only the best is
-// listed.
+double PromptWriter::effect(IndividualId id) const {
+  const auto parents = s_.archive.parents(id);
+  if (parents.empty() || s_.archive.state(id) != Member::State::measured) return 0.0;
+  const double mine = s_.archive.fitness(id), before = s_.archive.fitness(parents.front());
+  return mine > 0.0 && before > 0.0 ? std::abs(std::log(mine / before)) : 0.0;
+}
+
+// The subject's lineage, and other sources derived from it: those that are being tried or have the largest
+// effects, newest first.
 void PromptWriter::add_lineage() {
   std::string way;
   const std::size_t from = line_.size() > 8 ? line_.size() - 8 : 0;
   for (std::size_t i = from; i < line_.size(); ++i) way += told(line_[i]) + "\n";
   add("lineage", way, 3, "lineage");
+  constexpr std::size_t kSiblings = 10;
+  std::vector<IndividualId> children = s_.record_view.children(subject_);
+  std::erase_if(children, [&](IndividualId child) { return keeps_source(child); });
+  std::ranges::sort(children, std::greater());
+  std::ranges::stable_sort(children, std::greater(), [&](IndividualId child) {
+    return std::pair(s_.archive.state(child) == Member::State::in_flight, effect(child));
+  });
+  if (children.size() > kSiblings) children.resize(kSiblings);
+  std::ranges::sort(children, std::greater());
   std::string others;
-  int count = 0;
-  const auto children = s_.record_view.children(subject_);
-  for (auto child = children.rbegin(); child != children.rend() && count < 10; ++child) {
-    if (keeps_source(*child)) continue;
-    others += told(*child) + "\n";
-    ++count;
-  }
+  for (const IndividualId child : children) others += told(child) + "\n";
   if (!others.empty()) add("lineage", "Derived from it before:\n" + others, 4, "siblings");
 }
 

@@ -43,6 +43,8 @@ class PromptWriter {
 
   // Pieces about the subject, for the slots parent, report, standing, lineage, failures, notes and answer.
   void add_kernel();
+  // For questions that are not about its source: cut to a quarter of the prompt's limit, and dropped next.
+  void add_kernel_briefly();
   void add_measurements();
   void add_report();  // of its profile, or the profile of the nearest ancestor
   void add_standing();
@@ -55,13 +57,18 @@ class PromptWriter {
   void add_trajectory();
 
   // Parts of pieces.
-  std::string kernel_text(IndividualId) const;  // with its state and its values
+  // With its state and its values; the source is cut to `most` bytes.
+  std::string kernel_text(IndividualId, std::size_t most = std::string::npos) const;
   std::string table_of(const Evaluation&) const;
   std::vector<std::string> report_of(IndividualId, const Profile&) const;
   // Of its profile, or the profile of the nearest ancestor, introduced as such; empty: there is none.
   std::vector<std::string> nearest_report();
   // On one line: its origin, its idea, cut to `most` bytes, and its result.
   std::string told(IndividualId, std::size_t most = kMostNote) const;
+
+  // What an idea says for another one: the distance of its speed from its parent's, as a logarithm, and 0 if
+  // it was rejected or is not measured yet.
+  double effect(IndividualId) const;
 
   static constexpr std::size_t kMostNote = 600;  // bytes of an idea
 

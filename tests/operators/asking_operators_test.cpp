@@ -54,6 +54,30 @@ BOOST_AUTO_TEST_CASE(mutation_tries_every_direction_of_the_target_before_any_twi
   BOOST_TEST(seen.contains(mutate.plan(around({parent}), stream)->direction));
 }
 
+BOOST_AUTO_TEST_CASE(tensor_cores_are_a_direction_only_where_there_is_much_arithmetic_for_each_byte) {
+  const IndividualId parent = add("a", "seed");
+  const auto tried = [&](const Task& of, bool apt) {
+    const std::vector<Workload> shapes = of.workloads("quick")->workloads;
+    OperatorContext s{of, shapes, facts, archive, source_of, 0, {parent}, target_named("cuda")};
+    s.apt_directions = apt;
+    Mutate mutate;
+    std::set<std::string> seen;
+    for (int i = 0; i < 30; ++i) {
+      const auto brief = mutate.plan(s, stream);
+      mutate.asked(*brief, archive);
+      seen.insert(brief->direction);
+    }
+    return seen;
+  };
+  const Task attention = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
+  const std::string tensor(target_named("cuda")->directions.at(0).words);
+  BOOST_REQUIRE(tensor.starts_with("feed the tensor cores"));
+  BOOST_TEST(tried(attention, true).contains(tensor));
+  BOOST_TEST(!tried(task, true).contains(tensor));
+  BOOST_TEST(tried(task, false).contains(tensor));  // as records of earlier rules have it
+  BOOST_TEST(tried(task, true).size() == tried(task, false).size() - 1U);
+}
+
 BOOST_AUTO_TEST_CASE(directions_that_a_model_gave_are_followed_once_each_about_their_subject) {
   const IndividualId subject = add("a", "seed"), tuned = add("a", "tune", {subject}),
                      other = add("b", "seed");

@@ -168,6 +168,7 @@ BOOST_FIXTURE_TEST_CASE(a_search_follows_a_plan_and_its_replay_agrees_when_it_wa
                                             "use eight independent sums"};
   begin(with_model(server.url(), "{mutate: 1, plan: 1}", {"budget.evaluations=16", "asking.in_flight=2"}));
   BOOST_TEST(plans >= 1);
+  BOOST_TEST((record().summary().plan.at("strategies") == nlohmann::json(strategies)));
   for (const std::string& strategy : strategies) BOOST_TEST(directions.count(strategy) >= 1U, strategy);
   require_replay_agrees();
 

@@ -107,6 +107,34 @@ BOOST_AUTO_TEST_CASE(it_asks_after_eight_new_sources_with_all_ideas_and_their_re
   BOOST_TEST(!planned().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_long_kernel_makes_way_for_ideas) {
+  std::string kernel;
+  for (int line = 0; line < 2000; ++line) kernel += "float line_" + std::to_string(line) + " = 0.0f;\n";
+  const IndividualId seed = add(kernel, "seed", {}, measured(1.0), "");
+  for (int i = 0; i < 40; ++i)
+    add("source " + std::to_string(i), "mutate", {seed}, measured(0.5),
+        "idea " + std::to_string(i) + " " + std::string(300, 'n'));
+  const PromptContext context{.task = task,
+                              .workloads = workloads,
+                              .facts = facts,
+                              .archive = record_view.archive,
+                              .record_view = record_view,
+                              .device = "a processor",
+                              .incumbent = seed};
+  Brief brief;
+  brief.op = "reflect";
+  brief.parents = {seed};
+  for (const std::int64_t limit : {4'000, 12'000}) {
+    kit = PromptKit({.prompt_tokens = limit});
+    const ChatRequest request = first_question(brief, context, kit);
+    const std::string user = request.messages.at(0).text;
+    BOOST_TEST(estimated_tokens(user) + estimated_tokens(request.system.at(0).text) <= limit);
+    for (const int idea : {39, 38, 37, 36}) BOOST_TEST(contains(user, "idea " + std::to_string(idea)), user);
+    if (limit > 4'000) BOOST_TEST(contains(user, "line_0 "), user);
+    if (limit > 4'000) BOOST_TEST(contains(user, " lines omitted]"), user);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(its_answer_is_a_few_insights_of_bounded_length) {
   const Move move = after(kInsights);
   const Directions* given = std::get_if<Directions>(&move);

@@ -128,6 +128,36 @@ BOOST_AUTO_TEST_CASE(an_agent_reads_breaks_repairs_times_and_submits_and_the_sea
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(a_kernel_made_from_another_one_than_the_question_s_has_it_as_its_first_parent) {
+  ChatServer server([](const SeenRequest& seen) {
+    const std::string mark = std::to_string(std::hash<std::string>()(first_said(seen)) % 100'000);
+    if (answers_in(seen) == 0) return call({{"read_variant", {{"variant", "1"}}}});
+    if (answers_in(seen) == 1) {
+      const std::string own = renaming(kernel_named_in(results_in(seen).at(0)), "own_" + mark);
+      return call({{"compile", {{"variant", "1"}, {"edit", own}}}});
+    }
+    return call({{"submit", {{"variant", "d1"}, {"note", "of the first " + mark}}}});
+  });
+  begin(with_model(server.url(), "{agent: 1}", {"budget.evaluations=5", "asking.in_flight=1"}));
+  server.stop();
+  const Record run = record();
+  std::map<std::int64_t, IndividualId> asked_about;
+  for (const AskedOn& asked : asked_questions(run))
+    asked_about[asked.question.number] = asked.question.brief.parents.front();
+  int others = 0;
+  run.each_decision([&](const DecisionRow& row) {
+    const std::int64_t question = row.kind == DecisionKind::propose ? proposal_body(row.body).asking : 0;
+    if (question == 0) return;
+    const IndividualId subject = asked_about.at(question);
+    const std::vector<IndividualId> parents = run.individual(row.individual)->individual.descent.parents;
+    BOOST_TEST(
+        (parents == (subject == 1 ? std::vector<IndividualId>{1} : std::vector<IndividualId>{1, subject})));
+    others += subject != 1;
+  });
+  BOOST_TEST(others >= 1);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(another_protocol_carries_the_same_dialogue) {
   std::mutex mutex;
   std::vector<json> last;

@@ -172,7 +172,10 @@ BOOST_AUTO_TEST_CASE(what_tools_gave_is_kept_whole_is_read_in_order_and_outlives
   ToolOutcome submit = check;
   submit.tool = "submit";
   submit.drafts.clear();
-  submit.handed_over = SubmittedKernel{"a source", {{"BLOCK", std::int64_t{64}}}, "why it helps"};
+  submit.handed_over = SubmittedKernel{"a source", {{"BLOCK", std::int64_t{64}}}, "why it helps", 12};
+  auto earlier = nlohmann::json::parse(to_body(submit));  // of a version that did not record it
+  earlier["handed_over"].erase("from");
+  BOOST_TEST(outcome_of_body(earlier.dump()).handed_over->from == 0);
   make_old(2);  // as the version before this one left it
   {
     const auto old = Record::open(folder.path());

@@ -140,6 +140,18 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_is_the_proposal_whatever_else_was_called
   BOOST_TEST(proposal->descent.note == "wider");
 }
 
+BOOST_AUTO_TEST_CASE(the_kernel_that_it_was_made_from_is_its_first_parent) {
+  called({"submit"});
+  gave(0, "handed over");
+  for (const IndividualId from : {3, 7}) {
+    turns.back().results.back().handed_over = SubmittedKernel{"a source", {}, "wider", from};
+    const Move move = next();
+    BOOST_REQUIRE(std::holds_alternative<Proposal>(move));
+    const auto& parents = std::get<Proposal>(move).descent.parents;
+    BOOST_TEST((parents == (from == 7 ? std::vector<IndividualId>{7} : std::vector<IndividualId>{3, 7})));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_submission_that_repeats_an_idea_goes_back_once_with_what_that_one_gave) {
   const auto submits = [&](bool similar) {
     called({"submit", "benchmark"});

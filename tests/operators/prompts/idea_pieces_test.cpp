@@ -24,6 +24,7 @@ struct LongSearch {
   MemoryChronicle record_view{task};
   PromptKit kit;
   IndividualId best = 0;
+  Ceilings ceilings;
   std::vector<std::string> insights;
 
   Evaluation measured(double fitness) const {
@@ -92,6 +93,7 @@ struct LongSearch {
                           .archive = record_view.archive,
                           .record_view = record_view,
                           .device = "a processor",
+                          .seen = ceilings,
                           .incumbent = best};
     context.insights = insights;
     Brief brief;
@@ -146,6 +148,48 @@ BOOST_AUTO_TEST_CASE(no_direction_tells_a_kernel_for_the_cpu_of_shared_memory_or
     BOOST_TEST(!contains(told, "blocks"), told);
     BOOST_TEST(contains(told, std::string(direction.words.substr(0, 16))), told);
   }
+}
+
+BOOST_AUTO_TEST_CASE(other_ideas_are_ordered_by_nearness_to_the_kernel_and_by_their_effect) {
+  const IndividualId one = record_view.add(source(1, 0), "seed", {}, measured(10.0));
+  const IndividualId two = record_view.add(source(2, 0), "seed", {}, measured(10.0));
+  const IndividualId head =
+      record_view.add(source(1, 1), "mutate", {one}, measured(10.0), "the first change");
+  const IndividualId subject = record_view.add(source(1, 6), "mutate", {head}, measured(11.0), "the second");
+  record_view.add(source(1, 2), "mutate", {head}, measured(10.1), "small, of its parent");
+  record_view.add(source(1, 3), "mutate", {head}, measured(5.0), "large, of its parent");
+  const IndividualId cousin =
+      record_view.add(source(1, 4), "mutate", {head}, measured(10.2), "nearly nothing");
+  record_view.add(source(1, 5), "mutate", {cousin}, measured(40.0), "of its family");
+  record_view.add(source(2, 1), "mutate", {two}, measured(90.0), "of another family");
+  best = subject;
+  const std::string user = ask("mutate", {subject}).messages.at(0).text;
+  std::size_t at = 0;
+  for (const char* note : {"Other ideas, those about", "large, of its parent", "nearly nothing",
+                           "small, of its parent", "of its family", "of another family"}) {
+    const std::size_t next = user.find(note, at);
+    BOOST_TEST(next != std::string::npos, note << " follows in\n" << user);
+    if (next != std::string::npos) at = next;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(how_far_a_kernel_is_from_the_peak_is_said_at_the_pace_of_the_search) {
+  // At half the pace of the search's start: its times reach a quarter of the peak, its fitness 55 %.
+  ceilings.bytes_per_second = 1e9;
+  ceilings.flops = 1e15;
+  const IndividualId one = record_view.add(source(1, 0), "seed", {}, measured(10.0));
+  Evaluation slow = measured(10.0);
+  for (std::size_t i = 0; i < workloads.size(); ++i)
+    slow.workloads[i].median_us = 4e6 * task.bytes(workloads[i]) / 1e9;
+  const IndividualId paced = record_view.add(source(1, 1), "mutate", {one}, slow);
+  const auto told = [&] { return ask("mutate", {paced}).messages.at(0).text; };
+  best = paced;
+  BOOST_TEST(contains(told(), "It reaches 25 % of the device's measured peak"), told());
+  BOOST_TEST(contains(told(), "be bold"), told());
+  record_view.archive.settle(paced, 22.0, {one, Verdict::better, {std::log(2.2), 0.7, 0.9}, {}});
+  BOOST_TEST(contains(told(), "It reaches 55 % of the device's measured peak"), told());
+  BOOST_TEST(contains(told(), "It reaches 55 to 55 % of the device's measured peak"), told());
+  BOOST_TEST(!contains(told(), "be bold"), told());
 }
 
 BOOST_AUTO_TEST_CASE(the_format_of_a_kernel_takes_less_than_4_kib) {

@@ -74,4 +74,20 @@ BOOST_AUTO_TEST_CASE(siblings_are_told_without_tunings) {
   BOOST_TEST(!contains(slot("lineage", seed), "#2"));
 }
 
+BOOST_AUTO_TEST_CASE(of_many_siblings_those_with_the_largest_effects_are_told_newest_first) {
+  const IndividualId seed = record_view.add("one", "seed", {}, measured(10.0), "naive.cpp");
+  const auto child = [&](double fitness, const std::string& note) {
+    return record_view.add(note, "mutate", {seed}, measured(fitness), note);
+  };
+  child(20.0, "a great gain");
+  child(5.0, "a great loss");
+  for (int i = 0; i < 12; ++i) child(10.0 + 0.01 * i, "hardly anything " + std::to_string(i));
+  const std::string told = slot("lineage", seed);
+  const std::size_t loss = told.find("a great loss"), gain = told.find("a great gain");
+  BOOST_TEST(loss != std::string::npos, told);
+  BOOST_TEST((loss < gain && gain != std::string::npos), told);
+  BOOST_TEST(contains(told, "hardly anything 11"), told);
+  BOOST_TEST(!contains(told, "hardly anything 3 "), told);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
