@@ -151,6 +151,15 @@ void print_supervisor(const Summary& s, const Output& output) {
       output.line("  supervisor  " + plain_line(shown.value("text", ""), 300));
 }
 
+void print_plan(const Summary& s, const Output& output) {
+  if (!s.plan.is_object()) return;
+  constexpr std::size_t kShown = 90;  // bytes of a strategy
+  std::string all;
+  for (const json& strategy : s.plan.value("strategies", json::array()))
+    all += (all.empty() ? "" : "; ") + plain_line(strategy.get<std::string>(), kShown);
+  output.line(fmt::format("  plan        of question {}: {}", s.plan.value("question", 0), all));
+}
+
 void print_models(const Summary& s, const Output& output) {
   if (!s.questions.is_object()) return;
   const std::string paused = s.questions.value("paused", "");
@@ -244,7 +253,10 @@ void print_summary(const Summary& s, const Output& output) {
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
                             s.alive() ? "waiting" : "waiting until the search is resumed"));
+  if (!s.gate_advice.empty()) output.line("  advice      " + plain_line(s.gate_advice, 500));
+  if (!s.undelivered.empty()) output.line("  trouble     " + plain_line(s.undelivered, 500));
   print_supervisor(s, output);
+  print_plan(s, output);
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {

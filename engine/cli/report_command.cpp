@@ -119,6 +119,13 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
   text += in_short(run_report, facts);
   text += "\n## History of the best kernel\n\n" + steps_text(run_report, record, unit);
   text += "\n## Results by operator\n\n" + yields_text(run_report, unit);
+  if (run_report.summary.plan.is_object()) {
+    text += fmt::format("\n## The present plan, of question {}\n\n",
+                        run_report.summary.plan.value("question", 0));
+    for (const nlohmann::json& strategy :
+         run_report.summary.plan.value("strategies", nlohmann::json::array()))
+      text += "- " + in_a_cell(strategy.get<std::string>()) + "\n";
+  }
   if (!run_report.interventions.empty())
     text += "\n## Interventions of the supervisor\n\n" + interventions_text(run_report);
   if (run_report.summary.best) {

@@ -99,6 +99,7 @@ class Notifier::Channel {
     if (!what_.webhook_env.empty()) {
       const char* url = std::getenv(what_.webhook_env.c_str());
       if (url != nullptr) url_ = url;
+      if (url_.empty()) troubles_.push_back(fmt::format("{}; {} delivers nothing", unset(), what_.name()));
     }
     if (what_.command.empty()) client_ = std::make_unique<HttpClient>();
     thread_ = std::jthread([this](const std::stop_token& stop) {
@@ -109,14 +110,7 @@ class Notifier::Channel {
       deliver_all(stop);
     });
   }
-  ~Channel() {
-    leave();
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, until_, [this] { return gone_; });
-    }
-    thread_.request_stop();
-  }
+  ~Channel() { depart(); }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -135,6 +129,21 @@ class Notifier::Channel {
     if (std::exchange(leaving_, true)) return;
     until_ = deadline_in(policy_.farewell_s);
     changed_.notify_all();
+  }
+  // After leave(): waits for what is still to be delivered, and ends the thread.
+  void depart() {
+    leave();
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, until_, [this] { return gone_; });
+    }
+    thread_.request_stop();
+    if (!thread_.joinable()) return;
+    thread_.join();
+    if (waiting_.empty()) return;
+    troubles_.push_back(fmt::format("{} notification{} not delivered by {} before the search ended",
+                                    waiting_.size(), waiting_.size() == 1 ? " was" : "s were", what_.name()));
+    waiting_.clear();
   }
   void take_troubles(std::vector<std::string>& all) {
     const std::lock_guard lock(mutex_);
@@ -164,15 +173,19 @@ class Notifier::Channel {
 
   void deliver(const std::string& body, const std::stop_token& stop) {
     double wait_s = policy_.first_wait_s;
+    std::string why = "it did not answer in time";
     for (int attempt = 1;; ++attempt) {
       const Attempt result = attempt_once(body, stop);
-      if (result.delivered || stop.stop_requested()) return;
+      if (result.delivered) return;
+      const bool last = stop.stop_requested();  // the attempt was cut off: the one before says why
+      if (!last) why = result.why;
       std::unique_lock lock(mutex_);
-      if (!result.again || attempt >= policy_.attempts) {
+      if (last || !result.again || attempt >= policy_.attempts) {
         constexpr std::size_t kMostTroubles = 4;
         if (troubles_.size() < kMostTroubles)
-          troubles_.push_back(fmt::format("a notification was not delivered by {} in {} attempt{}: {}",
-                                          what_.name(), attempt, attempt == 1 ? "" : "s", result.why));
+          troubles_.push_back(fmt::format("a notification was not delivered by {} in {} attempt{}{}: {}",
+                                          what_.name(), attempt, attempt == 1 ? "" : "s",
+                                          last ? " before the search ended" : "", why));
         return;
       }
       const double jitter = std::uniform_real_distribution(0.5, 1.0)(random_);
@@ -185,13 +198,16 @@ class Notifier::Channel {
 
   Attempt attempt_once(const std::string& body, const std::stop_token& stop) {
     if (!what_.command.empty()) return run(what_.command, body, policy_.attempt_s, stop);
-    if (url_.empty())
-      return {false, false, fmt::format("the environment variable {} is not set", what_.webhook_env)};
+    if (url_.empty()) return {false, false, unset()};
     Attempt result = post(*client_, url_, body, policy_.attempt_s, stop);
     if (!what_.webhook_env.empty())  // the client's messages may name the URL
       if (const auto at = result.why.find(url_); at != std::string::npos)
         result.why.replace(at, url_.size(), "(URL)");
     return result;
+  }
+
+  std::string unset() const {
+    return fmt::format("the environment variable {} is not set", what_.webhook_env);
   }
 
   const NotifyChannel what_;
@@ -215,7 +231,13 @@ Notifier::Notifier(const std::vector<NotifyChannel>& channels, const DeliveryPol
 }
 
 Notifier::~Notifier() {
+  (void)farewell();
+}
+
+std::vector<std::string> Notifier::farewell() {
   for (const auto& channel : channels_) channel->leave();  // all at once: one farewell for all
+  for (const auto& channel : channels_) channel->depart();
+  return troubles();
 }
 
 bool Notifier::wants(Occasion occasion) const {

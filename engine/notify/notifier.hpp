@@ -26,7 +26,7 @@ struct DeliveryPolicy {
 class Notifier {
  public:
   explicit Notifier(const std::vector<NotifyChannel>&, const DeliveryPolicy& = {});
-  ~Notifier();  // delivers what waits, as far as the farewell allows
+  ~Notifier();  // farewell(), if nobody called it
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
@@ -35,6 +35,9 @@ class Notifier {
   void tell(Occasion, const nlohmann::json& body);
   // What could not be delivered since the last call, for people; at most a few messages.
   std::vector<std::string> troubles();
+  // Delivers what waits, as far as the policy's farewell allows; then nothing more is told. Returns the
+  // troubles, including what is still undelivered. May take that long.
+  std::vector<std::string> farewell();
 
  private:
   class Channel;

@@ -21,7 +21,7 @@ Announcements::Announcements(const Config& config, std::filesystem::path run_fol
     : shown_(shown),
       name_(config.name),
       folder_(run_folder.string()),
-      models_(config.budget.models),
+      budget_(config.budget),
       notifier_(config.notify) {
   if (!config.metrics.empty()) metrics_ = std::make_unique<MetricsFile>(config.metrics);
 }
@@ -72,6 +72,21 @@ void Announcements::heard(const Event& event) {
   }
 }
 
+std::vector<Announcements::Use> Announcements::uses() const {
+  const Progress& p = last_;
+  std::vector<Use> all{
+      {"wall", p.elapsed_s, budget_.wall_s},
+      {"evaluations", static_cast<double>(p.evaluations), static_cast<double>(budget_.evaluations)},
+      {"device_hours", p.device_s / 3600.0, budget_.device_s / 3600.0},
+      {"plateau", p.elapsed_s - p.promoted_s, budget_.plateau_s}};
+  if (p.questions) {
+    all.push_back({"usd", p.questions->usd, budget_.models.usd.value_or(0.0)});
+    all.push_back({"tokens", static_cast<double>(p.questions->tokens),
+                   static_cast<double>(budget_.models.tokens.value_or(0))});
+  }
+  return all;
+}
+
 void Announcements::watch_budgets() {
   const Progress& progress = last_;
   const auto watch = [&](const char* kind, double used, double limit) {
@@ -79,15 +94,7 @@ void Announcements::watch_budgets() {
     tell(Occasion::budget, progress.elapsed_s,
          fmt::format("{:.0f} % of the budget `{}` is used", 100.0 * used / limit, kind), 0);
   };
-  watch("wall", progress.elapsed_s, progress.wall_limit_s);
-  watch("evaluations", static_cast<double>(progress.evaluations),
-        static_cast<double>(progress.evaluation_limit));
-  watch("device_hours", progress.device_s, progress.device_limit_s);
-  if (progress.questions) {
-    watch("usd", progress.questions->usd, models_.usd.value_or(0.0));
-    watch("tokens", static_cast<double>(progress.questions->tokens),
-          static_cast<double>(models_.tokens.value_or(0)));
-  }
+  for (const Use& use : uses()) watch(use.kind, use.used, use.limit);
 }
 
 void Announcements::heard(const Progress& progress) {
@@ -145,14 +152,13 @@ void Announcements::write_metrics(const std::string& state) {
     add("usd_total", "Spent on language models.", counter, p.questions->usd);
     add("tokens_total", "Tokens of language models.", counter, static_cast<double>(p.questions->tokens));
   }
-  if (p.wall_limit_s > 0.0)
-    add("budget_limit", "The limits of the search's budgets.", gauge, p.wall_limit_s, {{"kind", "wall"}});
-  if (p.evaluation_limit > 0)
-    add("budget_limit", "The limits of the search's budgets.", gauge, static_cast<double>(p.evaluation_limit),
-        {{"kind", "evaluations"}});
-  if (p.device_limit_s > 0.0)
-    add("budget_limit", "The limits of the search's budgets.", gauge, p.device_limit_s,
-        {{"kind", "device_seconds"}});
+  for (const Use& use : uses())
+    add("budget_used", "What is used of each budget: hours, seconds, USD or numbers.", gauge, use.used,
+        {{"kind", use.kind}});
+  for (const Use& use : uses())
+    if (use.limit > 0.0)
+      add("budget_limit", "The limit of each budget that has one, in the unit of budget_used.", gauge,
+          use.limit, {{"kind", use.kind}});
   metrics_->put(prometheus_text(all));
 }
 
@@ -166,6 +172,8 @@ void Announcements::show(const Summary& summary) {
   last_.challengers = summary.challengers;
   last_.waiting.clear();
   last_.device_s = 3600.0 * summary.budget.at("device_hours").used;
+  if (const auto plateau = summary.budget.find("plateau"); plateau != summary.budget.end())
+    last_.promoted_s = summary.elapsed_s - plateau->second.used;
   if (summary.best) {
     last_.best = summary.best->id;
     last_.best_fitness = summary.best->fitness;
@@ -174,7 +182,7 @@ void Announcements::show(const Summary& summary) {
   }
 }
 
-void Announcements::ended(const std::string& stop, const Summary& summary) {
+std::vector<std::string> Announcements::ended(const std::string& stop, const Summary& summary) {
   if (!summary.budget.empty()) show(summary);
   watch_budgets();
   if (troubles_ > 0)
@@ -188,6 +196,7 @@ void Announcements::ended(const std::string& stop, const Summary& summary) {
   const std::string kind = stop == "interrupted" || stop == "failed" ? "" : stop + ": ";
   tell(Occasion::end, summary.elapsed_s, fmt::format("{} ({}{})", summary.state, kind, summary.stop_reason),
        last_.best);
+  return notifier_.farewell();
 }
 
 }  // namespace cultivar

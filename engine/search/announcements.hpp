@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/config/config.hpp"
 #include "engine/notify/metrics.hpp"
@@ -14,8 +15,8 @@
 
 namespace cultivar {
 
-// Not thread-safe: for the thread of the search loop. It decides nothing and never blocks, except in its
-// destructor, for the notifier's farewell.
+// Not thread-safe: for the thread of the search loop. It decides nothing and never blocks, except in
+// ended(), for the notifier's farewell.
 class Announcements {
  public:
   // `shown`: the callbacks of the caller, which outlive it.
@@ -24,9 +25,16 @@ class Announcements {
   // Those of the caller, and in addition whoever is to be told. Valid during its lifetime.
   SearchCallbacks callbacks();
   // `stop`: the name of why the search ended. A summary without budgets: the record could not be read.
-  void ended(const std::string& stop, const Summary&);
+  // Returns what could not be delivered. May take as long as the notifier's farewell.
+  std::vector<std::string> ended(const std::string& stop, const Summary&);
 
  private:
+  // Of each budget that there can be: its key in the configuration, what is used, and the limit (0: none).
+  struct Use {
+    const char* kind;
+    double used, limit;
+  };
+  std::vector<Use> uses() const;
   void heard(const Event&);
   void heard(const Progress&);
   void tell(Occasion, double elapsed_s, const std::string& text, IndividualId);
@@ -37,7 +45,7 @@ class Announcements {
 
   const SearchCallbacks& shown_;
   const std::string name_, folder_;
-  const Cap models_;
+  const Budget budget_;
   Notifier notifier_;
   std::unique_ptr<MetricsFile> metrics_;
   Progress last_;

@@ -224,6 +224,10 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
   if (!course.went_on) ledger_.next();
   count_ended();
   const IndividualId incumbent = breeding_.incumbent();
+  if (report.trouble.empty()) undecided_.ended(decision, request.options);
+  const std::string advice = undecided_.advice(config_.gate.max_device_seconds, recorder_.record().folder());
+  const bool new_advice = advice_.empty() && !advice.empty();
+  advice_ = advice;
   breeding_.compared(id, decision.verdict, course.may_go_on, course.result);
   recorder_.step([&](Step& step) {
     step.duel(id, incumbent, decision.verdict, request.options.alpha, body, course);
@@ -231,6 +235,8 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
         step, "duel", id,
         fmt::format("{} {} #{}: {}", name_of(decision.verdict),
                     decision.verdict == Verdict::undecided ? "against" : "than", incumbent, decision.reason));
+    step.set("gate_advice", advice_);
+    if (new_advice) recorder_.tell(step, "warning", id, advice_);
     if (report.worker_lost)
       recorder_.tell(step, "worker", id, "the worker was lost during the duel and replaced by a new one");
   });

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/search/incumbent_pace.hpp"
+#include "engine/search/undecided_duels.hpp"
 #include "evaluators/statistics/alpha_ledger.hpp"
 
 namespace cultivar {
@@ -69,6 +71,8 @@ class Comparisons {
   std::vector<Workload> holdout_;
   bool in_flight_ = false;       // a job is in the pipeline
   std::int64_t judged_, ended_;  // comparisons that ended since so many individuals were judged
+  UndecidedDuels undecided_;     // of this session
+  std::string advice_;           // of these
   AlphaLedger ledger_;
   IncumbentPace pace_;
 };

@@ -352,9 +352,10 @@ void Questions::take(std::int64_t question, const Directions& directions) {
   breeding_.direct(question, directions);
   recorder_.step([&](Step& step) {
     step.direct(question, directions);
+    const bool informs = operator_named(dialogue.question.brief.op).informs;
+    if (!informs) step.set("plan", json_text({{"question", question}, {"strategies", directions.words}}));
     recorder_.tell(
-        step, operator_named(dialogue.question.brief.op).informs ? "learned" : "directed",
-        dialogue.question.brief.parents.front(),
+        step, informs ? "learned" : "directed", dialogue.question.brief.parents.front(),
         fmt::format("question {}, by {}: {}", question, dialogue.model, fmt::join(directions.words, "; ")));
   });
 }

@@ -122,6 +122,7 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what,
     step.session(what, change);
     step.set("state", "running");
     step.set("stop_reason", "");
+    for (const char* outdated : {"undelivered", "gate_advice"}) step.set(outdated, "");
     step.set("budget",
              json{{"wall", config.budget.wall_s},
                   {"evaluations", config.budget.evaluations},
@@ -170,7 +171,14 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
     }
     summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
     summary.stop_reason = outcome.reason;
-    announcements.ended(std::string(name_of(outcome.stop)), summary);
+    const auto undelivered = announcements.ended(std::string(name_of(outcome.stop)), summary);
+    if (undelivered.empty()) return outcome;
+    for (const std::string& text : undelivered)
+      if (shown.event) shown.event({summary.elapsed_s, "trouble", text, 0});
+    (void)writer.step(summary.elapsed_s, [&](Step& step) {
+      step.set("undelivered", undelivered.front());
+      for (const std::string& text : undelivered) step.event("trouble", 0, text);
+    });
     return outcome;
   };
   const auto failed = [&](const std::string& why) {

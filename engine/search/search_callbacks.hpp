@@ -67,6 +67,7 @@ struct Progress {
   std::int64_t evaluation_limit = 0;  // 0: none
   double device_s = 0.0;              // device time over all sessions
   double device_limit_s = 0.0;        // 0: none
+  double promoted_s = 0.0;            // search time of the last promotion; 0: none yet
   std::int64_t challengers = 0;       // whose duel with the best is pending
   // Duels and confirmations since the last evaluation that the budget permits, and their limit; 0: it permits
   // more.

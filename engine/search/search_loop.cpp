@@ -448,6 +448,7 @@ void SearchLoop::show_progress() {
   p.evaluation_limit = budget.evaluations;
   p.device_s = device_s_;
   p.device_limit_s = budget.device_s;
+  p.promoted_s = promoted_s_;
   p.challengers = static_cast<std::int64_t>(breeding_.challengers());
   if (ending() && evaluations_.in_flight() == 0 && !evaluations_.has_pending()) {
     p.last_comparisons = comparisons_.ended();

@@ -207,6 +207,9 @@ Summary Record::summary() const {
   s.tools = tool_use(*this);
   s.supervisor = json_in(meta(db, "supervisor").empty() ? "null" : meta(db, "supervisor"));
   s.questions = json_in(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
+  s.plan = json_in(meta(db, "plan").empty() ? "null" : meta(db, "plan"));
+  s.gate_advice = meta(db, "gate_advice");
+  s.undelivered = meta(db, "undelivered");
   if (!s.alive()) {  // no call is pending; unanswered questions are asked again on resume
     const auto [all, unended] = spending_of(*this);
     // Killed before a step recorded its first questions.
@@ -267,8 +270,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, tools, devices, process, heartbeat_age_s, challengers, waiting, ending,
-                   workers)
+                   supervisor, plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s,
+                   challengers, waiting, ending, workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

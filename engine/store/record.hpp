@@ -148,6 +148,9 @@ struct Summary {
   nlohmann::json questions;   // open, in_flight, paused, waits_for, unended (not while running), shares;
                               // null: no model is asked
   nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
+  nlohmann::json plan;        // the newest answer of a planner: question, strategies; null: none
+  std::string gate_advice;    // another setting of the gate, while duels stay undecided
+  std::string undelivered;    // why a notification of the end was not delivered
   nlohmann::json tools;       // agents' tools by name: calls, failed, device_s
   std::vector<std::string> devices;
   std::vector<WorkersOf> workers;  // of a search that runs: the kind that measures first

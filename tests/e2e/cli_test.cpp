@@ -386,6 +386,36 @@ BOOST_AUTO_TEST_CASE(a_winner_whose_confirmation_is_outstanding_is_named_as_that
   BOOST_TEST(!contains(run({"show", "won", "1"}).out, "pending"));
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_advice_and_lost_notifications_are_shown) {
+  {
+    RunFacts about;
+    about.name = "told", about.task_name = "softmax", about.target = "cpu";
+    about.task_files = {{"task.yaml", "name: softmax\n"}};
+    about.environment = {{"devices", nlohmann::json::array()}};
+    auto writer = RecordWriter::create(RunFolder(folder / "told"), about);
+    BOOST_TEST_REQUIRE(writer.has_value());
+    const nlohmann::json plan{{"question", 7}, {"strategies", {"fuse the passes", std::string(300, 'x')}}};
+    const auto write = [&](Step& step) {
+      step.set("plan", plan.dump());
+      step.set("gate_advice", "noise");
+      step.set("undelivered", "no answer");
+    };
+    BOOST_TEST_REQUIRE(writer->step(1.0, write).has_value());
+  }
+  const std::string status = run({"status", "told"}).out;
+  BOOST_TEST(contains(status, "  plan        of question 7: fuse the passes; xxx"), status);
+  BOOST_TEST(!contains(status, std::string(100, 'x')), status);
+  BOOST_TEST(contains(status, "  advice      noise\n"), status);
+  BOOST_TEST(contains(status, "  trouble     no answer\n"), status);
+  const auto as_json = facts(run({"status", "told", "--json"}));
+  BOOST_TEST(as_json["plan"]["question"] == 7);
+  BOOST_TEST(as_json["gate_advice"] == "noise");
+  BOOST_TEST(as_json["undelivered"] == "no answer");
+  BOOST_TEST(run({"report", "told", "--out", "page"}).exit == 0);
+  const std::string page = read_text(folder / "page/report.md");
+  BOOST_TEST(contains(page, "## The present plan, of question 7\n\n- fuse the passes\n- xxx"), page);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {
   BOOST_TEST(contains(run({"profile", "no_such_kernel"}).err, "no file, run or seed"));
   BOOST_TEST(run({"profile", "vectorised", "--task", "softmax", "--target", "cuda"}).exit != 0);

@@ -151,4 +151,30 @@ BOOST_AUTO_TEST_CASE(a_command_gets_json_on_stdin_and_its_failure_is_told) {
   BOOST_TEST(contains(troubles[0], "2 attempts"), troubles[0]);
 }
 
+BOOST_AUTO_TEST_CASE(what_the_farewell_cannot_deliver_is_told_and_what_it_delivers_is_not) {
+  ChatServer silent([](const SeenRequest&) { return Reply().stall(); });
+  ChatServer good([](const SeenRequest&) { return status_reply(200, "ok"); });
+  DeliveryPolicy policy = quick();
+  policy.attempt_s = 30.0;
+  policy.farewell_s = 0.5;
+  Notifier notifier({hook(silent), hook(good)}, policy);
+  for (const char* text : {"1", "2", "3"}) notifier.tell(Occasion::end, {{"text", text}});
+  const std::vector<std::string> troubles = notifier.farewell();
+  BOOST_REQUIRE(troubles.size() == 2U);
+  BOOST_TEST(contains(troubles[0], "in 1 attempt before the search ended: it did not answer in time"),
+             troubles[0]);
+  BOOST_TEST(contains(troubles[1], "2 notifications were not delivered by "), troubles[1]);
+  BOOST_TEST(good.seen().size() == 3U);
+  BOOST_TEST(notifier.farewell().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_webhook_whose_variable_is_not_set_is_told_at_once) {
+  NotifyChannel channel;
+  channel.webhook_env = "CULTIVAR_TEST_UNSET";
+  Notifier notifier({channel}, quick());
+  const std::vector<std::string> troubles = notifier.troubles();
+  BOOST_REQUIRE(troubles.size() == 1U);
+  BOOST_TEST(contains(troubles[0], "the environment variable CULTIVAR_TEST_UNSET is not set"), troubles[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -104,6 +104,42 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_search_is_told_in_one_sentence) {
   BOOST_TEST(text(2) == "simulated: stopped (interrupted; all results so far are recorded)");
 }
 
+BOOST_AUTO_TEST_CASE(a_notification_of_the_end_that_is_lost_is_told_recorded_and_forgotten_on_resume) {
+  ChatServer server([](const SeenRequest& request) {
+    return status_reply(request.body["event"] == "end" ? 410 : 200, "");
+  });
+  const Config config = softmax_config(
+      path() / "config", {"budget.evaluations=4", "notify=[{webhook: \"" + server.url() + "\"}]"});
+  std::vector<std::string> told;
+  const SearchCallbacks shown{.event =
+                                  [&](const Event& event) {
+                                    if (event.kind == "trouble") told.push_back(event.text);
+                                  },
+                              .progress = {}};
+  BOOST_REQUIRE(begin_search(config, path() / "run", simulated_runtime({}), shown, kNever));
+  BOOST_REQUIRE(told.size() == 1U);
+  BOOST_TEST(contains(told[0], "HTTP status 410"), told[0]);
+  BOOST_TEST(record().summary().undelivered == told[0]);
+  BOOST_TEST(record().events(1).at(0).text == told[0]);
+  BOOST_TEST(record().summary().state == "finished");
+  BOOST_REQUIRE(resume_search(path() / "run", {"budget.evaluations=6", "notify=[]"}, simulated_runtime({}),
+                              {}, kNever));
+  BOOST_TEST(record().summary().undelivered.empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_metrics_have_every_budget) {
+  const auto prom = path() / "cultivar.prom";
+  search({"budget={evaluations: 8, wall: 1h, device_hours: 2, plateau: 30m}", "metrics=" + prom.string()});
+  const std::string metrics = read_text(prom);
+  for (const char* line :
+       {"budget_limit{kind=\"evaluations\",run=\"simulated\"} 8\n",
+        "budget_used{kind=\"evaluations\",run=\"simulated\"} 8\n",
+        "budget_limit{kind=\"wall\",run=\"simulated\"} 3600\n", "budget_used{kind=\"wall\",",
+        "budget_limit{kind=\"device_hours\",run=\"simulated\"} 2\n", "budget_used{kind=\"device_hours\",",
+        "budget_limit{kind=\"plateau\",run=\"simulated\"} 1800\n", "budget_used{kind=\"plateau\","})
+    BOOST_TEST(contains(metrics, line), line << " is in\n" << metrics);
+}
+
 BOOST_AUTO_TEST_CASE(device_hours_are_a_budget_over_all_sessions) {
   const std::string limit = std::to_string(0.5 / 3600.0);
   const Outcome outcome = search({"budget.device_hours=" + limit}, slow());

@@ -166,6 +166,23 @@ BOOST_AUTO_TEST_CASE(the_result_of_a_duel_becomes_the_fitness_for_everybody) {
   BOOST_TEST(again.archive().fitness(better) == archive.fitness(better));
 }
 
+BOOST_AUTO_TEST_CASE(duels_that_noise_leaves_undecided_lead_to_one_advice_until_one_is_decided) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.gate_noise = 0.4;
+  Parts parts(simulation, {"gate.max_device_seconds=0.2s"});
+  parts.compare();
+  for (int i = 0; i < 6; ++i) {
+    BOOST_TEST(parts.writer.record().summary().gate_advice.empty() == (i < 5), i);
+    parts.add("softmax_fastest_" + std::to_string(i));
+    parts.compare();
+    BOOST_TEST((parts.writer.record().duels().back().verdict == Verdict::undecided));
+  }
+  const std::string advice = parts.writer.record().summary().gate_advice;
+  BOOST_TEST(advice.find(" --set gate.max_device_seconds=") != std::string::npos, advice);
+  BOOST_TEST(parts.events("warning").size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(kernels_are_ordered_by_their_duels_with_and_without_a_filter) {
   Parts parts;
   parts.compare();

@@ -1,0 +1,33 @@
+// Duels that end undecided one after another because the noise is too high for the gate's limit of device
+// time, and what to do about it. No decision depends on it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "evaluators/verdict/gate.hpp"
+
+namespace cultivar {
+
+// A value.
+class UndecidedDuels {
+ public:
+  // A duel ended: with these options, after one or several parts.
+  void ended(const Decision&, const GateOptions&);
+  // Another gate.max_device_seconds, with the command that sets it, if the last kInARow duels ended undecided
+  // by `limit_s` and a longer one would have decided an effect of kEffect; otherwise empty.
+  std::string advice(double limit_s, const std::filesystem::path& run_folder) const;
+
+  static constexpr std::size_t kInARow = 5;
+  static constexpr double kEffect = 0.05;
+
+ private:
+  std::vector<double> needed_s_;  // of the newest, at most kInARow
+};
+
+// The device time in which a duel with this one's noise would decide an effect of that size: bounds narrow as
+// the root of the number of blocks. At least four times its own if it has no bounds yet.
+double needed_seconds(const Decision&, const GateOptions&, double effect);
+
+}  // namespace cultivar
