@@ -84,9 +84,9 @@ Expected<std::unique_ptr<ModelDialogues>> ModelDialogues::open(const Config& con
   options.caps.run = config.budget.models;
   for (const OperatorShare& share : config.operators) options.caps.by_operator[share.name] = share.budget;
   options.seed = config.seed;
-  options.event = [raw = made.get()](const std::string& text) {
+  options.event = [raw = made.get()](const std::string& text, bool of_this_machine) {
     const std::lock_guard lock(raw->mutex_);
-    raw->news_.push_back(text);
+    raw->news_.push_back({text, of_this_machine});
   };
   auto log = ExchangeStore::open(folder, writer);
   if (!log) return tl::make_unexpected(log.error());
@@ -104,7 +104,7 @@ void ModelDialogues::ask(ChatOrder order, std::function<void(ServedResult)> done
   service_->ask(std::move(order), stop_.get_token(), std::move(listener));
 }
 
-std::vector<std::string> ModelDialogues::news() {
+std::vector<ModelDialogues::News> ModelDialogues::news() {
   const std::lock_guard lock(mutex_);
   return std::exchange(news_, {});
 }

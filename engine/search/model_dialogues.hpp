@@ -37,7 +37,11 @@ class ModelDialogues {
 
   ChatServiceState state() const { return service_->state(); }
   // Log messages since the previous call, for example that a model is on hold or answers again.
-  std::vector<std::string> news();
+  struct News {
+    std::string text;
+    bool of_this_machine = false;  // trouble that somebody has to end
+  };
+  std::vector<News> news();
   // A model and where its answers come from, for the status line: "me (mailbox: /run/mail/requests)".
   const std::string& whereabouts(const std::string& model) const { return whereabouts_.at(model); }
   // Whether its requests wait for somebody to read them, so that one in flight can still be withdrawn.
@@ -48,7 +52,7 @@ class ModelDialogues {
   std::map<std::string, std::string> whereabouts_;
   std::set<std::string> keeps_letters_;
   std::mutex mutex_;
-  std::vector<std::string> news_;  // guarded by mutex_
+  std::vector<News> news_;  // guarded by mutex_
   std::stop_source stop_;
   std::unique_ptr<ExchangeStore> log_;
   std::unique_ptr<Chat> service_;  // last member: it writes to log_ until it is destroyed

@@ -124,7 +124,8 @@ void Questions::tell_news() {
   const auto news = models_->news();
   if (news.empty()) return;
   recorder_.step([&](Step& step) {
-    for (const std::string& text : news) recorder_.tell(step, "model", 0, text);
+    for (const auto& [text, of_this_machine] : news)
+      recorder_.tell(step, of_this_machine ? "trouble" : "model", 0, text);
   });
 }
 

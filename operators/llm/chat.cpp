@@ -94,10 +94,10 @@ const char* name_of(Effort effort) {
 
 const char* name_of(ChatError::Kind kind) {
   static constexpr std::array names{
-      "rate_limited",       "overloaded",   "out_of_credit", "unreachable", "timeout_connect",
-      "timeout_first_byte", "timeout_idle", "timeout_total", "cut_off",     "garbage",
-      "program_failed",     "bad_request",  "auth",          "refused",     "too_large",
-      "cancelled",          "over_budget",  "no_recording",  "gave_up",     "not_recorded"};
+      "rate_limited",       "overloaded",   "out_of_credit", "unreachable", "unwritable", "timeout_connect",
+      "timeout_first_byte", "timeout_idle", "timeout_total", "cut_off",     "garbage",    "program_failed",
+      "bad_request",        "auth",         "refused",       "too_large",   "cancelled",  "over_budget",
+      "no_recording",       "gave_up",      "not_recorded"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -105,6 +105,7 @@ struct ChatError {
     overloaded,       // 5xx, 529, 408, 409
     out_of_credit,    // 402, or a 429 that reports an exhausted quota
     unreachable,      // no connection: refused, no such host, TLS, no such program
+    unwritable,       // a full or failing disk: the request could not be written to a mailbox
     timeout_connect,  // not connected in time
     timeout_first_byte,
     timeout_idle,  // the stream stalled

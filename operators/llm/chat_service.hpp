@@ -67,8 +67,9 @@ struct ChatServiceOptions {
   // models and of known providers.
   std::vector<std::string> key_variables = {};
   std::function<double()> clock = {};  // monotonic seconds; empty: the steady clock
-  std::function<void(const std::string& text)> event =
-      {};  // log messages for people; called on the service's thread
+  // Log messages for people; called on the service's thread. `of_this_machine`: trouble that somebody has to
+  // end, such as a full disk.
+  std::function<void(const std::string& text, bool of_this_machine)> event = {};
 };
 
 // Thread-safe. Listeners are called on the service's thread (deltas on the model's thread) and must not

@@ -50,28 +50,30 @@ struct MailboxModel::State {
     letter.listener.done(chat_failure(kind, std::move(message)));
   }
 
-  // Empty on success; otherwise the file system's error message.
-  std::string post(const Letter& letter) {
+  std::optional<ChatError> post(const Letter& letter) {
+    const auto unposted = [](const fs::path& file, std::error_code why) {
+      return ChatError{
+          .kind = is_of_the_disk(why) ? Kind::unwritable : Kind::unreachable,
+          .message = fmt::format("cannot write to the mailbox: {}: {}", file.string(), why.message())};
+    };
     std::error_code ec;
     for (const fs::path& folder : {requests() / "closed", answers() / "taken", answers() / "rejected"}) {
       fs::create_directories(folder, ec);
-      if (ec) return folder.string() + ": " + ec.message();
+      if (ec) return unposted(folder, ec);
     }
-    if (!explained && !fs::exists(options.folder / "README.md", ec)) {
-      const auto put = put_file(options.folder / "README.md", mailbox_explanation());
-      if (!put) return put.error().message;
-    }
+    const fs::path readme = options.folder / "README.md", json = requests() / (letter.id + ".json"),
+                   markdown = requests() / (letter.id + ".md");
+    if (!explained && !fs::exists(readme, ec))
+      if (const auto failed = put_file(readme, mailbox_explanation())) return unposted(readme, failed);
     explained = true;
     // The .md file last: when it exists, the .json file exists too.
-    if (auto put = put_file(requests() / (letter.id + ".json"), mailbox_json(letter.request, letter.id));
-        !put)
-      return put.error().message;
-    if (auto put = put_file(requests() / (letter.id + ".md"), mailbox_markdown(letter.request, letter.id));
-        !put) {
-      fs::remove(requests() / (letter.id + ".json"), ec);
-      return put.error().message;
+    if (const auto failed = put_file(json, mailbox_json(letter.request, letter.id)))
+      return unposted(json, failed);
+    if (const auto failed = put_file(markdown, mailbox_markdown(letter.request, letter.id))) {
+      fs::remove(json, ec);
+      return unposted(markdown, failed);
     }
-    return {};
+    return std::nullopt;
   }
 
   void close(const std::string& id) const {
@@ -124,9 +126,9 @@ struct MailboxModel::State {
       stem = fmt::format("{}-{}", id, n);
     const fs::path why = folder / (stem + ".why.txt");
     // Without a place for the reason (a full disk) the answer stays, and is rejected with it later.
-    if (!put_file(why, fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or "
-                                   ".json.\n",
-                                   wrong, id)))
+    if (put_file(why, fmt::format("{}\n\nThe request is still open: answer it again in answers/{}.md or "
+                                  ".json.\n",
+                                  wrong, id)))
       return;
     std::error_code failed;
     fs::rename(file, folder / (stem + file.extension().string()), failed);
@@ -174,8 +176,8 @@ struct MailboxModel::State {
       }
       for (auto it = fresh.begin(); it != fresh.end();) {
         const auto letter = it++;
-        if (const std::string trouble = post(*letter); !trouble.empty())
-          end(*letter, Kind::unreachable, "cannot write to the mailbox: " + trouble);
+        if (auto failed = post(*letter))
+          letter->listener.done(tl::make_unexpected(*std::move(failed)));
         else
           open.splice(open.end(), fresh, letter);
       }

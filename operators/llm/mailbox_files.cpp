@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -138,21 +138,26 @@ Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, 
   return answer;
 }
 
-Expected<void> put_file(const fs::path& file, const std::string& text) {
+std::error_code put_file(const fs::path& file, const std::string& text) {
   // A leading dot, so that programs that list requests skip it.
   const fs::path temporary = file.parent_path() / ("." + file.filename().string() + ".part");
   // Others may write here too: a pipe or a link with this name is removed, and not written to.
   ::unlink(temporary.c_str());
   std::FILE* out = std::fopen(temporary.c_str(), "wbxe");
-  if (!out) return failure(kStage, temporary.string() + ": " + std::strerror(errno));
+  if (!out) return {errno, std::generic_category()};
   const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size() &&
                        std::fflush(out) == 0 && ::fsync(::fileno(out)) == 0;
   const int why = errno;
   const bool closed = std::fclose(out) == 0;
   if (written && closed && std::rename(temporary.c_str(), file.c_str()) == 0) return {};
-  const std::string message = std::strerror(written ? errno : why);
+  const int failed = written ? errno : why;
   ::unlink(temporary.c_str());  // on a full disk it would take the space that is left
-  return failure(kStage, file.string() + ": " + message);
+  return {failed, std::generic_category()};
+}
+
+bool is_of_the_disk(std::error_code error) {
+  constexpr std::array kThese{ENOSPC, EDQUOT, EIO, EROFS, ESTALE};
+  return std::ranges::find(kThese, error.value()) != kThese.end();
 }
 
 Expected<std::string> take_file(const fs::path& file, std::size_t most) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "evaluators/system/error.hpp"
 #include "operators/llm/chat.hpp"
@@ -19,7 +20,9 @@ std::string mailbox_json(const ChatRequest&, const std::string& id);      // req
 Expected<ChatAnswer> read_mailbox_answer(const std::string& text, bool is_json, const ChatRequest&);
 
 // Written to a temporary file, synced and renamed, so that readers never see an incomplete file.
-Expected<void> put_file(const std::filesystem::path& file, const std::string& text);
+std::error_code put_file(const std::filesystem::path& file, const std::string& text);
+// A full or failing disk, which is independent of what is written and may be well again later.
+bool is_of_the_disk(std::error_code);
 // Reads a regular file of at most `most` bytes that is not a link; otherwise an Error.
 Expected<std::string> take_file(const std::filesystem::path& file, std::size_t most);
 

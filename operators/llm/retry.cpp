@@ -29,7 +29,7 @@ double wait_before_retry(const RetryRule& rule, int failures, const ChatError& e
 
 Consequence consequence_of(Kind kind) {
   const auto is = [kind](auto... any) { return ((kind == any) || ...); };
-  if (is(Kind::rate_limited, Kind::out_of_credit)) return Consequence::hold;
+  if (is(Kind::rate_limited, Kind::out_of_credit, Kind::unwritable)) return Consequence::hold;
   if (is_passing(kind)) return Consequence::retry;
   if (is(Kind::bad_request, Kind::auth, Kind::refused, Kind::too_large, Kind::no_recording))
     return Consequence::next_model;

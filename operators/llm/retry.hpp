@@ -18,7 +18,7 @@ double wait_before_retry(const RetryRule&, int failures, const ChatError&, Rando
 // The consequence of a failure for the call and for its model.
 enum class Consequence {
   retry,       // uses an attempt; the next may succeed
-  hold,        // 402, 429: uses no attempt; the model is on hold for a while
+  hold,        // 402, 429, unwritable: uses no attempt; the model is on hold for a while
   next_model,  // only another model may succeed: auth, too_large, bad_request, refused
   give_up      // cancelled, over_budget
 };

@@ -61,8 +61,8 @@ ChatService::Core::Core(ChatServiceOptions o, std::map<std::string, std::unique_
         throw InputError("model '" + config.name + "' has the fallback '" + name + "', which does not exist");
 }
 
-void ChatService::Core::tell(const std::string& text) const {
-  if (options.event) options.event(text);
+void ChatService::Core::tell(const std::string& text, bool of_this_machine) const {
+  if (options.event) options.event(text, of_this_machine);
 }
 
 void ChatService::Core::run() {
@@ -305,13 +305,20 @@ void ChatService::Core::begin(ServedCall& call, CallTry& each) {
 
 void ChatService::Core::hold(LimitedModel& desk, const ChatError& error) {
   desk.breaker.undecided();
+  const bool anew = desk.holds == 0 || now() > desk.held_until + desk.config.retry.longest_wait_s;
   // Calls that were in flight together are rejected together: count that as one hold.
   if (now() >= desk.held_until) ++desk.holds;
   const double until = now() + hold_time(desk.config.retry, desk.holds, error, jitter);
   if (until <= desk.held_until) return;
   desk.held_until = until;
   desk.reason = in_words(error);
-  tell(fmt::format("model {} is on hold for {:.0f} s: {}", desk.config.name, until - now(), desk.reason));
+  // Trouble once, not after each try.
+  const bool disk = error.kind == Kind::unwritable;
+  tell(fmt::format("model {} is on hold for {:.0f} s: {}{}", desk.config.name, until - now(), desk.reason,
+                   disk ? fmt::format("; its questions wait, for at most {:g} s (retry.patience)",
+                                      desk.config.retry.patience_s)
+                        : std::string()),
+       disk && anew);
 }
 
 void ChatService::Core::conclude(ServedCall& call, ChatResult result) {

@@ -75,7 +75,7 @@ struct ChatService::Core {
   void begin(ServedCall&, CallTry&);
   void hold(LimitedModel&, const ChatError&);
   void publish();
-  void tell(const std::string& text) const;
+  void tell(const std::string& text, bool of_this_machine = false) const;
 
   ChatServiceOptions options;
   ExchangeLog& log;

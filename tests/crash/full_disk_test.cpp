@@ -11,6 +11,7 @@
 
 #include "engine/search/search.hpp"
 #include "engine/store/checkpoint.hpp"
+#include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
 #include "operators/llm/mailbox.hpp"
 #include "support/chat_models.hpp"
@@ -117,6 +118,7 @@ BOOST_FIXTURE_TEST_CASE(a_letter_that_finds_no_space_leaves_nothing_and_a_bad_an
     BOOST_TEST_REQUIRE(!refused);
     BOOST_TEST(contains(refused.error().message, "cannot write to the mailbox: "), refused.error().message);
     BOOST_TEST(contains(refused.error().message, "No space left"), refused.error().message);
+    BOOST_TEST((refused.error().kind == ChatError::Kind::unwritable));
   }
   BOOST_TEST(files_with(".part").empty());
   BOOST_TEST(files_with("mutate-3").empty());
@@ -132,6 +134,40 @@ BOOST_FIXTURE_TEST_CASE(a_letter_that_finds_no_space_leaves_nothing_and_a_bad_an
   answer(id + ".md", "Larger tiles.");
   BOOST_TEST(result.get()->text == "Larger tiles.");
   BOOST_TEST(files_with(".part").empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_question_waits_for_space_in_its_mailbox_longer_than_its_attempts, SmallDisk) {
+  fill();
+  std::atomic<bool> stop{false};
+  std::atomic<int> troubles{0};
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) {
+    troubles += event.kind == "trouble" && contains(event.text, "No space left");
+  };
+  const Config config = softmax_config(
+      path() / "config", {"models.me={provider: mailbox, folder: \"" + (disk / "mail").string() +
+                              "\", retry: {attempts: 1, first_wait: 1s, longest_wait: 1s}}",
+                          "operators={mutate: 1}", "budget.evaluations=1000"});
+  const fs::path run = path() / "run";
+  Runtime runtime;
+  runtime.evaluator = [](const Config&, const fs::path&) {
+    return std::make_unique<SimulatedEvaluator>(Simulation{});
+  };
+  auto search =
+      std::async(std::launch::async, [&] { return begin_search(config, run, runtime, callbacks, stop); });
+  const auto waits = [&] {  // as `status` shows it, some tries later
+    const auto record = Record::open(run);
+    if (!record || exchanges_of(*record).size() < 4) return false;
+    const nlohmann::json questions = record->summary().questions;
+    return questions.is_object() && contains(questions.value("paused", ""), "No space left");
+  };
+  BOOST_TEST((soon(waits) || soon(waits)));
+  BOOST_TEST(troubles == 1);
+  fs::remove(disk / "others");
+  BOOST_TEST(soon(
+      [&] { return !files_with(".md").empty() && files_with("README").size() < files_with(".md").size(); }));
+  stop = true;
+  BOOST_TEST(search.get().has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_search_tells_of_it_leaves_nothing_unfinished_and_goes_on_with_more_space,

@@ -43,7 +43,7 @@ struct Service {
     ChatServiceOptions options;
     options.models = configs;
     options.caps = caps;
-    options.event = [this](const std::string& text) {
+    options.event = [this](const std::string& text, bool) {
       const std::lock_guard lock(mutex);
       events.push_back(text);
     };

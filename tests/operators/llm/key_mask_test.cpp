@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(what_a_failing_program_prints_is_recorded_and_shown_without
   MemoryLog log;
   std::string told;
   ChatServiceOptions options;
-  options.event = [&](const std::string& text) { told += text; };
+  options.event = [&](const std::string& text, bool) { told += text; };
   std::map<std::string, std::unique_ptr<ChatModel>> models;
   for (const std::string name : {"lie", "tell"}) {
     ModelConfig config;

@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(the_server_s_own_wish_is_a_floor) {
 BOOST_AUTO_TEST_CASE(limits_of_money_and_rate_burn_no_attempt) {
   BOOST_TEST((consequence_of(Kind::rate_limited) == Consequence::hold));
   BOOST_TEST((consequence_of(Kind::out_of_credit) == Consequence::hold));
+  BOOST_TEST((consequence_of(Kind::unwritable) == Consequence::hold));
   BOOST_TEST((consequence_of(Kind::overloaded) == Consequence::retry));
   BOOST_TEST((consequence_of(Kind::bad_request) == Consequence::next_model));
   BOOST_TEST((consequence_of(Kind::cancelled) == Consequence::give_up));
