@@ -45,7 +45,7 @@ int export_command(const Arguments& arguments) {
   const Output output(as_json);
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
-  const Record record = must(Record::open(folder));
+  const Record record = open_run(installation, run);
   const Target target = target_named(record.facts().target);
   for (const std::string& each : architectures)
     if (target->architecture_trouble != nullptr)

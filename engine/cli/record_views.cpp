@@ -12,7 +12,11 @@ namespace cultivar {
 using nlohmann::json;
 
 Record open_run(const InstallationPaths& installation, const std::string& run) {
-  return must(Record::open(find_run(installation, run)));
+  const auto folder = find_run(installation, run);
+  Record record = must(Record::open(folder));
+  if (const std::string lost = record.lost_steps(); !lost.empty())
+    notify("{}: {}.\n", as_typed(folder), lost);
+  return record;
 }
 
 namespace {
@@ -233,6 +237,7 @@ void print_summary(const Summary& s, const Output& output) {
                          s.heartbeat_age_s ? ", heartbeat " + duration(*s.heartbeat_age_s) + " ago" : "");
   output.line(fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
                           detail.empty() ? "" : " (" + detail + ")"));
+  if (!s.lost.empty()) output.line("  incomplete  " + s.lost);
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
   output.line("  evaluated   " + judged_text(s));

@@ -12,7 +12,7 @@
 
 namespace cultivar {
 
-// By path or name; throws an exception that ends the command.
+// By path or name; throws an exception that ends the command. Says on stderr if recorded steps are missing.
 Record open_run(const InstallationPaths&, const std::string& run);
 
 nlohmann::json facts_of(const IndividualRow&);

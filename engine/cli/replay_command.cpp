@@ -2,6 +2,7 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/record_views.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 
@@ -19,6 +20,7 @@ int replay_command(const Arguments& arguments) {
 
   const Output output(as_json);
   const InstallationPaths installation = find_installation();
+  (void)open_run(installation, run);  // says what is lost
   const ReplayReport report = must(replay(find_run(installation, run), runtime_of(installation)));
   output.facts({{"questions", report.questions},
                 {"proposals", report.proposals},

@@ -170,7 +170,7 @@ int report_command(const Arguments& arguments) {
 
   const Output output(as_json);
   const fs::path run_folder = find_run(find_installation(), run);
-  const Record record = must(Record::open(run_folder));
+  const Record record = open_run(find_installation(), run);
   const fs::path folder = out.empty() ? run_folder / "report" : fs::path(out);
   std::error_code trouble;
   fs::create_directories(folder, trouble);

@@ -88,6 +88,7 @@ int runs_command(const Arguments& arguments) {
       continue;
     }
     facts.back()["status"] = s;
+    if (!s.lost.empty()) notify("{}: {}.\n", as_typed(shown.path), s.lost);
     table.row({as_typed(shown.path), s.state, s.task, s.target,
                s.best ? fmt::format("{:.4g} {}", s.best->fitness, s.best->unit) : "none",
                std::to_string(s.evaluations), duration(s.elapsed_s),

@@ -7,6 +7,7 @@
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
 
 namespace cultivar {
 
@@ -23,7 +24,8 @@ int status_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
 
   const Output output(as_json);
-  const Record record = open_run(find_installation(), run);
+  const Record record =
+      must(Record::open(find_run(find_installation(), run)));  // the summary says what is lost
   const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
   for (;;) {
     const Summary summary = record.summary();

@@ -9,6 +9,7 @@
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
 
 namespace cultivar {
@@ -36,7 +37,7 @@ int stop_command(const Arguments& arguments) {
   const auto tell = [&] {
     std::error_code none;
     if (!std::filesystem::exists(folder.database(), none)) return;
-    const Summary summary = open_run(installation, path.string()).summary();
+    const Summary summary = must(Record::open(path)).summary();
     output.facts(summary);
     if (!as_json) print_summary(summary, output);
   };

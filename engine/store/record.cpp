@@ -19,6 +19,7 @@
 #include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
+#include "engine/store/witness.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 #include "population/lineage.hpp"
@@ -161,6 +162,10 @@ RunFacts Record::facts() const {
   return facts;
 }
 
+std::string Record::lost_steps() const {
+  return cultivar::lost_steps(*database_, RunFolder(folder_));
+}
+
 Summary Record::summary() const {
   SQLite::Database& db = *database_;
   Summary s;
@@ -169,6 +174,7 @@ Summary Record::summary() const {
   s.target = meta(db, "target");
   s.state = meta(db, "state");
   s.stop_reason = meta(db, "stop_reason");
+  s.lost = lost_steps();
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
   if (s.state == "running") set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
   set_momentary(s, meta(db, "momentary"));
@@ -268,7 +274,7 @@ Summary Record::summary() const {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, ratios)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, elapsed_s, evaluations, measured,
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, lost, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
                    supervisor, plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s,
                    challengers, waiting, ending, workers)

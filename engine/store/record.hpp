@@ -132,6 +132,7 @@ struct Summary {
   std::string run, task, target;
   std::string state;        // running, frozen, stopped, finished, failed
   std::string stop_reason;  // empty while running
+  std::string lost;         // see Record::lost_steps()
   double elapsed_s = 0.0;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<Stage, std::int64_t> rejected;
@@ -177,6 +178,8 @@ class Record {
   RunFacts facts() const;
   // Of the program that wrote last, for messages: "cultivar 1.2.0", "an earlier version of cultivar".
   std::string written_by() const;
+  // Recorded steps that this database lacks, as text with the remedy; empty if none.
+  std::string lost_steps() const;
   Summary summary() const;  // does not read the individuals: as fast at 100,000 as at 10
   std::int64_t count() const;
 

@@ -48,6 +48,17 @@ std::string missing_text(const Extent& has, const Extent& had) {
   return text;
 }
 
+std::string lost_steps(SQLite::Database& db, const RunFolder& folder) {
+  const auto had = witnessed(folder);  // read first: a step is in the database before it is witnessed
+  const std::string missing = had ? missing_text(extent_of(db), *had) : std::string();
+  if (missing.empty()) return {};
+  return fmt::format(
+      "run.db lacks recorded steps ({}): its log run.db-wal was deleted, cut or damaged, or an older run.db "
+      "was "
+      "put in its place. `cultivar resume` restores the newest of its checkpoints, and says what is lost",
+      missing);
+}
+
 std::optional<Extent> witnessed(const RunFolder& folder) {
   const auto text = read_unlinked_file(folder.witness(), kBytes);
   Extent e;

@@ -25,6 +25,9 @@ Extent extent_of(SQLite::Database&);
 // "12 decisions, 5 individuals, 5 evaluations"; empty if `has` lacks nothing of `had`.
 std::string missing_text(const Extent& has, const Extent& had);
 
+// For who only reads the record: what of it is missing and the remedy; empty if nothing is.
+std::string lost_steps(SQLite::Database&, const RunFolder&);
+
 // nullopt: there is none, or it cannot be read.
 std::optional<Extent> witnessed(const RunFolder&);
 

@@ -115,6 +115,23 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(run({"replay", "own"}).exit == 0);
 }
 
+BOOST_AUTO_TEST_CASE(who_reads_a_record_whose_log_was_deleted_is_told_how_it_is_restored) {
+  write_own_task(folder.path(), "{wall: 10m}");
+  BOOST_TEST_REQUIRE(run({"run", "search.yaml", "--detach"}).exit == 0);
+  const int process = status()["process"];
+  for (int i = 0; i < 600 && status()["evaluations"] == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ::kill(process, SIGKILL);
+  BOOST_TEST(becomes("stopped"));
+  BOOST_TEST_REQUIRE(fs::remove(folder / "runs/own/run.db-wal"));
+  BOOST_TEST(contains(status()["lost"].get<std::string>(), "lacks recorded steps"));
+  for (const char* command : {"status", "show", "replay", "runs", "report"}) {
+    const auto told = command == std::string_view("runs") ? run({command}) : run({command, "own"});
+    BOOST_TEST(contains(told.out + told.err, "run.db lacks recorded steps"), command << ": " << told.err);
+    BOOST_TEST(contains(told.out + told.err, "`cultivar resume`"), command << ": " << told.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_before_anything_is_started) {
   write_own_task(folder.path(), "{evaluations: 3}");
   BOOST_TEST(run({"run", "search.yaml", "--detach", "--set", "evaluation.depth=0"}).exit == 2);

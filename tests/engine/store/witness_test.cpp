@@ -68,8 +68,19 @@ BOOST_FIXTURE_TEST_SUITE(witness, Killed)
 
 BOOST_AUTO_TEST_CASE(a_kill_alone_loses_nothing_and_nothing_is_said) {
   search(5, 20);
+  BOOST_TEST(Record::open(run)->lost_steps() == "");
   BOOST_TEST(resumed().empty());
   BOOST_TEST(judged() == evaluations);
+}
+
+BOOST_AUTO_TEST_CASE(who_only_reads_a_record_whose_log_is_gone_is_told_and_changes_nothing) {
+  search(12, 20);
+  fs::remove(run / "run.db-wal");
+  const std::string before = read_text(run / "run.db");
+  const Summary summary = Record::open(run)->summary();
+  BOOST_TEST(contains(summary.lost, "run.db lacks recorded steps ("), summary.lost);
+  BOOST_TEST(contains(summary.lost, "`cultivar resume`"), summary.lost);
+  BOOST_TEST(read_text(run / "run.db") == before);
 }
 
 BOOST_AUTO_TEST_CASE(a_deleted_log_is_restored_from_the_checkpoint_and_the_rest_is_said_to_be_lost) {
