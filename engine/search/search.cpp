@@ -141,6 +141,20 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what,
   return opened;
 }
 
+void record_failure(RecordWriter& writer, const std::string& why) {
+  try {
+    if (writer.step(writer.record().summary().elapsed_s, [&](Step& step) {
+          step.set("state", state_after(Outcome::Stop::failed));
+          step.set("stop_reason", why);
+          step.event("stop", 0, why);
+        }))
+      return;
+  } catch (const std::exception&) {
+    // The record cannot be read either.
+  }
+  writer.end_unrecorded(why);
+}
+
 // Runs one session. Every failure becomes an Outcome with its message, except an InputError, which is thrown.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
@@ -182,6 +196,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
     return outcome;
   };
   const auto failed = [&](const std::string& why) {
+    record_failure(writer, why);
     return ended({Outcome::Stop::failed, why, breeding.incumbent()});
   };
   if (const auto opened = open_session(parts, what, change, settings); !opened)

@@ -62,7 +62,8 @@ Outcome SearchLoop::run() {
       recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
     });
   } catch (const std::exception&) {
-    // The disk that stopped the search may fail again here. The outcome still has the reason.
+    // The disk that stopped the search fails again.
+    parts_.writer.end_unrecorded(outcome_->reason);
   }
   outcome_->best = breeding_.incumbent();
   return *outcome_;

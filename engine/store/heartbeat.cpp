@@ -5,15 +5,32 @@
 
 #include "engine/store/plausible.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/witness.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 
+namespace {
+
+bool is_full(const RunFolder& folder) {
+  constexpr std::uintmax_t kLittle = 256 << 10;  // a step needs less
+  std::error_code failed;
+  const auto space = std::filesystem::space(folder.path(), failed);
+  return !failed && space.available < kLittle;
+}
+
+}  // namespace
+
 void set_liveness(Summary& s, const RunFolder& folder, const std::string& heartbeat) {
   s.process = RunLock::holder(folder);
   if (!s.process) {
-    s.state = "stopped";
-    s.stop_reason = "its process was killed; resume it with `cultivar resume`";
+    const auto end = witnessed_end(folder);
+    s.state = end ? "failed" : "stopped";
+    s.stop_reason = end ? *end
+                    : is_full(folder)
+                        ? "its process ended without writing why, and its file system is full now: "
+                          "free disk space, then resume it with `cultivar resume`"
+                        : "its process was killed; resume it with `cultivar resume`";
     return;
   }
   if (heartbeat.empty()) return;

@@ -118,6 +118,8 @@ class RecordWriter {
 
   // Commits all of `write` or nothing; the data is on disk on return. After an Error the record is unchanged.
   Expected<void> step(double elapsed_s, const std::function<void(Step&)>& write);
+  // The session ended for this reason, which could not be recorded: `status` shows it.
+  void end_unrecorded(const std::string& reason) { witness_.write_end(reason); }
 
  private:
   friend class Step;

@@ -7,17 +7,27 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "engine/store/rows.hpp"
 #include "engine/store/schema.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
 namespace {
 
-constexpr int kBytes = 192;  // always the same, so that one write replaces all of it
+constexpr std::size_t kBytes = 192;  // always the same, so that one write replaces all of it
+// The end of the session follows. The file always has it, so that a full disk has room for it.
+constexpr std::size_t kEndBytes = 1024 - kBytes;
+constexpr std::string_view kEnded = "ended: ";
+
+std::string padded(std::string text, std::size_t bytes) {
+  text.resize(bytes - 1, ' ');
+  return text + '\n';
+}
 
 }  // namespace
 
@@ -60,7 +70,7 @@ std::string lost_steps(SQLite::Database& db, const RunFolder& folder) {
 }
 
 std::optional<Extent> witnessed(const RunFolder& folder) {
-  const auto text = read_unlinked_file(folder.witness(), kBytes);
+  const auto text = read_unlinked_file(folder.witness(), kBytes + kEndBytes);
   Extent e;
   long long steps = 0, decisions = 0, individuals = 0, evaluations = 0, exchanges = 0;
   int end = 0;
@@ -73,12 +83,21 @@ std::optional<Extent> witnessed(const RunFolder& folder) {
   return Extent{steps, decisions, individuals, evaluations, exchanges};
 }
 
+std::optional<std::string> witnessed_end(const RunFolder& folder) {
+  std::string text = read_unlinked_file(folder.witness(), kBytes + kEndBytes).value_or("");
+  text.erase(text.find_last_not_of(" \n") + 1);
+  if (text.size() < kBytes || !text.substr(kBytes).starts_with(kEnded)) return std::nullopt;
+  return plain_line(text.substr(kBytes + kEnded.size()), kEndBytes);
+}
+
 Witness::Witness(const RunFolder& folder)
     : descriptor_(
           ::open(folder.witness().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644)) {}
-Witness::Witness(Witness&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+Witness::Witness(Witness&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), begun_(other.begun_) {}
 Witness& Witness::operator=(Witness&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
+  std::swap(begun_, other.begun_);
   return *this;
 }
 Witness::~Witness() {
@@ -89,9 +108,16 @@ void Witness::write(const Extent& e) {
   if (descriptor_ < 0) return;
   std::string text = fmt::format("steps {} decisions {} individuals {} evaluations {} exchanges {} end",
                                  e.steps, e.decisions, e.individuals, e.evaluations, e.exchanges);
-  text.resize(kBytes - 1, ' ');
-  text += '\n';
+  text = padded(std::move(text), kBytes);
+  if (!std::exchange(begun_, true)) text += padded("", kEndBytes);
   (void)!::pwrite(descriptor_, text.data(), text.size(), 0);
+}
+
+void Witness::write_end(const std::string& reason) {
+  if (descriptor_ < 0) return;
+  const std::string text =
+      padded(fmt::format("{}{}", kEnded, plain_line(reason, kEndBytes - 2 * kEnded.size())), kEndBytes);
+  (void)!::pwrite(descriptor_, text.data(), text.size(), kBytes);
 }
 
 }  // namespace cultivar

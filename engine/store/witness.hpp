@@ -30,6 +30,8 @@ std::string lost_steps(SQLite::Database&, const RunFolder&);
 
 // nullopt: there is none, or it cannot be read.
 std::optional<Extent> witnessed(const RunFolder&);
+// What the last session wrote by write_end(), if it did.
+std::optional<std::string> witnessed_end(const RunFolder&);
 
 // For the one process that holds the run's lock.
 class Witness {
@@ -41,9 +43,12 @@ class Witness {
   // Written after each step, without a sync: a step is on disk before it is witnessed. Failures are ignored:
   // the record does not need it.
   void write(const Extent&);
+  // Why the search ended, for a record that could not be written any more. Takes no space on the disk.
+  void write_end(const std::string& reason);
 
  private:
   int descriptor_ = -1;
+  bool begun_ = false;  // in this session
 };
 
 }  // namespace cultivar

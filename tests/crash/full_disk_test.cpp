@@ -204,6 +204,32 @@ BOOST_FIXTURE_TEST_CASE(a_search_tells_of_it_leaves_nothing_unfinished_and_goes_
   BOOST_TEST(read_text(told) == "agrees");
 }
 
+BOOST_FIXTURE_TEST_CASE(the_status_of_a_search_that_could_not_record_its_end_says_why_it_ended, SmallDisk) {
+  const fs::path run = disk / "run";
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) {
+    if (progress.evaluations > 5 && !fs::exists(disk / "others")) fill();
+  };
+  Runtime runtime;
+  runtime.evaluator = [](const Config&, const fs::path&) {
+    return std::make_unique<SimulatedEvaluator>(Simulation{});
+  };
+  const auto outcome = begin_search(softmax_config(path() / "config", {"budget.evaluations=100000"}), run,
+                                    runtime, callbacks, kNever);
+  BOOST_REQUIRE(outcome);
+  BOOST_TEST((outcome->stop == Outcome::Stop::failed), outcome->reason);
+  const auto status = [&] { return Record::open(run)->summary(); };
+  BOOST_TEST(status().state == "failed");
+  BOOST_TEST(status().stop_reason == outcome->reason);
+  BOOST_TEST(contains(status().stop_reason, "Free disk space, then resume"), status().stop_reason);
+
+  fs::remove(run / "run.extent");  // as on a file system that has no space to overwrite a file
+  BOOST_TEST(status().state == "stopped");
+  BOOST_TEST(contains(status().stop_reason, "its file system is full now"), status().stop_reason);
+  fs::remove(disk / "others");
+  BOOST_TEST(contains(status().stop_reason, "was killed"), status().stop_reason);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_damaged_record_that_cannot_be_restored_for_lack_of_space_stays_as_it_is,
                         SmallDisk) {
   const fs::path run = disk / "run", told = path() / "told";
