@@ -118,6 +118,10 @@ std::optional<int> process_of(const RunFolder& folder) {
         return holder;
     }
   }
+  for (int i = 0; i < 100; ++i) {  // while a process ends, its open files are no longer seen
+    if (!RunLock::holder(folder)) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   throw InputError(
       fmt::format("{} is in use by process {}, which is not a process of yours on this machine: stop the "
                   "search where it was started",
