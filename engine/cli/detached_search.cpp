@@ -54,7 +54,7 @@ bool has_begun(const RunFolder& folder, pid_t pid, double start) {
   const auto record = Record::open(folder.path());
   if (!record) return false;
   const Summary now = record->summary();
-  return now.alive() && now.heartbeat_age_s && unix_now() - *now.heartbeat_age_s >= start;
+  return now.state == "running" && now.heartbeat_age_s && unix_now() - *now.heartbeat_age_s >= start;
 }
 
 }  // namespace
@@ -87,8 +87,9 @@ int start_detached(std::vector<std::string> arguments, const RunFolder& folder, 
     if (interrupted() && !std::exchange(asked_to_stop, true)) ::kill(pid, SIGTERM);
     if (!asked_to_stop && Clock::now() > deadline) {
       told("starting");
-      output.line(fmt::format("Process {} still waits for its workers; `{} attach {}` shows what it does.",
-                              pid, called_as(), place));
+      output.line(fmt::format(
+          "Process {0} still waits for its workers; `{1} status {2}` and `{1} attach {2}` show it.", pid,
+          called_as(), place));
       return 0;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

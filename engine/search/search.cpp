@@ -10,18 +10,20 @@
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/search/announcements.hpp"
+#include "engine/search/beginning.hpp"
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/gate_change.hpp"
+#include "engine/store/momentary.hpp"
 #include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/snapshot.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/trouble.hpp"
-#include "evaluators/system/clock.hpp"
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -79,23 +81,59 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
   return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
 }
 
-// Both references outlive it.
-std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& runtime,
-                                         const SearchCallbacks& callbacks, const std::atomic<bool>& stop) {
+void tell_end(Announcements& announcements, RecordWriter& writer, const SearchCallbacks& shown,
+              const Outcome& outcome) {
+  Summary summary;
+  try {
+    summary = writer.record().summary();
+  } catch (const std::exception&) {
+    // The record cannot be read; the outcome says why the search ended.
+  }
+  summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
+  summary.stop_reason = outcome.reason;
+  const auto undelivered = announcements.ended(std::string(name_of(outcome.stop)), summary);
+  if (undelivered.empty()) return;
+  for (const std::string& text : undelivered)
+    if (shown.event) shown.event({summary.elapsed_s, "trouble", text, 0});
+  (void)writer.step(summary.elapsed_s, [&](Step& step) {
+    step.set("undelivered", undelivered.front());
+    for (const std::string& text : undelivered) step.event("trouble", 0, text);
+  });
+}
+
+std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& runtime) {
   auto made = runtime.evaluator ? runtime.evaluator(config, config.task_folder)
                                 : make_worker_evaluator(config, config.task_folder, runtime);
-  // Local workers take seconds.
-  constexpr double kFirst = 5.0, kEvery = 30.0;
-  const bool launched = !config.evaluation.launcher.empty();
-  made->while_starting([&callbacks, &stop, start = Clock::now(),
-                        next = launched ? 0.0 : kFirst](const std::string& what) mutable {
-    if (const double now = seconds_since(start); now >= next && callbacks.event) {
-      callbacks.event({now, "worker", what, 0});
-      next = now + kEvery;
-    }
-    return !stop;
-  });
+  for (const std::string& library : config.libraries) (void)made->contender(library);
   return made;
+}
+
+struct Found {
+  std::vector<DeviceInfo> devices;
+  json environment;
+};
+
+// Waits for the devices. The record has the Error, too.
+Expected<Found> found_by(FirstWorkers& workers, Evaluator& evaluator) try {
+  auto devices = workers.ask(evaluator);
+  if (!devices) return tl::make_unexpected(devices.error());
+  return Found{*devices, environment_of(evaluator, *devices)};
+} catch (const MissingError& e) {
+  const Error missing{ErrorKind::missing, "", e.what()};
+  workers.never_began(missing);
+  return tl::make_unexpected(missing);
+}
+
+// Who is to be told that a session did not begin is told.
+tl::unexpected<Error> in_vain(const Config& config, const RunFolder& folder, RecordWriter& writer,
+                              const SearchCallbacks& callbacks, Error error) {
+  const bool interrupted = error.kind == ErrorKind::interrupted;
+  const Outcome::Stop stop = interrupted ? Outcome::Stop::interrupted : Outcome::Stop::failed;
+  Announcements announcements(config, folder.path(), callbacks);
+  tell_end(announcements, writer, callbacks, {stop, error.text(), 0});
+  error.message +=
+      "\nThe search is recorded. To start it again: cultivar resume " + shell_word(folder.path().string());
+  return tl::make_unexpected(std::move(error));
 }
 
 std::vector<VariantPtr> loaded_from(const std::vector<fs::path>& files, const Config& config) {
@@ -111,16 +149,12 @@ GateOptions gate_of(const Config& config) {
   return gate;
 }
 
-// Records the start of the session.
-Expected<void> open_session(const SessionParts& parts, const std::string& what,
-                            const std::optional<GateChange>& change, const std::string& settings) {
-  const Config& config = parts.config;
-  const double elapsed = parts.writer.record().summary().elapsed_s;
-  std::vector<std::string> troubles = parts.evaluator.left_out();
-  if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
-  auto opened = parts.writer.step(elapsed, [&](Step& step) {
+// Records the start of a session, which waits for its workers first.
+Expected<void> open_session(RecordWriter& writer, const RunFolder& folder, const Config& config,
+                            const std::string& what, const std::optional<GateChange>& change = {}) {
+  return writer.step(writer.record().summary().elapsed_s, [&](Step& step) {
     step.session(what, change);
-    step.set("state", "running");
+    step.set("state", kWaitingForWorkers);
     step.set("stop_reason", "");
     for (const char* outdated : {"undelivered", "gate_advice"}) step.set(outdated, "");
     step.set("budget",
@@ -131,14 +165,27 @@ Expected<void> open_session(const SessionParts& parts, const std::string& what,
                   {"usd", config.budget.models.usd ? json(*config.budget.models.usd) : json()},
                   {"tokens", config.budget.models.tokens ? json(*config.budget.models.tokens) : json()}}
                  .dump());
-    step.set("config", to_yaml(relative_to(parts.folder, config)));
-    step.event("session", 0, what + settings);
+    step.set("config", to_yaml(relative_to(folder, config)));
+  });
+}
+
+// Records that it has them: `environment`, if the record has none yet.
+Expected<void> begin_work(const SessionParts& parts, const std::string& session,
+                          const std::optional<json>& environment) {
+  const double elapsed = parts.writer.record().summary().elapsed_s;
+  std::vector<std::string> troubles = parts.evaluator.left_out();
+  if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
+  auto begun = parts.writer.step(elapsed, [&](Step& step) {
+    step.set("state", "running");
+    step.set("momentary", to_body(Momentary{}));
+    if (environment) step.set("environment", json_text(*environment));
+    step.event("session", 0, session);
     for (const std::string& text : troubles) step.event("trouble", 0, text);
   });
-  if (!opened || !parts.callbacks.event) return opened;
-  parts.callbacks.event({elapsed, "session", what + settings, 0});
+  if (!begun || !parts.callbacks.event) return begun;
+  parts.callbacks.event({elapsed, "session", session, 0});
   for (const std::string& text : troubles) parts.callbacks.event({elapsed, "trouble", text, 0});
-  return opened;
+  return begun;
 }
 
 void record_failure(RecordWriter& writer, const std::string& why) {
@@ -159,8 +206,8 @@ void record_failure(RecordWriter& writer, const std::string& why) {
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
                     const Runtime& runtime, const SearchCallbacks& shown, const std::atomic<bool>& stop,
-                    const std::string& what, const std::optional<GateChange>& change = {},
-                    const std::string& settings = {}) {
+                    const std::string& session, const std::optional<json>& environment,
+                    const std::optional<GateChange>& change = {}) {
   Announcements announcements(config, folder.path(), shown);
   const SearchCallbacks callbacks = announcements.callbacks();
   const PromptKit kit = prompt_kit(config.asking);
@@ -177,30 +224,15 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      runtime.checkpoints_wanted,
                      std::move(loaded)};
   const auto ended = [&](const Outcome& outcome) {
-    Summary summary;
-    try {
-      summary = writer.record().summary();
-    } catch (const std::exception&) {
-      // The record cannot be read; the outcome says why the search ended.
-    }
-    summary.state = state_after(outcome.stop);  // not always recorded: the disk may be full
-    summary.stop_reason = outcome.reason;
-    const auto undelivered = announcements.ended(std::string(name_of(outcome.stop)), summary);
-    if (undelivered.empty()) return outcome;
-    for (const std::string& text : undelivered)
-      if (shown.event) shown.event({summary.elapsed_s, "trouble", text, 0});
-    (void)writer.step(summary.elapsed_s, [&](Step& step) {
-      step.set("undelivered", undelivered.front());
-      for (const std::string& text : undelivered) step.event("trouble", 0, text);
-    });
+    tell_end(announcements, writer, shown, outcome);
     return outcome;
   };
   const auto failed = [&](const std::string& why) {
     record_failure(writer, why);
     return ended({Outcome::Stop::failed, why, breeding.incumbent()});
   };
-  if (const auto opened = open_session(parts, what, change, settings); !opened)
-    return failed(opened.error().message);
+  if (const auto begun = begin_work(parts, session, environment); !begun)
+    return failed(begun.error().message);
   if (change) breeding.change(change->now);
   try {
     std::unique_ptr<ModelDialogues> dialogues;
@@ -211,37 +243,13 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
     }
     parts.dialogues = dialogues.get();
     return ended(SearchLoop(std::move(parts)).run());
-  } catch (const InputError&) {
+  } catch (const InputError& e) {
+    record_failure(writer, e.what());
     throw;
   } catch (const std::exception& e) {
     return failed(said_shortly(e));
   }
 }
-
-// Removes a new run folder again, except its log, if no record was created in it.
-class Beginning {
- public:
-  Beginning(const RunFolder& folder, bool fresh) : folder_(folder), fresh_(fresh) {}
-  Beginning(const Beginning&) = delete;
-  Beginning& operator=(const Beginning&) = delete;
-  ~Beginning() {
-    std::error_code none;
-    if (!fresh_ || fs::exists(folder_.database(), none)) return;
-    if (!fs::exists(folder_.log(), none)) {
-      fs::remove_all(folder_.path(), none);
-      return;
-    }
-    std::vector<fs::path> others;  // the log tells why no search began
-    for (const auto& entry : fs::directory_iterator(folder_.path(), none))
-      if (!entry.path().filename().string().starts_with(folder_.log().filename().string()))
-        others.push_back(entry.path());
-    for (const fs::path& other : others) fs::remove_all(other, none);
-  }
-
- private:
-  RunFolder folder_;
-  bool fresh_ = false;
-};
 
 }  // namespace
 
@@ -268,7 +276,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
   if (fs::exists(folder.database(), ec)) return holds_a_run();
-  const Beginning beginning(folder, fresh);
+  NewRun made(folder, fresh);
   RunFacts facts;
   auto relative = take_snapshot(config, loaded, folder, facts.task_files);
   if (!relative) return tl::make_unexpected(relative.error());
@@ -281,20 +289,27 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
     facts.workloads.push_back(workload.name);
 
   remember_programs(own, runtime);
-  const auto evaluator = evaluator_for(own, runtime, callbacks, stop);
-  for (const std::string& library : own.libraries) (void)evaluator->contender(library);
-  const auto devices = evaluator->devices();
-  if (!devices) return tl::make_unexpected(devices.error());
-  facts.environment = environment_of(*evaluator, *devices);
-  warn_of_weakness(*evaluator, devices->front(), callbacks);
-
+  const auto evaluator = evaluator_for(own, runtime);
+  facts.environment = {{"devices", json::array()}};  // not known yet
   auto writer = RecordWriter::create(folder, facts, std::move(*lock));
   if (!writer) return tl::make_unexpected(writer.error());
+  const std::string session = "begun";
+  if (auto opened = open_session(*writer, folder, own, session); !opened)
+    return tl::make_unexpected(opened.error());
+  FirstWorkers workers(*writer, own, callbacks, stop, false);
+  const auto found = found_by(workers, *evaluator);
+  if (!found && workers.waited() && !own.evaluation.launcher.empty()) {
+    made.keep();
+    return in_vain(own, folder, *writer, callbacks, found.error());
+  }
+  if (!found) return tl::make_unexpected(found.error());
+  made.keep();
+  warn_of_weakness(*evaluator, found->devices.front(), callbacks);
   ParsedSources sources(*own.task, [&](const std::string& id) { return writer->record().source_named(id); });
-  Breeding breeding(own, facts_in(facts.environment), sources);
-  breeding.set_roofline(roofline_in(facts.environment, own));
+  Breeding breeding(own, facts_in(found->environment), sources);
+  breeding.set_roofline(roofline_in(found->environment, own));
   return run_session(own, folder, *writer, breeding, sources, *evaluator, std::move(*models),
-                     std::move(loaded), runtime, callbacks, stop, "begun");
+                     std::move(loaded), runtime, callbacks, stop, session, found->environment);
 }
 
 namespace {
@@ -401,20 +416,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       require_larger_budgets(config, overrides, writer->record().summary());
       auto models = make_models(config, folder);
       if (!models) return tl::make_unexpected(models.error());
-      const auto evaluator = evaluator_for(config, runtime, callbacks, stop);
-      evaluator->prefer(facts_in(facts.environment));
-      for (const std::string& library : config.libraries) (void)evaluator->contender(library);
-      const auto devices = evaluator->devices();
-      if (!devices) return tl::make_unexpected(devices.error());
-      const json now = environment_of(*evaluator, *devices);
-      warn_of_weakness(*evaluator, devices->front(), callbacks);
-      if (now.at("devices").at(0).at("facts") != facts.environment.at("devices").at(0).at("facts"))
-        return failure(
-            "resume",
-            fmt::format("this run was measured on '{}' and this machine is '{}'; their times cannot be "
-                        "compared. Begin a new run here, and `cultivar submit` the best kernel to it",
-                        facts.environment.at("devices").at(0).at("description").get<std::string>(),
-                        devices->front().description));
+      const auto evaluator = evaluator_for(config, runtime);
       ParsedSources sources(*config.task,
                             [&](const std::string& id) { return writer->record().source_named(id); });
       // Decisions up to now were made with the settings of their time.
@@ -423,16 +425,49 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       before.gate = recorded.gate;
       std::optional<GateChange> change = GateChange{gate_of(recorded), gate_of(config)};
       if (json(change->before) == json(change->now)) change.reset();
-      Breeding breeding(before, facts_in(facts.environment), sources);
-      breeding.set_roofline(roofline_in(facts.environment, config));
-      Listener nobody;
-      apply_decisions(writer->record(), breeding, nobody);
-      breeding.rebuild_operators();
-      return run_session(config, folder, *writer, breeding, sources, *evaluator, std::move(*models),
-                         {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop, "resumed",
-                         change,
-                         changed_device(facts.environment.at("devices").at(0), devices->front()) +
-                             changed_settings(overrides));
+      std::optional<Breeding> breeding;
+      const auto rebuild = [&](const json& environment) {
+        breeding.emplace(before, facts_in(environment), sources);
+        breeding->set_roofline(roofline_in(environment, config));
+        Listener nobody;
+        apply_decisions(writer->record(), *breeding, nobody);
+        breeding->rebuild_operators();
+      };
+      const bool had_workers = !facts.environment.at("devices").empty();
+      if (had_workers) {
+        evaluator->prefer(facts_in(facts.environment));
+        rebuild(facts.environment);
+      }
+      FirstWorkers workers(*writer, config, callbacks, stop, overrides.empty());
+      const std::string session = had_workers ? "resumed" : "begun";
+      if (auto opened = open_session(*writer, folder, config, session, change); !opened) {
+        record_failure(*writer, opened.error().message);
+        return in_vain(config, folder, *writer, callbacks, opened.error());
+      }
+      const auto found = found_by(workers, *evaluator);
+      if (!found) return in_vain(config, folder, *writer, callbacks, found.error());
+      warn_of_weakness(*evaluator, found->devices.front(), callbacks);
+      std::string others = changed_settings(overrides);
+      if (had_workers) {
+        const json &then = facts.environment.at("devices").at(0),
+                   &now = found->environment.at("devices").at(0);
+        if (now.at("facts") != then.at("facts")) {
+          const Error other{
+              ErrorKind::failed, "resume",
+              fmt::format("this run was measured on '{}' and this machine is '{}'; their times cannot be "
+                          "compared. Begin a new run here, and `cultivar submit` the best kernel to it",
+                          then.at("description").get<std::string>(), found->devices.front().description)};
+          workers.never_began(other);
+          return tl::make_unexpected(other);
+        }
+        others = changed_device(then, found->devices.front()) + others;
+      } else {
+        rebuild(found->environment);
+      }
+      return run_session(config, folder, *writer, *breeding, sources, *evaluator, std::move(*models),
+                         {{}, loaded_from(config.contenders, config)}, runtime, callbacks, stop,
+                         session + others, had_workers ? std::nullopt : std::optional(found->environment),
+                         change);
     } catch (const SQLite::Exception& e) {
       if (!means_damage(e) || attempt > 0)
         return tl::make_unexpected(trouble(e, "resume", folder.database()));

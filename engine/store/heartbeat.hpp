@@ -8,8 +8,9 @@
 
 namespace cultivar {
 
-// For a record that says `running`: sets the process and the age of the heartbeat, which is in seconds since
-// 1970 (empty: from a version that recorded none), and the state to frozen or stopped if it is not running.
+// For a record that says that its search runs or waits: sets the process and the age of the heartbeat, which
+// is in seconds since 1970 (empty: from a version that recorded none), and the state to frozen or stopped if
+// it is not running.
 void set_liveness(Summary&, const RunFolder&, const std::string& heartbeat);
 
 }  // namespace cultivar

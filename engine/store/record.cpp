@@ -176,7 +176,7 @@ Summary Record::summary() const {
   s.stop_reason = meta(db, "stop_reason");
   s.lost = lost_steps();
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
-  if (s.state == "running") set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
+  if (s.alive()) set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
   set_momentary(s, meta(db, "momentary"));
   std::int64_t proposed = 0;
   double device_s = 0.0;

@@ -130,7 +130,7 @@ struct BudgetUse {
 
 struct Summary {
   std::string run, task, target;
-  std::string state;        // running, frozen, stopped, finished, failed
+  std::string state;        // running, waiting for workers (its first), frozen, stopped, finished, failed
   std::string stop_reason;  // empty while running
   std::string lost;         // see Record::lost_steps()
   double elapsed_s = 0.0;
@@ -160,7 +160,9 @@ struct Summary {
   std::optional<int> process;
   std::optional<double> heartbeat_age_s;
   static constexpr double kFrozenAfter = 60.0;
-  bool alive() const { return state == "running" || state == "frozen"; }  // a process holds the run
+  bool alive() const {  // a process holds the run
+    return state == "running" || state == "waiting for workers" || state == "frozen";
+  }
 };
 void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`
 

@@ -55,6 +55,9 @@ void SimulatedEvaluator::interrupt() {
 }
 
 Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
+  if (simulation_.start)
+    if (auto started = simulation_.start(while_starting_); !started)
+      return tl::make_unexpected(started.error());
   DeviceInfo info;
   info.description = "simulated device";
   info.isolation = "nothing is run";

@@ -41,6 +41,8 @@ struct Simulation {
   bool narrow = false;  // UNROLL=4, the best, does not compile for all shapes that a confirmation checks
   std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // if set
   std::function<bool(int device)> has_no_worker;                            // if set
+  // Starts the first worker: what devices() fails with, if it does.
+  std::function<Expected<void>(const Evaluator::WhileStarting&)> start;
   int device_workers = 1;
   Facts facts = {
       {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
@@ -54,6 +56,7 @@ class SimulatedEvaluator : public Evaluator {
   explicit SimulatedEvaluator(Simulation simulation) : simulation_(std::move(simulation)) {}
 
   Expected<std::vector<DeviceInfo>> devices() override;
+  void while_starting(WhileStarting told) override { while_starting_ = std::move(told); }
   std::string compiler_identity() override { return "simulated compiler 1"; }
   bool timing_needs_quiet() const override { return simulation_.quiet; }
   int compile_workers() const override { return simulation_.compile_workers; }
@@ -72,6 +75,7 @@ class SimulatedEvaluator : public Evaluator {
  private:
   void sleep(double seconds) const;
   Simulation simulation_;
+  WhileStarting while_starting_;
   mutable std::mutex sleeping_;
   mutable std::condition_variable interruption_;
   std::atomic<bool> interrupted_{false};

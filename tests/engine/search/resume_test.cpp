@@ -1,5 +1,6 @@
 // Resumed searches: with variants submitted meanwhile, and on a device where everything is measured slower.
 #include <SQLiteCpp/Database.h>
+#include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -276,6 +277,81 @@ BOOST_AUTO_TEST_CASE(a_decision_of_a_later_version_is_refused_by_its_name_and_ch
   require_refused("an earlier version of cultivar");
   db.exec("DELETE FROM decisions WHERE kind = 'graft'");
   require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_search_that_waits_for_its_first_worker_has_a_record_that_is_resumed) {
+  Simulation away;
+  std::optional<Summary> seen;
+  away.start = [&](const Evaluator::WhileStarting& told) -> Expected<void> {
+    BOOST_TEST(told("waiting for worker 1 of 1 to be started by `srun`"));
+    seen = record().summary();
+    return failure("worker measure", "no hello within 6 hours");
+  };
+  const Config config =
+      softmax_config(path() / "config", {"budget.evaluations=4", "evaluation.launcher=[srun]"});
+  const auto ended = begin_search(config, run, simulated_runtime(away), {}, kNever);
+  BOOST_REQUIRE(!ended);
+  BOOST_TEST(contains(ended.error().message, "cultivar resume"), ended.error().message);
+  BOOST_REQUIRE(seen);
+  BOOST_TEST(seen->state == "waiting for workers");
+  BOOST_TEST(seen->alive());
+  BOOST_TEST(seen->process.value_or(0) == ::getpid());
+  BOOST_REQUIRE(seen->waiting);
+  BOOST_TEST(contains(seen->waiting->why, "by `srun`"), seen->waiting->why);
+  BOOST_TEST(record().summary().state == "failed");
+  BOOST_TEST(contains(record().summary().stop_reason, "no hello within 6 hours"));
+
+  // Neither does this session begin. Its new budget counts from now on.
+  Runtime trusting = simulated_runtime(away);
+  trusting.trusts_record = true;
+  BOOST_REQUIRE(!resume_search(run, {"budget.evaluations=8"}, trusting, {}, kNever));
+  BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 8.0);
+  std::atomic<bool> stop{true};
+  away.start = [&](const Evaluator::WhileStarting& told) -> Expected<void> {
+    if (told("waiting")) return {};
+    return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+  };
+  trusting = simulated_runtime(away);
+  trusting.trusts_record = true;
+  BOOST_REQUIRE(!resume_search(run, {}, trusting, {}, stop));
+  BOOST_TEST(record().summary().state == "stopped");
+  stop = false;
+  const auto last = resume_search(run, {}, trusting, {}, stop);
+  BOOST_REQUIRE(last);
+  BOOST_TEST((last->stop == Outcome::Stop::evaluations), last->reason);
+  BOOST_TEST(record().summary().evaluations == 8);
+  BOOST_TEST(record().summary().devices.size() == 1U);
+  BOOST_TEST(!record().summary().waiting);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(what_a_resume_in_vain_set_holds_for_later_sessions_also_for_the_gate) {
+  const Config config =
+      softmax_config(path() / "config", {"budget.evaluations=10", "evaluation.launcher=[srun]"});
+  BOOST_REQUIRE(begin_search(config, run, simulated_runtime({}), {}, kNever));
+  Simulation away;
+  away.start = [](const auto&) -> Expected<void> { return failure("worker measure", "no hello"); };
+  Runtime trusting = simulated_runtime(away);
+  trusting.trusts_record = true;
+  BOOST_REQUIRE(!resume_search(run, {}, trusting, {}, kNever));
+  BOOST_TEST(record().summary().state == "finished");  // as before
+  BOOST_REQUIRE(!resume_search(run, {"budget.evaluations=20", "gate.min_gain=0.03"}, trusting, {}, kNever));
+  BOOST_TEST(record().summary().state == "failed");
+  trusting = simulated_runtime({});
+  trusting.trusts_record = true;
+  BOOST_REQUIRE(resume_search(run, {}, trusting, {}, kNever));
+  BOOST_TEST(record().summary().evaluations == 20);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_new_search_whose_launcher_fails_at_once_leaves_nothing) {
+  Simulation away;
+  away.start = [](const auto&) -> Expected<void> {
+    return failure("worker measure", "cannot start `srunn`");
+  };
+  const Config config = softmax_config(path() / "config", {"evaluation.launcher=[srunn]"});
+  BOOST_REQUIRE(!begin_search(config, run, simulated_runtime(away), {}, kNever));
+  BOOST_TEST(!std::filesystem::exists(run));
 }
 
 BOOST_AUTO_TEST_CASE(a_launcher_in_a_record_runs_only_with_the_users_word) {
