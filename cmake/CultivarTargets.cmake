@@ -82,7 +82,8 @@ endfunction()
 #
 # It is compiled against the headers of its own folder and of the folders that it needs, directly or through others. It may
 # need only folders that are declared before it, so folders cannot depend on each other in a cycle. FOLDERS makes one library
-# of several folders that still do. WITHOUT names sources that are not part of it. NUMERICAL: it computes.
+# of several folders that still do. WITHOUT names sources that are not part of it. NUMERICAL: it computes, or handles
+# each individual of a record when a search is resumed.
 function(cultivar_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NUMERICAL" "" "FOLDERS;NEEDS;LIBRARIES;WITHOUT")
   if(NOT arg_FOLDERS)

@@ -1,7 +1,7 @@
 #include "operators/tune.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
 
 #include "operators/feasibility.hpp"
 #include "operators/tune/tuner.hpp"
@@ -54,7 +54,7 @@ struct TuneOperator::Study {
   std::shared_ptr<Feasibility> feasible;  // also used by the tuner's predicate
   std::unique_ptr<Tuner> tuner;           // null if the source has no tunables or no longer parses
   bool taught = false;
-  std::unordered_map<std::uint32_t, Place> places;  // by number of the setting, as individuals need them
+  std::vector<std::optional<Place>> places;  // by number of the setting, as individuals need them
 
   // nullopt: a value is not on the grid (a hand-written variant may have a value that its manifest no longer
   // allows).
@@ -62,9 +62,9 @@ struct TuneOperator::Study {
     const std::vector<Tunable>& tunables = feasible->tunables();
     Point point(tunables.size(), kNowhere);
     for (const std::uint32_t number : archive.settings(id)) {
-      const auto [known, first] = places.try_emplace(number);
-      if (first) known->second = place_of(archive.setting(number), tunables);
-      if (known->second.knob < point.size()) point[known->second.knob] = known->second.value;
+      if (places.size() <= number) places.resize(number + 1);
+      if (!places[number]) places[number] = place_of(archive.setting(number), tunables);
+      if (places[number]->knob < point.size()) point[places[number]->knob] = places[number]->value;
     }
     if (std::ranges::find(point, kNowhere) != point.end()) return std::nullopt;
     return point;

@@ -6,6 +6,22 @@
 
 namespace cultivar {
 
+namespace {
+
+void append(std::uint32_t number, std::vector<std::uint8_t>& to) {
+  for (; number >= 0x80U; number >>= 7U) to.push_back(static_cast<std::uint8_t>(number | 0x80U));
+  to.push_back(static_cast<std::uint8_t>(number));
+}
+
+// The next number, of which `from` leaves the end.
+std::uint32_t next(std::vector<std::uint8_t>::const_iterator& from) {
+  std::uint32_t number = *from & 0x7fU;
+  for (unsigned shift = 7; (*from++ & 0x80U) != 0; shift += 7) number |= (*from & 0x7fU) << shift;
+  return number;
+}
+
+}  // namespace
+
 std::uint32_t Archive::interned(const std::string& text, std::vector<std::string>& texts,
                                 std::unordered_map<std::string, std::uint32_t>& index) {
   const auto [place, added] = index.try_emplace(text, static_cast<std::uint32_t>(texts.size()));
@@ -39,15 +55,25 @@ void Archive::add(const Individual& individual) {
   row.parents = static_cast<std::uint8_t>(individual.descent.parents.size());
   row.settings = static_cast<std::uint8_t>(individual.configuration.size());
   for (const IndividualId parent : individual.descent.parents)
-    pool_.push_back(static_cast<std::uint32_t>(parent));
+    append(static_cast<std::uint32_t>(individual.id - parent), pool_);
   for (const auto& [name, value] : individual.configuration) {
     const auto [place, added] =
-        setting_index_.try_emplace({name, value}, static_cast<std::uint32_t>(settings_.size()));
+        setting_index_[name].try_emplace(value, static_cast<std::uint32_t>(settings_.size()));
     if (added) settings_.emplace_back(name, value);
-    pool_.push_back(place->second);
+    append(place->second, pool_);
   }
   rows_.push_back(row);
   in_flight_.push_back(individual.id);
+}
+
+void Archive::index() {
+  for (const auto& [names, index] : {std::pair(&sources_, &source_index_), std::pair(&ops_, &op_index_)}) {
+    index->clear();
+    for (const std::string& name : *names) index->emplace(name, static_cast<std::uint32_t>(index->size()));
+  }
+  setting_index_.clear();
+  for (std::size_t i = 0; i < settings_.size(); ++i)
+    setting_index_[settings_[i].first].emplace(settings_[i].second, static_cast<std::uint32_t>(i));
 }
 
 // A family that has no parents is a founder's: so far, nobody in the line has another source.
@@ -103,8 +129,10 @@ void Archive::expel(IndividualId id) {
 
 std::vector<IndividualId> Archive::parents(IndividualId id) const {
   const Row& r = row(id);
-  const auto from = pool_.begin() + r.pool_at;
-  return {from, from + r.parents};
+  std::vector<IndividualId> parents(r.parents);
+  auto from = pool_.begin() + r.pool_at;
+  for (IndividualId& parent : parents) parent = static_cast<std::uint32_t>(id) - next(from);
+  return parents;
 }
 
 Member Archive::member(IndividualId id) const {
@@ -123,9 +151,13 @@ Member Archive::member(IndividualId id) const {
   return member;
 }
 
-std::span<const std::uint32_t> Archive::settings(IndividualId id) const {
+std::vector<std::uint32_t> Archive::settings(IndividualId id) const {
   const Row& r = row(id);
-  return std::span(pool_).subspan(r.pool_at + r.parents, r.settings);
+  auto from = pool_.begin() + r.pool_at;
+  for (int i = 0; i < r.parents; ++i) next(from);
+  std::vector<std::uint32_t> numbers(r.settings);
+  for (std::uint32_t& number : numbers) number = next(from);
+  return numbers;
 }
 
 }  // namespace cultivar

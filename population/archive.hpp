@@ -1,11 +1,10 @@
-// Every individual of a run in compact form (about 70 bytes each), for the frequent queries of breeding.
+// Every individual of a run in compact form (about 50 bytes each), for the frequent queries of breeding.
 // Sources, notes, evaluations and samples are only in the record.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -63,9 +62,15 @@ class Archive {
   // belongs to the founder's own family.
   IndividualId family(IndividualId id) const { return row(id).family; }
   // The values of its tunables, by name, as numbers for setting(): many individuals share them.
-  std::span<const std::uint32_t> settings(IndividualId) const;
+  std::vector<std::uint32_t> settings(IndividualId) const;
   const std::pair<std::string, TunableValue>& setting(std::uint32_t number) const {
     return settings_[number];
+  }
+
+  template <class Fields>
+  void serialize(Fields& fields) {
+    fields(rows_, pool_, duels_, in_flight_, sources_, ops_, settings_);
+    if constexpr (Fields::is_loading::value) index();
   }
 
  private:
@@ -76,7 +81,12 @@ class Archive {
     std::uint8_t parents = 0, settings = 0;
     Member::State state = Member::State::in_flight;
     Origin origin = Origin::operator_;
+    template <class Fields>
+    void serialize(Fields& fields) {
+      fields(fitness, source, pool_at, duplicate_of, family, op, island, parents, settings, state, origin);
+    }
   };
+  void index();  // what is known by name
   IndividualId family_of(const Individual&, std::uint32_t source) const;
   const Row& row(IndividualId) const;
   Row& row_of(IndividualId);
@@ -84,17 +94,22 @@ class Archive {
                          std::unordered_map<std::string, std::uint32_t>&);
 
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> pool_;  // the parents of a row, then its settings
+  // Of each row: how much older its parents are, then its settings; seven bits of a number in a byte.
+  std::vector<std::uint8_t> pool_;
   struct Duel {
     DuelResult result;
     double measured = 0.0;  // the fitness that it replaced
+    template <class Fields>
+    void serialize(Fields& fields) {
+      fields(result, measured);
+    }
   };
   std::map<IndividualId, Duel> duels_;  // by challenger
   std::vector<IndividualId> in_flight_;
   std::vector<std::string> sources_, ops_;
   std::unordered_map<std::string, std::uint32_t> source_index_, op_index_;
   std::vector<std::pair<std::string, TunableValue>> settings_;
-  std::map<std::pair<std::string, TunableValue>, std::uint32_t> setting_index_;
+  std::map<std::string, std::map<TunableValue, std::uint32_t>> setting_index_;
 };
 
 }  // namespace cultivar

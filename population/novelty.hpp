@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
-#include "population/id_table.hpp"
+#include "evaluators/system/number_table.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {
@@ -21,8 +22,23 @@ class Novelty {
   void add_variant(std::string_view variant_id, IndividualId);
   void add_machine_code(std::string_view hash, IndividualId);
 
+  template <class Fields>
+  void serialize(Fields& fields) {
+    fields(variants_, codes_);
+  }
+
  private:
-  IdTable variants_, codes_;
+  struct Keys {
+    std::vector<std::uint64_t> by_id;  // from 0
+    NumberTable ids;
+    std::optional<IndividualId> find(std::uint64_t key) const;
+    void add(std::uint64_t key, IndividualId);
+    template <class Fields>
+    void serialize(Fields& fields) {
+      fields(by_id, ids);
+    }
+  };
+  Keys variants_, codes_;
 };
 
 }  // namespace cultivar

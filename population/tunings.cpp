@@ -6,6 +6,7 @@ namespace cultivar {
 
 void Tunings::add(const Elite& elite) {
   auto& settings = settings_[elite.source];
+  if (settings.size() == kMost && !fitter(elite, settings.back())) return;
   if (std::ranges::find(settings, elite.id, &Elite::id) != settings.end()) return;
   settings.insert(std::ranges::upper_bound(settings, elite, fitter), elite);
   if (settings.size() > kMost) settings.pop_back();

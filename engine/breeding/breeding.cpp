@@ -258,6 +258,8 @@ std::optional<IndividualId> Breeding::twin_by_variant(const std::string& variant
 }
 
 std::optional<IndividualId> Breeding::twin_by_machine_code(const std::string& hash) const {
+  for (const auto& [id, claimed] : claims_)
+    if (claimed == hash) return id;
   return novelty_.with_machine_code(hash);
 }
 
@@ -306,8 +308,9 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
   archive_.add(individual);
   novelty_.add_variant(individual.variant_id, individual.id);
   const std::string model = asking != 0 ? open_.at(asking).model : std::string();
-  trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model)),
-                     static_cast<float>(individual.descent.usd), static_cast<float>(device_s)});
+  trials_.push_back({static_cast<std::uint32_t>(portfolio_.arm_of(individual.descent.op, model))});
+  if (individual.descent.usd != 0.0 || device_s != 0.0)
+    expenses_[individual.id] = {static_cast<float>(individual.descent.usd), static_cast<float>(device_s)};
   const std::optional<Intervention>& intervention = supervisor_.current();
   if (asking != 0) {  // ask() has counted it in bred_
     if (const auto under = asked_under_.find(asking); under != asked_under_.end())
@@ -330,12 +333,13 @@ void Breeding::admit(const Individual& individual, std::int64_t asking, double d
 }
 
 void Breeding::claim_machine_code(IndividualId id, const std::string& hash) {
-  novelty_.add_machine_code(hash, id);
+  if (!hash.empty() && !twin_by_machine_code(hash)) claims_.emplace(id, hash);
 }
 
 std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   findings.fitness /= pace_;
   archive_.judge(id, findings.measured, findings.fitness, findings.duplicate_of);
+  if (const auto claim = claims_.extract(id)) novelty_.add_machine_code(claim.mapped(), id);
   if (archive_.origin(id) == Origin::seed) --seeds_in_flight_;
   if (findings.measured) {
     ++measured_;
@@ -345,7 +349,9 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));
   const Trial& trial = trials_.at(static_cast<std::size_t>(id - 1));
-  bandit_.tried(trial.arm, trial.usd, findings.device_s + static_cast<double>(trial.device_s));
+  const auto spent = expenses_.find(id);
+  const Expense expense = spent == expenses_.end() ? Expense{} : spent->second;
+  bandit_.tried(trial.arm, expense.usd, findings.device_s + static_cast<double>(expense.device_s));
   if (findings.measured && !branch_.empty() && trial.under == supervisor_.current()->number)
     branch_.push_back(id);
   const double gain = findings.measured ? gain_over_parent(id) : 0.0;
@@ -355,7 +361,7 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
     const double beside = best > 0.0 ? std::min(1.0, findings.fitness / best) : 1.0;
     bandit_.gained(trial.arm, std::log1p(gain) * std::pow(beside, 4));
   }
-  supervisor_.judged(findings, {trial.arm, gain, static_cast<double>(trial.usd), trial.under});
+  supervisor_.judged(findings, {trial.arm, gain, static_cast<double>(expense.usd), trial.under});
   portfolio_.observe(id, archive_);
   return strategy_->judged();
 }

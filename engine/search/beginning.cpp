@@ -8,6 +8,26 @@
 namespace cultivar {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
+  json list = json::array();
+  for (const DeviceInfo& d : devices)
+    list.push_back({{"description", d.description},
+                    {"model", d.model},
+                    {"isolation", d.isolation},
+                    {"facts", json(d.facts)},
+                    {"ceilings",
+                     {{"flops", d.ceilings.flops},
+                      {"bytes_per_second", d.ceilings.bytes_per_second},
+                      {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
+                      {"handshake_s", d.ceilings.handshake_s}}}});
+  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
+}
+
+}  // namespace
 
 NewRun::~NewRun() {
   std::error_code none;
@@ -75,6 +95,16 @@ void FirstWorkers::never_began(const Error& error) {
         step.event("stop", 0, stays_finished_ ? "it did not begin: " + error.text() : reason);
       }))
     writer_.end_unrecorded(reason);
+}
+
+Expected<Found> found_by(FirstWorkers& workers, Evaluator& evaluator) try {
+  auto devices = workers.ask(evaluator);
+  if (!devices) return tl::make_unexpected(devices.error());
+  return Found{*devices, environment_of(evaluator, *devices)};
+} catch (const MissingError& e) {
+  const Error missing{ErrorKind::missing, "", e.what()};
+  workers.never_began(missing);
+  return tl::make_unexpected(missing);
 }
 
 }  // namespace cultivar

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -55,5 +56,13 @@ class FirstWorkers {
   double next_event_s_, next_heartbeat_s_ = 0.0;
   bool waited_ = false;
 };
+
+struct Found {
+  std::vector<DeviceInfo> devices;
+  nlohmann::json environment;  // as recorded
+};
+
+// Waits for the devices. The record has the Error, too.
+Expected<Found> found_by(FirstWorkers&, Evaluator&);
 
 }  // namespace cultivar

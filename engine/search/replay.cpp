@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/asking_settings.hpp"
+#include "engine/history/rebuild.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/snapshot.hpp"
 #include "engine/store/trouble.hpp"

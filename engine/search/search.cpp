@@ -9,6 +9,8 @@
 
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
+#include "engine/history/rebuild.hpp"
+#include "engine/history/saved_state.hpp"
 #include "engine/search/announcements.hpp"
 #include "engine/search/beginning.hpp"
 #include "engine/search/model_dialogues.hpp"
@@ -16,7 +18,6 @@
 #include "engine/search/trust.hpp"
 #include "engine/store/gate_change.hpp"
 #include "engine/store/momentary.hpp"
-#include "engine/store/rebuild.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/snapshot.hpp"
@@ -66,21 +67,6 @@ void warn_of_weakness(Evaluator& evaluator, const DeviceInfo& device, const Sear
     if (!weakness.empty() && callbacks.event) callbacks.event({0.0, "warning", weakness, 0});
 }
 
-json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices) {
-  json list = json::array();
-  for (const DeviceInfo& d : devices)
-    list.push_back({{"description", d.description},
-                    {"model", d.model},
-                    {"isolation", d.isolation},
-                    {"facts", json(d.facts)},
-                    {"ceilings",
-                     {{"flops", d.ceilings.flops},
-                      {"bytes_per_second", d.ceilings.bytes_per_second},
-                      {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
-                      {"handshake_s", d.ceilings.handshake_s}}}});
-  return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
-}
-
 void tell_end(Announcements& announcements, RecordWriter& writer, const SearchCallbacks& shown,
               const Outcome& outcome) {
   Summary summary;
@@ -106,22 +92,6 @@ std::unique_ptr<Evaluator> evaluator_for(const Config& config, const Runtime& ru
                                 : make_worker_evaluator(config, config.task_folder, runtime);
   for (const std::string& library : config.libraries) (void)made->contender(library);
   return made;
-}
-
-struct Found {
-  std::vector<DeviceInfo> devices;
-  json environment;
-};
-
-// Waits for the devices. The record has the Error, too.
-Expected<Found> found_by(FirstWorkers& workers, Evaluator& evaluator) try {
-  auto devices = workers.ask(evaluator);
-  if (!devices) return tl::make_unexpected(devices.error());
-  return Found{*devices, environment_of(evaluator, *devices)};
-} catch (const MissingError& e) {
-  const Error missing{ErrorKind::missing, "", e.what()};
-  workers.never_began(missing);
-  return tl::make_unexpected(missing);
 }
 
 // Who is to be told that a session did not begin is told.
@@ -202,6 +172,10 @@ void record_failure(RecordWriter& writer, const std::string& why) {
   writer.end_unrecorded(why);
 }
 
+SavedStates states_of(const Runtime& runtime) {
+  return SavedStates(runtime.cache.empty() ? fs::path() : runtime.cache / "states");
+}
+
 // Runs one session. Every failure becomes an Outcome with its message, except an InputError, which is thrown.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
@@ -222,6 +196,8 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      callbacks,
                      stop,
                      runtime.checkpoints_wanted,
+                     states_of(runtime),
+                     runtime.saves_state_from,
                      std::move(loaded)};
   const auto ended = [&](const Outcome& outcome) {
     tell_end(announcements, writer, shown, outcome);
@@ -430,7 +406,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
         breeding.emplace(before, facts_in(environment), sources);
         breeding->set_roofline(roofline_in(environment, config));
         Listener nobody;
-        apply_decisions(writer->record(), *breeding, nobody);
+        apply_decisions(writer->record(), *breeding, nobody,
+                        states_of(runtime).load(writer->record(), *breeding));
         breeding->rebuild_operators();
       };
       const bool had_workers = !facts.environment.at("devices").empty();

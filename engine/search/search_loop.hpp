@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/history/saved_state.hpp"
 #include "engine/search/checkpoints.hpp"
 #include "engine/search/comparisons.hpp"
 #include "engine/search/evaluations.hpp"
@@ -32,7 +33,9 @@ struct SessionParts {
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
   const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
-  LoadedSources loaded;                        // its seeds are used only if the record has no individuals
+  SavedStates states;
+  std::int64_t saves_state_from;  // individuals
+  LoadedSources loaded;           // its seeds are used only if the record has no individuals
 };
 
 class SearchLoop {
@@ -48,6 +51,7 @@ class SearchLoop {
 
   void serve(const JobPtr&);  // nullptr: a tick, the periodic work
   void tick();
+  void save_state() const;
   void returned(const JobPtr&);
   void lost(Job&);  // the job returned without a usable result
   void handle_failure(const JobPtr&, const Error&);
@@ -91,6 +95,7 @@ class SearchLoop {
 
   Phase phase_ = Phase::running;
   std::optional<Outcome> outcome_;
+  bool step_failed_ = false;  // breeding_ may have applied what is not recorded
   bool done_ = false;
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
   double last_heartbeat_ = 0.0;

@@ -466,23 +466,26 @@ void Record::each_individual(const std::function<void(const IndividualRow&)>& vi
            [&](SQLite::Statement& row) { visit(row_of(row)); });
 }
 
-void Record::each_decision(const std::function<void(const DecisionRow&)>& visit) const {
-  each_row(*database_, "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions ORDER BY seq",
-           [&](SQLite::Statement& row) {
-             DecisionRow d;
-             const auto kind = column<std::string>(row, 1);
-             const auto decision = decision_named(kind);
-             read_row(row, d.seq);
-             if (!decision)
-               throw UnknownDecision(fmt::format(
-                   "decision {} of {} is of kind '{}', which cultivar {} does not know. The record was "
-                   "written by {}: use that version",
-                   d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by()));
-             d.kind = *decision;
-             read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
-             require_plausible(d);
-             visit(d);
-           });
+void Record::each_decision(const std::function<void(const DecisionRow&)>& visit, std::int64_t after) const {
+  each_row(
+      *database_,
+      "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions WHERE seq > ? ORDER BY seq",
+      [&](SQLite::Statement& row) {
+        DecisionRow d;
+        const auto kind = column<std::string>(row, 1);
+        const auto decision = decision_named(kind);
+        read_row(row, d.seq);
+        if (!decision)
+          throw UnknownDecision(fmt::format(
+              "decision {} of {} is of kind '{}', which cultivar {} does not know. The record was "
+              "written by {}: use that version",
+              d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by()));
+        d.kind = *decision;
+        read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
+        require_plausible(d);
+        visit(d);
+      },
+      after);
 }
 
 std::vector<EventRow> Record::events(std::int64_t limit, std::int64_t after) const {

@@ -211,8 +211,8 @@ class Record {
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;
 
   void each_individual(const std::function<void(const IndividualRow&)>&) const;  // by id
-  // By seq. Throws UnknownDecision.
-  void each_decision(const std::function<void(const DecisionRow&)>&) const;
+  // By seq, those after `after`. Throws UnknownDecision.
+  void each_decision(const std::function<void(const DecisionRow&)>&, std::int64_t after = 0) const;
 
   SQLite::Database& database() const { return *database_; }
 

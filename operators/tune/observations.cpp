@@ -7,19 +7,11 @@ namespace cultivar {
 
 using Eigen::Index;
 
-std::size_t Observations::slot_of(std::span<const int> point) const {
-  const std::size_t mask = index_.size() - 1;
-  std::size_t slot = PointHash{}(point)&mask;
-  for (; index_[slot] != 0; slot = (slot + 1) & mask) {
-    const auto at = values_.begin() + static_cast<std::ptrdiff_t>((index_[slot] - 1) * knobs_);
-    if (std::equal(point.begin(), point.end(), at)) break;
-  }
-  return slot;
-}
-
-void Observations::grow_index() {
-  index_.assign(index_.empty() ? 64 : 2 * index_.size(), 0);
-  for (std::size_t at = 0; at < size(); ++at) index_[slot_of(point(at))] = static_cast<std::uint32_t>(at + 1);
+std::optional<std::uint32_t> Observations::number_of(const Point& wanted) const {
+  return index_.find(PointHash{}(wanted), [&](std::uint32_t at) {
+    return std::equal(wanted.begin(), wanted.end(),
+                      values_.begin() + static_cast<std::ptrdiff_t>(at * knobs_));
+  });
 }
 
 bool Observations::cheaper(std::size_t a, std::size_t b) const {
@@ -35,15 +27,13 @@ void Observations::order() {
   unordered_.clear();
 }
 
-bool Observations::add(const Point& point, std::optional<double> cost) {
-  if (4 * (size() + 1) > 3 * index_.size()) grow_index();
-  std::uint32_t& place = index_[slot_of(point)];
-  const bool added = place == 0;
-  if (added) place = static_cast<std::uint32_t>(size() + 1);
-  const std::uint32_t at = place - 1;
-  if (added) {
-    for (const int value : point) values_.push_back(static_cast<std::uint16_t>(value));
+bool Observations::add(const Point& observed, std::optional<double> cost) {
+  const std::optional<std::uint32_t> known = number_of(observed);
+  const std::uint32_t at = known.value_or(static_cast<std::uint32_t>(size()));
+  if (!known) {
+    for (const int value : observed) values_.push_back(static_cast<std::uint16_t>(value));
     log_cost_.push_back(kFailed);
+    index_.add(at, [this](std::uint32_t other) { return PointHash{}(point(other)); });
   } else if (!failed(at)) {
     std::erase(order_, at);
     std::erase(unordered_, at);
@@ -55,13 +45,12 @@ bool Observations::add(const Point& point, std::optional<double> cost) {
     best_ = value;
     best_since_ = size();
   }
-  return added;
+  return !known;
 }
 
 bool Observations::contains(const Point& point, std::size_t first) const {
-  if (index_.empty()) return false;
-  const std::uint32_t place = index_[slot_of(point)];
-  return place != 0 && place - 1 < first;
+  const std::optional<std::uint32_t> known = number_of(point);
+  return known && *known < first;
 }
 
 std::vector<std::uint32_t> Observations::ordered(std::size_t first) {

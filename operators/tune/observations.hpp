@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "evaluators/system/number_table.hpp"
 #include "operators/tune/space.hpp"
 
 namespace cultivar {
@@ -53,9 +54,7 @@ class Observations {
   static constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
 
   bool failed(std::size_t at) const { return std::isnan(log_cost_[at]); }
-  // Of the point in the index, or the free one where it belongs.
-  std::size_t slot_of(std::span<const int> point) const;
-  void grow_index();
+  std::optional<std::uint32_t> number_of(const Point&) const;
   bool cheaper(std::size_t a, std::size_t b) const;
   void order();
 
@@ -64,8 +63,8 @@ class Observations {
   std::vector<std::uint16_t> values_;  // of the points, one after another
   std::vector<double> log_cost_;       // kFailed, or the logarithm
   std::vector<std::uint32_t> order_,
-      unordered_;                     // the successful ones; new ones are put in order when it is needed
-  std::vector<std::uint32_t> index_;  // by point, with free slots between: 0, or the number of one, plus 1
+      unordered_;      // the successful ones; new ones are put in order when it is needed
+  NumberTable index_;  // by point
   double best_ = std::numeric_limits<double>::infinity();
   std::size_t best_since_ = 0;  // number of observations when best_ was found
 };

@@ -310,6 +310,16 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   }
 }
 
+BOOST_AUTO_TEST_CASE(headers_that_seeds_share_lie_beside_the_exported_kernel) {
+  Run run("gelu", "cuda_vectors", "quick");
+  const auto report = run.exported();
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+  const Task task = load_task(kSource / "configs/tasks/gelu");
+  BOOST_TEST(fs::exists(run.folder / "bundle/vectors.cuh"));
+  BOOST_TEST(load_variant(run.folder / "bundle/kernel.cu", task).source ==
+             load_variant(task.folder / "seeds/cuda_vectors.cu", task).source);
+}
+
 BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an_instruction_is_an_error) {
   Run softmax("softmax", (kSource / "tests/kernels/cuda/honest_softmax.cu").string(), "cpu_quick");
   const auto report = softmax.exported({"sm_80", "sm_90a", "sm_100a"});

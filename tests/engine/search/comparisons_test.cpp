@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "engine/store/rebuild.hpp"
+#include "engine/history/rebuild.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
 #include "support/search_parts.hpp"

@@ -1,4 +1,4 @@
-#include "engine/store/usual_json.hpp"
+#include "engine/history/usual_json.hpp"
 
 #include <charconv>
 #include <optional>

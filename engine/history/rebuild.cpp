@@ -1,0 +1,186 @@
+#include "engine/history/rebuild.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "engine/history/usual_json.hpp"
+#include "engine/store/duel_body.hpp"
+#include "engine/store/gate_change.hpp"
+#include "engine/store/interventions.hpp"
+#include "engine/store/plausible.hpp"
+#include "engine/store/rows.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+namespace {
+
+// Reads the individuals by id, in step with the decisions that propose them.
+class RecordedIndividuals {
+ public:
+  struct Result {  // results that later decisions report
+    double fitness = 0.0;
+    std::uint32_t duplicate_of = 0;
+    bool measured = false;
+    std::optional<Stage> stage;
+    std::string machine_code;
+    std::vector<double> workload_values;
+  };
+
+  // Those that the archive does not hold, and the results of those that it holds as in flight.
+  RecordedIndividuals(SQLite::Database& db, const Archive& known)
+      : query_(db,
+               "SELECT id, variant_id, source, configuration, parents, op, island, usd, fitness, "
+               "duplicate_of, machine_code, workload_values, stage, state FROM individuals WHERE id >= ? "
+               "ORDER BY id") {
+    each_row(db, "SELECT number, source_id FROM sources", [this](SQLite::Statement& row) {
+      sources_.emplace(column<std::int64_t>(row, 0), column<std::string>(row, 1));
+    });
+    for (const IndividualId id : known.in_flight()) {
+      query_.reset();
+      query_.bind(1, id);
+      next(id);
+    }
+    query_.reset();
+    query_.bind(1, known.size() + 1);
+  }
+
+  Individual next(IndividualId id) {
+    if (!query_.executeStep() || query_.getColumn(0).getInt64() != id)
+      throw std::runtime_error(
+          fmt::format("the record is inconsistent: it proposes individual {} but does not hold it", id));
+    Individual i;
+    Result result;
+    std::int64_t source = 0;
+    std::string configuration, parents, values, origin, stage;
+    read_row(query_, i.id, i.variant_id, source, configuration, parents, origin, i.descent.island,
+             i.descent.usd, result.fitness, result.duplicate_of, result.machine_code, values, stage);
+    i.source_id = sources_.at(source);
+    i.configuration = configuration_in(configuration);
+    i.descent.parents = whole_numbers_in(parents);
+    result.workload_values = numbers_in(values);
+    set_origin(i.descent, origin);
+    result.stage = stage_named(stage);
+    const auto state = column<IndividualState>(query_, 13);
+    require_plausible(i.id, state);
+    result.measured = state == IndividualState::measured;
+    unjudged_.emplace(i.id, std::move(result));
+    return i;
+  }
+  // For its `judge` decision, which is the only one.
+  Result result(IndividualId id) {
+    auto found = unjudged_.extract(id);
+    if (found.empty())
+      throw std::runtime_error(fmt::format(
+          "the record is inconsistent: it judges individual {}, which was not proposed or is judged", id));
+    return std::move(found.mapped());
+  }
+
+ private:
+  SQLite::Statement query_;
+  std::unordered_map<std::int64_t, std::string> sources_;  // by number
+  std::unordered_map<IndividualId, Result> unjudged_;
+};
+
+}  // namespace
+
+void apply_decisions(const Record& record, Breeding& breeding, Listener& listener, std::int64_t after) {
+  RecordedIndividuals individuals(record.database(), breeding.archive());
+  if (const auto gate = first_gate(record.database()); gate && after == 0) breeding.begin_with(*gate);
+  std::vector<Migration> due, told;
+  const auto settle_migrations = [&] {
+    listener.migrated(due, told);
+    due.clear();
+    told.clear();
+  };
+  record.each_decision(
+      [&](const DecisionRow& decision) {
+        const IndividualId id = decision.individual;
+        if (decision.kind == DecisionKind::migrate) {
+          const json body = json::parse(decision.body);
+          told.push_back(
+              {id, body.at("from").get<int>(), body.at("to").get<int>(), body.value("reset", false)});
+          return;
+        }
+        settle_migrations();
+        switch (decision.kind) {
+          case DecisionKind::session:
+            listener.session();
+            if (const auto change = gate_change(decision.body)) breeding.change(change->now);
+            return;
+          case DecisionKind::propose: {
+            const Individual individual = individuals.next(id);
+            const ProposalBody body = proposal_body(decision.body);
+            listener.proposing(individual, decision.stream, body);
+            return breeding.admit(individual, body.asking, body.device_s);
+          }
+          case DecisionKind::ask: {
+            const AskedQuestion question = asked_question(decision.body);
+            listener.asking(question, decision.stream);
+            return breeding.ask(question.brief);
+          }
+          case DecisionKind::give_up: {
+            const json body = json::parse(decision.body);
+            listener.giving_up(body.at("asking").get<std::int64_t>());
+            return breeding.give_up(body.at("asking").get<std::int64_t>(), body.at("usd").get<double>(),
+                                    body.value("device_s", 0.0));
+          }
+          case DecisionKind::direct: {
+            const json body = json::parse(decision.body);
+            const auto asking = body.at("asking").get<std::int64_t>();
+            const Directions directions{body.at("directions").get<std::vector<std::string>>()};
+            listener.directing(asking, directions);
+            return breeding.direct(asking, directions);
+          }
+          case DecisionKind::judge: {
+            RecordedIndividuals::Result result = individuals.result(id);
+            listener.judging(id, result.duplicate_of);
+            if (result.duplicate_of == 0) breeding.claim_machine_code(id, result.machine_code);
+            Findings findings{result.measured, result.fitness, result.duplicate_of};
+            if (!result.measured) findings.rejected_at = result.stage;
+            findings.workload_values = std::move(result.workload_values);
+            JudgeBody body = judge_body(decision.body);
+            findings.device_s = body.device_s;
+            findings.descriptors = std::move(body.descriptors);
+            due = breeding.judge(id, std::move(findings));
+            return;
+          }
+          case DecisionKind::challenge:
+            return listener.challenging(id);
+          case DecisionKind::duel: {
+            DuelBody duel = duel_body(decision.body);
+            listener.compared(id, duel.verdict);
+            return breeding.compared(id, duel.verdict, duel.may_go_on, std::move(duel.result));
+          }
+          case DecisionKind::pace:
+            return breeding.paced(json::parse(decision.body).at("pace").get<double>());
+          case DecisionKind::promote:
+            listener.promoting(id);
+            return breeding.promote(id);
+          case DecisionKind::expel:
+            return breeding.expel(id);
+          case DecisionKind::intervene: {
+            const Intervention intervention = intervention_in(decision.body);
+            listener.supervising(intervention);
+            due = breeding.begin(intervention);
+            return;
+          }
+          case DecisionKind::outcome: {
+            const InterventionResult result = result_in(decision.body);
+            listener.supervising(result);
+            return breeding.end(result);
+          }
+          case DecisionKind::put_off:  // it is judged by the next try
+          case DecisionKind::confirm:  // promote or expel follows
+          case DecisionKind::migrate:
+            return;
+        }
+      },
+      after);
+  settle_migrations();
+}
+
+}  // namespace cultivar
