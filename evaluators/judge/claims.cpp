@@ -13,10 +13,15 @@
 namespace cultivar {
 namespace {
 
-// On each side of a shape that is not claimed: few are looked at first, and many if most of these are
-// claimed, because a claim of each third value looks like that by chance. Mostly none is claimed, as with
-// another dtype, which eight show.
-constexpr int kNeighbours[] = {8, 24, 200}, kLeastNeighbours = 3;
+// On each side of a shape that is not claimed: few are looked at first, and many if the variant claims so
+// large a share of these. Mostly none is claimed, as with another dtype, which eight show. The share of the
+// second look is less than the half that counts, of which 24 would miss one of ten with a true share of 0.6.
+struct Look {
+  int shapes;
+  double share;  // of the legal ones
+};
+constexpr Look kLooks[] = {{8, 1e-9}, {24, 1.0 / 3.0}, {200, 0.5}};
+constexpr int kLeastNeighbours = 3;
 
 // Which shapes lie beside another in one dimension.
 struct Reach {
@@ -38,19 +43,19 @@ double steps_to(const Reach& side, double value, double unit, int i, int most, R
   return 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(steps)));
 }
 
-// Whether the variant claims at least half of the shapes that differ from this one in one dimension, on one
-// side. They are divisible by the same power of two and by no greater one, so that a claim of multiples of 8
-// does not look like one of half of them; for a power that is large against the value, they are multiples of
-// one that is not.
-bool claims_most_beside(const Task& task, const Variant& variant, const Workload& shape,
-                        const std::string& dimension, const Reach& side, int most, RandomStream& stream) {
+// Whether the variant claims at least this share of the shapes that differ from this one in one dimension, on
+// one side. They are divisible by the same power of two and by no greater one, so that a claim of multiples
+// of 8 does not look like one of half of them; for a power that is large against the value, they are
+// multiples of one that is not.
+bool claims_beside(const Task& task, const Variant& variant, const Workload& shape,
+                   const std::string& dimension, const Reach& side, const Look& look, RandomStream& stream) {
   const double value = shape.values.at(dimension);
   const auto whole = static_cast<std::uint64_t>(value);
   const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
   const double unit = std::exp2(twos == 0 || twos <= bits - 4 ? twos + 1 : std::max(0, bits - 4));
   int legal = 0, claimed = 0;
-  for (int i = 1; i <= most; ++i) {
-    const double step = steps_to(side, value, unit, i, most, stream);
+  for (int i = 1; i <= look.shapes; ++i) {
+    const double step = steps_to(side, value, unit, i, look.shapes, stream);
     const double other = side.above ? value + unit * step : value - unit * step;
     if (step == 0.0) break;
     if (other < 1) continue;
@@ -61,15 +66,15 @@ bool claims_most_beside(const Task& task, const Variant& variant, const Workload
     ++legal;
     claimed += claims(variant, task, *beside);
   }
-  return legal >= kLeastNeighbours && (most == kNeighbours[0] ? claimed > 0 : 2 * claimed >= legal);
+  return legal >= kLeastNeighbours && claimed >= look.share * legal;
 }
 
 // True if the variant claims most of the shapes both below and above this one in one dimension.
 bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
                              const std::string& dimension, double factor, RandomStream& stream) {
-  for (const int most : kNeighbours)
+  for (const Look& look : kLooks)
     for (const bool above : {false, true})
-      if (!claims_most_beside(task, variant, shape, dimension, {above, factor}, most, stream)) return false;
+      if (!claims_beside(task, variant, shape, dimension, {above, factor}, look, stream)) return false;
   return true;
 }
 

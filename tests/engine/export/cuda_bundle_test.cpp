@@ -311,13 +311,15 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
 }
 
 BOOST_AUTO_TEST_CASE(headers_that_seeds_share_lie_beside_the_exported_kernel) {
-  Run run("gelu", "cuda_vectors", "quick");
+  Run run("linear", "cuda_skinny", "decode");
   const auto report = run.exported();
   BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
-  const Task task = load_task(kSource / "configs/tasks/gelu");
-  BOOST_TEST(fs::exists(run.folder / "bundle/vectors.cuh"));
-  BOOST_TEST(load_variant(run.folder / "bundle/kernel.cu", task).source ==
-             load_variant(task.folder / "seeds/cuda_vectors.cu", task).source);
+  const Task task = load_task(kSource / "configs/tasks/linear");
+  const Variant seed = load_variant(task.folder / "seeds/cuda_skinny.cu", task);
+  BOOST_REQUIRE(!seed.manifest.headers.empty());
+  for (const std::string& header : seed.manifest.headers)
+    BOOST_TEST(fs::exists(run.folder / "bundle" / header), header);
+  BOOST_TEST(load_variant(run.folder / "bundle/kernel.cu", task).source == seed.source);
 }
 
 BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an_instruction_is_an_error) {

