@@ -48,7 +48,7 @@ int portfolio_command(const Arguments& arguments) {
   std::string run;
   PortfolioSettings settings;
   int kernels = static_cast<int>(settings.kernels);
-  bool as_json = false;
+  bool as_json = false, trust = false;
   Options options(
       "portfolio",
       "Finds the specialists of a stopped run: kernels that are faster than its best on some of the "
@@ -60,6 +60,7 @@ int portfolio_command(const Arguments& arguments) {
   options.option("--kernels", kernels, "the largest number of kernels, the best included");
   options.option("--each", settings.each, "how many candidates are compared for each workload");
   options.option("--max-seconds", settings.max_seconds, "limit on the duels; confirmations follow");
+  options.flag("--trust", trust, "run the programs that the record names: see `cultivar resume --help`");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
   if (kernels < 2) throw InputError("--kernels must be at least 2: the best and one specialist");
@@ -77,7 +78,8 @@ int portfolio_command(const Arguments& arguments) {
         fmt::format("the search is running, and would disturb the measurements; stop it first: {} "
                     "stop {}",
                     called_as(), shell_word(run)));
-  const Runtime runtime = runtime_of(installation);
+  Runtime runtime = runtime_of(installation);
+  runtime.trusts_record = trust;
   const Config config =
       recorded_config(record.facts().config_yaml, RunFolder(folder), {}, runtime.installation);
   require_trust(config, RunFolder(folder), runtime);

@@ -385,7 +385,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   if (auto gate = map.optional("gate")) read_gate(*gate, c);
   if (auto checkpoint = map.optional("checkpoint")) c.checkpoint = read_checkpoint(*checkpoint);
   if (auto notify = map.optional("notify")) c.notify = read_notify(*notify);
-  if (auto metrics = map.optional("metrics")) c.metrics = absolute_from(base, metrics->string());
+  if (auto metrics = map.optional("metrics"); metrics && metrics->string() != "off")
+    c.metrics = absolute_from(base, metrics->string());
   if (auto seed = map.optional("seed")) c.seed = static_cast<std::uint64_t>(seed->integer(0));
   if (auto models = map.optional("models"))
     c.models = read_models(*models, base, c.budget.models.usd || limits_operators_in_usd(map));

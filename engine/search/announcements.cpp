@@ -57,7 +57,10 @@ void Announcements::tell(Occasion occasion, double elapsed_s, const std::string&
 }
 
 void Announcements::heard(const Event& event) {
-  if (event.kind == "promoted") tell(Occasion::best, event.elapsed_s, event.text, event.individual);
+  if (event.kind == "promoted") {
+    tell_promoted();
+    promoted_ = event;
+  }
   if (event.kind == "supervisor") tell(Occasion::stall, event.elapsed_s, event.text, event.individual);
   if (event.kind == "trouble" || event.kind == "warning") {
     if (event.elapsed_s < next_trouble_s_) {  // a storm of them is one notification a minute
@@ -87,6 +90,11 @@ std::vector<Announcements::Use> Announcements::uses() const {
   return all;
 }
 
+void Announcements::tell_promoted() {
+  if (const auto event = std::exchange(promoted_, std::nullopt))
+    tell(Occasion::best, event->elapsed_s, event->text, event->individual);
+}
+
 void Announcements::watch_budgets() {
   const Progress& progress = last_;
   const auto watch = [&](const char* kind, double used, double limit) {
@@ -99,6 +107,7 @@ void Announcements::watch_budgets() {
 
 void Announcements::heard(const Progress& progress) {
   last_ = progress;
+  if (promoted_ && last_.best == promoted_->individual) tell_promoted();
   watch_budgets();
   tell_troubles(progress.elapsed_s);
   if (metrics_ && progress.elapsed_s >= next_metrics_s_) {
@@ -184,6 +193,7 @@ void Announcements::show(const Summary& summary) {
 
 std::vector<std::string> Announcements::ended(const std::string& stop, const Summary& summary) {
   if (!summary.budget.empty()) show(summary);
+  tell_promoted();
   watch_budgets();
   if (troubles_ > 0)
     tell(Occasion::trouble, summary.elapsed_s,

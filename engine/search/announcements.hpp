@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class Announcements {
   void heard(const Event&);
   void heard(const Progress&);
   void tell(Occasion, double elapsed_s, const std::string& text, IndividualId);
+  void tell_promoted();
   void show(const Summary&);
   void watch_budgets();
   void tell_troubles(double elapsed_s);
@@ -49,6 +51,7 @@ class Announcements {
   Notifier notifier_;
   std::unique_ptr<MetricsFile> metrics_;
   Progress last_;
+  std::optional<Event> promoted_ = {};  // told with the next progress, which has it as the best
   double next_metrics_s_ = 0.0, next_trouble_s_ = 0.0;  // in elapsed time
   int troubles_ = 0;                                    // not told yet
   std::map<std::string, bool> nearly_spent_;            // by budget: told

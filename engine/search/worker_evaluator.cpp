@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <iterator>
 #include <mutex>
@@ -34,18 +35,18 @@ class WorkerEvaluator : public Evaluator {
   void prefer(Facts facts) override { preferred_ = std::move(facts); }
 
   Expected<std::vector<DeviceInfo>> devices() override {
-    // With a launcher, one after the other until one is right: a scheduler may start the others much later;
-    // they join then (see prepare).
     const bool launched = !options_.launcher.empty();
-    std::vector<Answer> answers;
-    for (std::size_t next = 0; next < workers_.size();) {
-      const std::size_t end = launched ? next + 1 : workers_.size();
-      auto some = ask(next, end);
-      if (!some) return tl::make_unexpected(some.error());
-      std::ranges::move(*some, std::back_inserter(answers));
-      next = end;
-      if (launched && (!answers.back() || is_preferred(*answers.back()))) break;
+    auto asked = first_answers();
+    // The search had workers before: what fails at once may be a host that is not up yet.
+    const Clock::time_point start = Clock::now();
+    for (double pause = 1.0; asked && launched && preferred_ && !asked->front(); pause *= 2.0) {
+      pause = std::min(pause, kLongestPause);
+      if (seconds_since(start) + pause > options_.queue_deadline_s) break;
+      if (!rest(pause, asked->front().error())) return tl::make_unexpected(given_up());
+      asked = first_answers();
     }
+    if (!asked) return tl::make_unexpected(asked.error());
+    const std::vector<Answer> answers = std::move(*asked);
     const DeviceInfo* kind = nullptr;
     for (const bool preferred : {true, false})
       for (const Answer& answer : answers)
@@ -134,6 +135,40 @@ class WorkerEvaluator : public Evaluator {
  private:
   using Answer = Expected<DeviceInfo>;
 
+  static constexpr double kLongestPause = 60.0;  // between two starts
+
+  static Error given_up() {
+    return {ErrorKind::interrupted, "devices", "interrupted while a worker was started"};
+  }
+
+  // All workers at the same time. With a launcher, one after the other until one is right: a scheduler may
+  // start the others much later; they join then (see prepare).
+  Expected<std::vector<Answer>> first_answers() {
+    const bool launched = !options_.launcher.empty();
+    std::vector<Answer> answers;
+    for (std::size_t next = 0; next < workers_.size();) {
+      const std::size_t end = launched ? next + 1 : workers_.size();
+      auto some = ask(next, end);
+      if (!some) return tl::make_unexpected(some.error());
+      std::ranges::move(*some, std::back_inserter(answers));
+      next = end;
+      if (launched && (!answers.back() || is_preferred(*answers.back()))) break;
+    }
+    return answers;
+  }
+
+  // False: the caller gave up.
+  bool rest(double seconds, const Error& why) const {
+    const Clock::time_point end = deadline_in(seconds);
+    for (; Clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(200)))
+      if (while_starting_ &&
+          !while_starting_(fmt::format("waiting {:.0f} s before the next start: {}",
+                                       std::ceil(std::chrono::duration<double>(end - Clock::now()).count()),
+                                       why.message)))
+        return false;
+    return true;
+  }
+
   // Asks workers [begin, end) at the same time. An Error only if the caller gave up.
   Expected<std::vector<Answer>> ask(std::size_t begin, std::size_t end) {
     std::vector<std::future<Answer>> asked;
@@ -141,7 +176,7 @@ class WorkerEvaluator : public Evaluator {
       asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
     if (!await(asked)) {
       interrupt();
-      return failure(ErrorKind::interrupted, "devices", "interrupted while a worker was started");
+      return tl::make_unexpected(given_up());
     }
     std::vector<Answer> answers;
     for (auto& answer : asked) answers.push_back(answer.get());

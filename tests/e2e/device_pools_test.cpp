@@ -97,4 +97,32 @@ BOOST_AUTO_TEST_CASE(a_check_before_the_search_says_how_many_workers_are_on_whic
   BOOST_TEST(facts(run(check))["workers"].size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_resumed_search_waits_for_a_launcher_that_fails_at_first) {
+  const auto first = run({"run", "search.yaml", "--set", "budget.evaluations=2"});
+  BOOST_TEST_REQUIRE(first.exit == 0, first.err);
+  write_text(path() / "late.sh",
+             "#!/bin/sh\n"
+             "starts=$(cat \"$0.starts\" 2>/dev/null || echo 0)\n"
+             "echo $((starts + 1)) >\"$0.starts\"\n"
+             "[ \"$starts\" -ge 2 ] && exec \"$@\"\n"
+             "echo 'the host is not up' >&2\nexit 1\n",
+             true);
+  const std::vector<std::string> resume{
+      "resume",
+      "own",
+      "--trust",
+      "--set",
+      "budget.evaluations=4",
+      "--set",
+      "evaluation.launcher={measure: [" + (path() / "late.sh").string() + "]}"};
+  auto impatient = resume;
+  impatient.insert(impatient.end(), {"--set", "evaluation.patience=0.5s"});
+  const auto failed = run(impatient);
+  BOOST_TEST(failed.exit == 1, failed.out + failed.err);
+  BOOST_TEST(contains(failed.err, "the host is not up"), failed.err);
+  const auto late = run(resume);
+  BOOST_TEST_REQUIRE(late.exit == 0, late.out + late.err);
+  BOOST_TEST(facts(run({"status", "own", "--json"}))["evaluations"].get<int>() >= 4);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

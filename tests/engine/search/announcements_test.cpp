@@ -69,8 +69,14 @@ BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) 
       slow());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   std::map<std::string, int> events;
-  for (const SeenRequest& request : server.seen()) ++events[request.body["event"].get<std::string>()];
+  nlohmann::json best;
+  for (const SeenRequest& request : server.seen()) {
+    ++events[request.body["event"].get<std::string>()];
+    if (request.body["event"] == "best") best = request.body;
+  }
   BOOST_TEST(events["best"] == record().summary().promotions);
+  BOOST_TEST(best["individual"] == outcome.best);
+  BOOST_TEST(best["best"]["individual"] == outcome.best, best.dump());
   BOOST_TEST(events["end"] == 1);
   BOOST_TEST(events["budget"] == 1);
   const nlohmann::json end = server.seen().back().body;
