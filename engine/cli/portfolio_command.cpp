@@ -15,6 +15,7 @@
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {

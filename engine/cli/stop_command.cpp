@@ -11,6 +11,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
+#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 

@@ -2,6 +2,7 @@
 // files of this folder.
 #pragma once
 
+#include <SQLiteCpp/Column.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/VariadicBind.h>
 #include <nlohmann/json.hpp>

@@ -120,7 +120,9 @@ BOOST_AUTO_TEST_CASE(a_resumed_search_waits_for_a_launcher_that_fails_at_first) 
   const auto failed = run(impatient);
   BOOST_TEST(failed.exit == 1, failed.out + failed.err);
   BOOST_TEST(contains(failed.err, "the host is not up"), failed.err);
-  const auto late = run(resume);
+  auto patient = resume;
+  patient.insert(patient.end(), {"--set", "evaluation.patience=1m"});
+  const auto late = run(patient);
   BOOST_TEST_REQUIRE(late.exit == 0, late.out + late.err);
   BOOST_TEST(facts(run({"status", "own", "--json"}))["evaluations"].get<int>() >= 4);
 }
