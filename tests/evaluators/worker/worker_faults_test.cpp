@@ -1,14 +1,12 @@
-// Faults of the machine while workers judge: the work is done by another worker, or the fault is told as the
-// host's. runs alone
+// Faults of the machine while workers judge: another worker does the work, or the host is named as the cause.
+// runs alone
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #include "evaluators/worker/services_fixture.hpp"
@@ -20,25 +18,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A cache of its own, which a test may damage.
-class ScratchCache {
- public:
-  ScratchCache() {
-    std::string name = (fs::temp_directory_path() / "cultivar-cache-XXXXXX").string();
-    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~ScratchCache() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-  ServiceOptions options() const {
-    ServiceOptions o = options_for("softmax");
-    o.cache = path_;
-    return o;
-  }
+// With a cache of its own, which a test may damage.
+ServiceOptions options_with_cache(const fs::path& cache) {
+  ServiceOptions options = options_for("softmax");
+  options.cache = cache;
+  return options;
+}
 
- private:
-  fs::path path_;
-};
+// To all processes below this one that run a kernel.
+void signal_cells(int above, int signal) {
+  for (const int pid : children(above)) {
+    std::string name;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+    if (name == "cell") kill(pid, signal);
+    signal_cells(pid, signal);
+  }
+}
 
 }  // namespace
 
@@ -126,18 +121,10 @@ BOOST_AUTO_TEST_CASE(a_kernel_whose_process_gets_a_signal_of_another_one_is_not_
   request.sampling.screening_samples = 100000;
   request.sampling.screening_seconds = 20.0;
   BOOST_REQUIRE(services.device.info());
-  const std::function<void(int)> signal_cells = [&](int above) {
-    for (const int pid : children(above)) {
-      std::string name;
-      std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-      if (name == "cell") kill(pid, SIGTERM);
-      signal_cells(pid);
-    }
-  };
   std::jthread killer([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      signal_cells(getpid());
+      signal_cells(getpid(), SIGTERM);
     }
   });
   const auto e = services.device.evaluate(request);
@@ -151,16 +138,8 @@ BOOST_AUTO_TEST_CASE(a_kernel_whose_sandbox_is_killed_before_it_is_loaded_is_not
   Services services("softmax");
   EvaluateRequest request = services.request(kSlow, rows_and_columns(2048, 1024));
   BOOST_REQUIRE(services.device.info());
-  const std::function<void(int)> kill_cells = [&](int above) {
-    for (const int pid : children(above)) {
-      std::string name;
-      std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-      if (name == "cell") kill(pid, SIGKILL);
-      kill_cells(pid);
-    }
-  };
   std::jthread killer([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) kill_cells(getpid());
+    while (!stop.stop_requested()) signal_cells(getpid(), SIGKILL);
   });
   const auto e = services.device.evaluate(request);
   BOOST_REQUIRE_MESSAGE(e, words(e));
@@ -169,8 +148,8 @@ BOOST_AUTO_TEST_CASE(a_kernel_whose_sandbox_is_killed_before_it_is_loaded_is_not
 }
 
 BOOST_AUTO_TEST_CASE(a_compiled_kernel_that_is_no_longer_in_the_cache_is_a_fault_of_the_host) {
-  const ScratchCache cache;
-  Services services("softmax", cache.options());
+  const TemporaryFolder cache;
+  Services services("softmax", options_with_cache(cache.path()));
   const EvaluateRequest request = services.request(kSlow, rows_and_columns(2048, 1024));
   for (const Binary& binary : request.variant.binaries) fs::remove(binary.path);
   const Evaluation lost = services.evaluate(request);
@@ -181,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_compiled_kernel_that_is_no_longer_in_the_cache_is_a_fault
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_that_cannot_be_written_is_a_fault_of_the_host) {
-  const ScratchCache cache;
-  CompileService compiler(cache.options());
+  const TemporaryFolder cache;
+  CompileService compiler(options_with_cache(cache.path()));
   (void)compiler.compiler_identity();
   fs::remove_all(cache.path());
   std::ofstream(cache.path()) << "a file where the folder was";

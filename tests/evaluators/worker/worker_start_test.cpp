@@ -1,12 +1,8 @@
 // How workers are started, by a launcher or without, and what is said when that fails.
 // runs alone
-#include <stdlib.h>
-#include <sys/stat.h>
-
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "evaluators/worker/link.hpp"
@@ -23,21 +19,16 @@ namespace {
 class ScriptedWorker {
  public:
   explicit ScriptedWorker(const std::string& body) {
-    std::string name = (fs::temp_directory_path() / "cultivar-worker-XXXXXX").string();
-    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-    std::ofstream(folder_ / "cultivar-worker-cpu") << "#!/bin/sh\n" << body << "\n";
-    BOOST_REQUIRE(chmod((folder_ / "cultivar-worker-cpu").c_str(), 0755) == 0);
+    write_text(folder_ / "cultivar-worker-cpu", "#!/bin/sh\n" + body + "\n", true);
   }
-  ~ScriptedWorker() { fs::remove_all(folder_); }
   ServiceOptions options() const {
     ServiceOptions o = options_for("softmax");
-    o.programs = folder_;
+    o.programs = folder_.path();
     return o;
   }
 
  private:
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 std::string frame(const std::string& json) {
