@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -291,25 +292,52 @@ void decode_all(Dtype dtype, std::span<const std::byte> elements, std::span<doub
 
 namespace {
 
+// How many elements of a row lie one after the other in the tensor, again and again.
+std::size_t run_of(const OutputLayout& part) {
+  const std::size_t count = part.element_offsets.size();
+  std::size_t run = 1;
+  while (run < count && part.element_offsets[run] == static_cast<std::int64_t>(run)) ++run;
+  return run;
+}
+
 void derive_inputs(const OracleLibrary& library, const Task& task, const Workload& workload, Inputs& inputs) {
   const RowLayout layout = RowLayout::of_derived(task, workload);
-  const std::vector<double> values =
+  const auto values =
       Oracle(library, task, workload, tbb::this_task_arena::max_concurrency()).derived(layout, inputs.view());
+  const auto row_values = static_cast<std::size_t>(layout.groups().front().elements);
   for (const OutputLayout& part : layout.outputs()) {
-    std::vector<double> tensor(static_cast<std::size_t>(part.elements));
-    std::size_t value = part.first_element;
-    for (std::int64_t row = 0; row < layout.rows(); ++row) {
-      const std::int64_t base = layout.base(part, row);
-      for (std::size_t e = 0; e < part.element_offsets.size(); ++e)
-        tensor[static_cast<std::size_t>(base + part.element_offsets[e])] = values[value + e];
-      value += static_cast<std::size_t>(layout.groups().front().elements);
-    }
     const auto input =
         static_cast<std::size_t>(std::count_if(task.tensors.begin(), task.tensors.begin() + part.tensor,
                                                [](const TensorSpec& t) { return t.role == Role::input; }));
-    encode(part.dtype, tensor, inputs.bytes[input]);
+    std::byte* const tensor = inputs.bytes[input].data();
+    const std::size_t count = part.element_offsets.size(), run = run_of(part), width = size_of(part.dtype);
+    tbb::parallel_for(std::int64_t{0}, layout.rows(), [&](std::int64_t row) {
+      std::vector<std::byte> encoded(count * width);
+      encode(
+          part.dtype,
+          std::span(values).subspan(static_cast<std::size_t>(row) * row_values + part.first_element, count),
+          encoded);
+      const std::int64_t base = layout.base(part, row);
+      for (std::size_t e = 0; e < count; e += run)
+        std::memcpy(tensor + static_cast<std::size_t>(base + part.element_offsets[e]) * width,
+                    encoded.data() + e * width, run * width);
+    });
     decode_all(part.dtype, inputs.bytes[input], inputs.decoded[input]);
   }
+}
+
+// `unknown`: derived inputs have their place, but no values yet.
+void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs, bool unknown) {
+  std::size_t next = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input) continue;
+    const std::span<const std::byte> bytes = inputs.bytes[next++];
+    const Dtype dtype = task.dtype(tensor, workload);
+    auto& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
+    if (!unknown || !task.is_derived(tensor.name)) decode_all(dtype, bytes, values);
+  }
+  for (const auto& values : inputs.decoded) inputs.values.push_back(values.data());
+  for (const std::vector<std::byte>& bytes : inputs.bytes) inputs.stored.push_back(bytes.data());
 }
 
 }  // namespace
@@ -330,22 +358,13 @@ Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workloa
                 bytes);
   }
   if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
-  decode_inputs(task, workload, inputs);
+  decode_inputs(task, workload, inputs, true);
   if (task.derived) derive_inputs(*library, task, workload, inputs);
   return inputs;
 }
 
 void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs) {
-  std::size_t next = 0;
-  for (const TensorSpec& tensor : task.tensors) {
-    if (tensor.role != Role::input) continue;
-    const std::span<const std::byte> bytes = inputs.bytes[next++];
-    const Dtype dtype = task.dtype(tensor, workload);
-    auto& values = inputs.decoded.emplace_back(bytes.size() / size_of(dtype));
-    decode_all(dtype, bytes, values);
-  }
-  for (const auto& values : inputs.decoded) inputs.values.push_back(values.data());
-  for (const std::vector<std::byte>& bytes : inputs.bytes) inputs.stored.push_back(bytes.data());
+  decode_inputs(task, workload, inputs, false);
 }
 
 Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& workload, int threads)
@@ -375,10 +394,11 @@ void Oracle::rows(RowFunction function, const InputView& inputs, std::span<const
   compute(function, layout_, inputs, rows, out);
 }
 
-std::vector<double> Oracle::derived(const RowLayout& derived, const InputView& inputs) const {
+std::vector<double, HugePages<double>> Oracle::derived(const RowLayout& derived,
+                                                       const InputView& inputs) const {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(derived.rows()));
   std::iota(rows.begin(), rows.end(), 0);
-  std::vector<double> out(derived.values_of(rows));
+  std::vector<double, HugePages<double>> out(derived.values_of(rows));
   compute("derive_row", derived, inputs, rows, out);
   return out;
 }

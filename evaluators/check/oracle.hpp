@@ -98,7 +98,7 @@ class Oracle {
   void rows(RowFunction, const InputView&, std::span<const std::int64_t> rows, std::span<double> out) const;
   // The same of derive_row, for all rows of `derived` (RowLayout::of_derived); inputs that are not known yet
   // are not read.
-  std::vector<double> derived(const RowLayout& derived, const InputView&) const;
+  std::vector<double, HugePages<double>> derived(const RowLayout& derived, const InputView&) const;
   const OracleLibrary& library() const { return library_; }
   // Lowers the priority of all its threads except the process's main thread, because something is being timed
   // meanwhile.

@@ -268,53 +268,124 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
 
 namespace {
 
-constexpr int tile_queries = 32, tile_keys = 64;
+#if defined(__AVX512F__)
+constexpr int lanes = 16;
+#elif defined(__AVX__)
+constexpr int lanes = 8;
+#else
+constexpr int lanes = 4;
+#endif
+typedef float Vector __attribute__((vector_size(4 * lanes)));
+typedef float Stored __attribute__((vector_size(4 * lanes), aligned(4), may_alias));
+typedef std::int32_t Bits __attribute__((vector_size(4 * lanes)));
 
-// c[m][n] += a[m][k] * b[k][n] for `rows` of a and N columns.
-template <int N>
-void add_product(int rows, int inner, const float* a, int a_stride, const float* b, float* c) {
-  for (int m = 0; m < rows; m += 2) {
-    std::array<float, N> first, second;
-    std::copy_n(c + m * N, N, first.begin());
-    std::copy_n(c + (m + 1) * N, N, second.begin());
+// A product is computed in blocks of so many rows and columns, whose sums fit the registers.
+constexpr int block_rows = lanes == 16 ? 12 : 6, columns = 2 * lanes;
+constexpr int tile_queries = 96, tile_keys = 128, tile_depth = tile_keys;
+
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")  // a * b + c in one instruction
+
+// c[m][n] += a[m][k] * b[k][n] for all m < tile_queries, k < inner, n < columns. Rows of a lie tile_keys apart.
+template <int c_stride>
+void add_product(int inner, const float* a, const float* b, float* c) {
+  for (int row = 0; row < tile_queries; row += block_rows, a += block_rows * tile_keys, c += block_rows * c_stride) {
+    Vector sums[block_rows][2];
+    for (int m = 0; m < block_rows; ++m)
+      for (int n = 0; n < 2; ++n) sums[m][n] = *reinterpret_cast<const Stored*>(c + m * c_stride + n * lanes);
     for (int k = 0; k < inner; ++k) {
-      const float x = a[m * a_stride + k], y = a[(m + 1) * a_stride + k];
-      for (int n = 0; n < N; ++n) {
-        first[n] = __builtin_fmaf(x, b[k * N + n], first[n]);
-        second[n] = __builtin_fmaf(y, b[k * N + n], second[n]);
+      const Vector left = *reinterpret_cast<const Stored*>(b + k * columns),
+                   right = *reinterpret_cast<const Stored*>(b + k * columns + lanes);
+      for (int m = 0; m < block_rows; ++m) {
+        sums[m][0] += a[m * tile_keys + k] * left;
+        sums[m][1] += a[m * tile_keys + k] * right;
       }
     }
-    std::copy_n(first.begin(), N, c + m * N);
-    std::copy_n(second.begin(), N, c + (m + 1) * N);
+    for (int m = 0; m < block_rows; ++m)
+      for (int n = 0; n < 2; ++n) *reinterpret_cast<Stored*>(c + m * c_stride + n * lanes) = sums[m][n];
   }
 }
 
-// e^x for x <= 0: 2^n by the exponent's bits, the rest by a polynomial (error below 2 units in the last place).
-inline float exp_of(float x) {
-  x = std::max(x, -87.0f);
-  const float n = std::floor(x * 1.44269504f + 0.5f), r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
+// e^x for x <= 0: 2^n by the exponent's bits, the rest by a polynomial (error below 2 units in the last place); 0 below
+// e^-87.
+inline Vector exp_of(Vector x) {
+  constexpr float shift = 0x1.8p23f;  // the last bits of `shifted` are n
+  const Vector shifted = x * 1.44269504f + shift, n = shifted - shift;
+  const Vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vector p = Vector{} + 1.9875691500e-4f;
   for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
     p = p * r + c;
-  const auto bits = (static_cast<std::int32_t>(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return (p * r * r + r + 1.0f) * power;
+  const Vector power = reinterpret_cast<Vector>((reinterpret_cast<Bits>(shifted) << 23) + (127 << 23));
+  return x < -87.0f ? Vector{} : (p * r * r + r + 1.0f) * power;
 }
+
+// Scales the logits of one query, of which it sees the first `seen`, and returns the greatest, at least `top`.
+inline float scale_logits(float* logits, int seen, float scale, float top) {
+  Bits index;
+  for (int l = 0; l < lanes; ++l) index[l] = l;
+  const Vector lowest = Vector{} - std::numeric_limits<float>::infinity();
+  Vector tops = lowest;
+  for (int j = 0; j < tile_keys; j += lanes, index += lanes) {
+    Stored& logit = *reinterpret_cast<Stored*>(logits + j);
+    const Vector value = index < seen ? logit * scale : lowest;
+    tops = value > tops ? value : tops;
+    logit = value;
+  }
+  for (int l = 0; l < lanes; ++l) top = std::max(top, tops[l]);
+  return top;
+}
+
+// Replaces logits by e^(logit - top) and returns their sum.
+inline float exponentiate(float* logits, float top) {
+  Vector sum{};
+  for (int j = 0; j < tile_keys; j += lanes) {
+    Stored& logit = *reinterpret_cast<Stored*>(logits + j);
+    const Vector power = exp_of(logit - top);
+    logit = power;
+    sum += power;
+  }
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) sum[l] += sum[l + half];
+  return sum[0];
+}
+
+#pragma GCC pop_options
+
+// The keys and values of a head: keys in panels of `columns` keys, [panel][D][key]; values in panels of `columns`
+// elements, [panel][key][element]. Padded by zeros.
+struct Head {
+  std::int64_t length;  // keys, rounded up to tiles
+  std::vector<float> keys, values;
+  Head(const Problem& t, std::int64_t b, std::int64_t hk)
+      : length((t.S_kv + tile_keys - 1) / tile_keys * tile_keys),
+        keys(static_cast<std::size_t>(length * t.D)),
+        values(static_cast<std::size_t>((t.D + columns - 1) / columns * columns * length)) {
+    std::vector<double> line(static_cast<std::size_t>(t.D));
+    for (std::int64_t j = 0; j < t.S_kv; ++j) {
+      if (j + ahead < t.S_kv)
+        for (const ReferenceTensor* const tensor : {t.k, t.v}) tensor->expect(t.key_at(b, j + ahead, hk), t.D);
+      t.k->read(t.key_at(b, j, hk), t.D, line.data());
+      float* const key = keys.data() + j / columns * columns * t.D + j % columns;
+      for (std::int64_t d = 0; d < t.D; ++d) key[d * columns] = static_cast<float>(line[d]);
+      t.v->read(t.key_at(b, j, hk), t.D, line.data());
+      for (std::int64_t d = 0; d < t.D; ++d)
+        values[(d / columns * length + j) * columns + d % columns] = static_cast<float>(line[d]);
+    }
+  }
+};
 
 }  // namespace
 
 // out: S_q x D elements of o, then S_q of lse, of one head: rows walk [B, H]. A query that sees no key: 0 and -inf.
 extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* out) {
-  constexpr int width = 64;  // columns of o that are computed together
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   const Problem t(args);
-  const auto h = row % t.H, b = row / t.H, hk = h / (t.H / t.H_kv);
-  const auto D = static_cast<int>(t.D), panels = (D + width - 1) / width;
-  std::vector<double> line(static_cast<std::size_t>(D));
-  std::vector<float> keys(static_cast<std::size_t>(D) * tile_keys), values(std::size_t(panels) * tile_keys * width),
-      queries(static_cast<std::size_t>(D) * tile_queries), sums(std::size_t(panels) * tile_queries * width),
-      logits(tile_queries * tile_keys);
+  const auto h = row % t.H, b = row / t.H;
+  const Head head(t, b, h / (t.H / t.H_kv));
+  const std::int64_t panels = (t.D + columns - 1) / columns, depths = (t.D + tile_depth - 1) / tile_depth;
+  std::vector<double> line(static_cast<std::size_t>(t.D));
+  std::vector<float> queries(std::size_t(depths) * tile_queries * tile_depth),  // [depth][query][element]
+      sums(std::size_t(panels) * tile_queries * columns), logits(tile_queries * tile_keys);
   for (std::int64_t first = 0; first < t.S_q; first += tile_queries) {
     const auto count = static_cast<int>(std::min<std::int64_t>(tile_queries, t.S_q - first));
     std::fill(queries.begin(), queries.end(), 0.0f);
@@ -323,53 +394,45 @@ extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* 
     std::array<double, tile_queries> total{};
     maximum.fill(lowest);
     for (int i = 0; i < count; ++i) {
-      t.q->read(t.query_at(b, first + i, h), D, line.data());
-      std::copy(line.begin(), line.end(), queries.begin() + i * D);
+      t.q->read(t.query_at(b, first + i, h), t.D, line.data());
+      for (std::int64_t d = 0; d < t.D; ++d)
+        queries[(d / tile_depth * tile_queries + i) * tile_depth + d % tile_depth] = static_cast<float>(line[d]);
     }
     const auto end = t.visible(first + count - 1);
     for (std::int64_t tile = 0; tile < end; tile += tile_keys) {
-      const auto here = static_cast<int>(std::min<std::int64_t>(tile_keys, end - tile));
-      std::fill(keys.begin(), keys.end(), 0.0f);
-      std::fill(values.begin(), values.end(), 0.0f);
-      for (int j = 0; j < here; ++j) {
-        t.k->read(t.key_at(b, tile + j, hk), D, line.data());
-        for (int d = 0; d < D; ++d) keys[d * tile_keys + j] = static_cast<float>(line[d]);
-        t.v->read(t.key_at(b, tile + j, hk), D, line.data());
-        for (int d = 0; d < D; ++d) values[(d / width * tile_keys + j) * width + d % width] = static_cast<float>(line[d]);
-      }
       std::fill(logits.begin(), logits.end(), 0.0f);
-      add_product<tile_keys>(tile_queries, D, queries.data(), D, keys.data(), logits.data());
+      for (std::int64_t depth = 0; depth < depths; ++depth)
+        for (int j = 0; j < tile_keys; j += columns)
+          add_product<tile_keys>(static_cast<int>(std::min<std::int64_t>(tile_depth, t.D - depth * tile_depth)),
+                                 queries.data() + depth * tile_queries * tile_depth,
+                                 head.keys.data() + (tile + j) * t.D + depth * tile_depth * columns, logits.data() + j);
       for (int i = 0; i < tile_queries; ++i) {
         float* const logit = logits.data() + i * tile_keys;
-        const auto seen = i < count ? static_cast<int>(std::clamp<std::int64_t>(t.visible(first + i) - tile, 0, here)) : 0;
-        float top = maximum[i];
-        for (int j = 0; j < tile_keys; ++j) logit[j] *= t.scale;
-        for (int j = 0; j < seen; ++j) top = std::max(top, logit[j]);
+        const auto seen =
+            i < count ? static_cast<int>(std::clamp<std::int64_t>(t.visible(first + i) - tile, 0, tile_keys)) : 0;
         if (seen == 0) {
           std::fill_n(logit, tile_keys, 0.0f);
           continue;
         }
-        for (int j = seen; j < tile_keys; ++j) logit[j] = top - 200.0f;
-        for (int j = 0; j < tile_keys; ++j) logit[j] = exp_of(logit[j] - top);
-        std::fill(logit + seen, logit + tile_keys, 0.0f);
-        if (top > maximum[i]) {
+        if (const float top = scale_logits(logit, seen, t.scale, maximum[i]); top > maximum[i]) {
           const float rescale = maximum[i] == lowest ? 0.0f : std::exp(maximum[i] - top);
           total[i] *= rescale;
-          for (int p = 0; p < panels; ++p)
-            for (int n = 0; n < width; ++n) sums[(p * tile_queries + i) * width + n] *= rescale;
+          for (std::int64_t p = 0; p < panels; ++p)
+            for (int n = 0; n < columns; ++n) sums[(p * tile_queries + i) * columns + n] *= rescale;
           maximum[i] = top;
         }
-        for (int j = 0; j < seen; ++j) total[i] += logit[j];
+        total[i] += exponentiate(logit, maximum[i]);
       }
-      for (int p = 0; p < panels; ++p)
-        add_product<width>(tile_queries, tile_keys, logits.data(), tile_keys, values.data() + p * tile_keys * width,
-                           sums.data() + p * tile_queries * width);
+      for (std::int64_t p = 0; p < panels; ++p)
+        add_product<columns>(tile_keys, logits.data(), head.values.data() + (p * head.length + tile) * columns,
+                             sums.data() + p * tile_queries * columns);
     }
     for (int i = 0; i < count; ++i) {
-      double* const o = out + (first + i) * D;
+      double* const o = out + (first + i) * t.D;
       const double factor = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
-      for (int d = 0; d < D; ++d) o[d] = factor * sums[(d / width * tile_queries + i) * width + d % width];
-      out[t.S_q * D + first + i] = total[i] > 0.0 ? double(maximum[i]) + std::log(total[i]) : double(lowest);
+      for (std::int64_t d = 0; d < t.D; ++d)
+        o[d] = factor * sums[(d / columns * tile_queries + i) * columns + d % columns];
+      out[t.S_q * t.D + first + i] = total[i] > 0.0 ? double(maximum[i]) + std::log(total[i]) : double(lowest);
     }
   }
 }
