@@ -31,13 +31,13 @@ KnownContender known(const std::string& name) {
 
 // Compares its output with the oracle on every check shape and the workloads of `quick`, in this
 // process.
-void check_everywhere(const std::string& name, std::size_t least_supported) {
+void check_everywhere(const std::string& name, std::size_t least_supported, const std::string& of_task = "") {
   const KnownContender contender = known(name);
   if (contender.library.empty()) {
     BOOST_TEST_MESSAGE("contender " << name << ": absent: " << contender.absent);
     return;
   }
-  const Task task = load_task(folder_of(contender.tasks.front()));
+  const Task task = load_task(folder_of(of_task.empty() ? contender.tasks.front() : of_task));
   const auto oracle = OracleLibrary::build(task, testing::tests_cache());
   BOOST_REQUIRE_MESSAGE(oracle, words(oracle));
   const auto library = ContenderLibrary::load(contender.library, task, target_named("cuda"));
@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE(cudnn_is_right_on_every_shape_that_it_takes) {
 
 BOOST_AUTO_TEST_CASE(flash_attention_3_is_right_on_every_shape_that_it_takes) {
   check_everywhere("flash_attention_3", 50);
+  check_everywhere("flash_attention_3", 50, "attention_backward");
 }
 
 BOOST_AUTO_TEST_CASE(cublas_is_timed_beside_a_seed) {
@@ -135,6 +136,7 @@ BOOST_AUTO_TEST_CASE(cudnn_is_timed_beside_a_seed) {
 
 BOOST_AUTO_TEST_CASE(flash_attention_3_is_timed_beside_a_seed) {
   time_beside("flash_attention_3", "cuda_wgmma.cu", "quick", "attention_forward");
+  time_beside("flash_attention_3", "cuda_wgmma.cu", "quick", "attention_backward");
 }
 
 BOOST_AUTO_TEST_CASE(pytorch_is_timed_beside_a_seed_on_the_workers_stream) {

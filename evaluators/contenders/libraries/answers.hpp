@@ -38,6 +38,13 @@ inline std::int64_t integer(const cultivar_contender_workload& w, const char* na
   return static_cast<std::int64_t>(number(w, name));
 }
 
+// Empty if there is no such text.
+inline const char* text(const cultivar_contender_workload& w, const char* name) {
+  for (std::uint32_t i = 0; i < w.text_count; ++i)
+    if (std::strcmp(w.texts[i].name, name) == 0) return w.texts[i].text;
+  return "";
+}
+
 // The index of a tensor in launch's `data`.
 inline std::size_t place(const cultivar_contender_workload& w, const char* name) {
   for (std::uint32_t i = 0; i < w.tensor_count; ++i)

@@ -93,12 +93,6 @@ cudaDataType_t type_of(const std::string& dtype) {
   throw contender::Unsupported("cublas supports bf16, f16 and f32, but this is " + dtype);
 }
 
-const char* text(const cultivar_contender_workload& w, const char* name) {
-  for (std::uint32_t i = 0; i < w.text_count; ++i)
-    if (std::strcmp(w.texts[i].name, name) == 0) return w.texts[i].text;
-  return "";
-}
-
 // Algorithms found for earlier shapes. An algorithm may be kept for the same version of cuBLASLt and the same
 // GPU.
 class KnownAlgorithms {
@@ -142,7 +136,7 @@ KnownAlgorithms& known_algorithms() {
 class Product {
  public:
   explicit Product(const cultivar_contender_workload& w) {
-    const std::string task = text(w, "task");
+    const std::string task = contender::text(w, "task");
     const bool linear = task == "linear";
     if (!linear && task != "matmul")
       throw contender::Unusable("cublas computes matmul and linear, not " + task);
@@ -236,7 +230,7 @@ class Product {
 
   void choose(const cultivar_contender_workload& w, const std::string& shape) {
     const Library& lt = library();
-    const std::string cache = text(w, "cache");
+    const std::string cache = contender::text(w, "cache");
     const std::string key = std::to_string(lt.GetVersion()) + "-" + vendor::gpu_name() + "-" + shape;
     if (const auto known = known_algorithms().find(key, cache); known && can_run(*known)) {
       algorithm_ = *known;
