@@ -66,7 +66,7 @@ nlohmann::json check_sources(const Config& config, const Output& output) {
                         file.string(), workload.name));
     if (const auto why = illegal_on(workloads, seed, task, facts))
       throw InputError(fmt::format("{}: {}", file.string(), why->text()));
-    if (const auto illegal = illegal_on_check_shapes(task, seed, workloads, facts))
+    if (const auto illegal = illegal_on_check_shapes(task, seed, facts))
       throw InputError(fmt::format("{}: {}: {}", file.string(), illegal->reason, illegal->diagnostics));
     double choices = 1.0;
     for (const Tunable& tunable : seed.manifest.tunables)

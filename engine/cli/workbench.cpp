@@ -111,7 +111,7 @@ tl::expected<void, Evaluation> Workbench::check_plans(const NamedSource& source,
   if (const auto why = illegal_on(workloads, variant, task_, facts_))
     return tl::make_unexpected(
         rejection(Stage::lint, why->message, fmt::format("{}: {}", source.origin, why->text())));
-  if (auto illegal = illegal_on_check_shapes(task_, variant, workloads, facts_))
+  if (auto illegal = illegal_on_check_shapes(task_, variant, facts_))
     return tl::make_unexpected(std::move(*illegal));
   return {};
 }

@@ -26,9 +26,11 @@ namespace {
 constexpr std::size_t kMixedBytes = std::size_t{512} << 20;
 
 // Before anything runs: checks what the variant claims, and that something of it can be checked.
-std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request, std::uint64_t seed) {
+std::optional<Evaluation> lint(const Task& task, const EvaluateRequest& request, const Facts& facts,
+                               std::uint64_t seed) {
   const Variant& variant = request.variant.variant;
   if (auto wrong = claim_trouble(task, variant, request.workloads, seed)) return wrong;
+  if (auto wrong = illegal_on_check_shapes(task, variant, facts)) return wrong;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : claimed_shapes(task, stage, variant))
       if (request.variant.binary(macros(variant, task, w)) != nullptr) return std::nullopt;
@@ -159,7 +161,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     return stage >= request.stop_after;
   };
 
-  if (auto wrong = lint(site.task, request, derive_seed(seed, "claims"))) return rejected(*wrong);
+  if (auto wrong = lint(site.task, request, site.device.facts(), derive_seed(seed, "claims")))
+    return rejected(*wrong);
   std::vector<Dtype> timed;
   if (request.small_shapes)
     for (const Workload& w : request.workloads) timed.push_back(w.dtype);

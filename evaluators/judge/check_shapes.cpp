@@ -111,15 +111,17 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
 }
 
 std::optional<Evaluation> illegal_on_check_shapes(const Task& task, const Variant& variant,
-                                                  const std::vector<Workload>& workloads,
                                                   const Facts& facts) {
-  const auto compiled = macro_assignments(task, variant, workloads, Breadth::searching);
+  const auto illegal = [&](const Workload& shape, const std::string& where) -> std::optional<Evaluation> {
+    if (auto plan = legal_plan(variant, task, shape, facts, where); !plan) return std::move(plan.error());
+    return std::nullopt;
+  };
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    for (const Workload& shape : claimed_shapes(task, stage, variant)) {
-      if (std::ranges::find(compiled, macros(variant, task, shape)) == compiled.end()) continue;
-      const std::string where = fmt::format("the check shape {} ({})", shape.name, name_of(stage));
-      if (auto plan = legal_plan(variant, task, shape, facts, where); !plan) return std::move(plan.error());
-    }
+    for (const Workload& shape : claimed_shapes(task, stage, variant))
+      if (auto why = illegal(shape, fmt::format("the check shape {} ({})", shape.name, name_of(stage))))
+        return why;
+  for (const Workload& workload : holdout_workloads(task, variant))
+    if (auto why = illegal(workload, fmt::format("{} (holdout)", workload.name))) return why;
   return std::nullopt;
 }
 

@@ -25,11 +25,10 @@ std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
 std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
                                                         const std::vector<Workload>&, Breadth);
 
-// What the device would reject (a constraint, a plan) among the check shapes that it runs in addition to
-// these workloads: those that the variant claims and that share a binary with them, or are compiled for their
-// stage. nullopt: nothing, as far as these facts show.
-std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const std::vector<Workload>&,
-                                                  const Facts&);
+// What the device would reject (a constraint, a plan) among the check shapes and holdout workloads that the
+// variant claims. A search compiles and runs some of them only to confirm a kernel, which would be late to
+// find it. nullopt: nothing, as far as these facts show.
+std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const Facts&);
 
 // Checks that constraints hold and that every expression of the manifest has a launchable value.
 tl::expected<Plan, Evaluation> legal_plan(const Variant&, const Task&, const Workload&, const Facts&,

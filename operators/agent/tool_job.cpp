@@ -21,7 +21,7 @@ std::optional<Evaluation> illegal(const Bench& bench, const Variant& variant,
   if (!facts) return std::nullopt;
   if (const auto why = illegal_on(workloads, variant, bench.task(), *facts))
     return rejection(Stage::lint, why->message, why->text());
-  return illegal_on_check_shapes(bench.task(), variant, workloads, *facts);
+  return illegal_on_check_shapes(bench.task(), variant, *facts);
 }
 
 }  // namespace
