@@ -25,17 +25,24 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
       .text;
 }
 
+// The limit of a question whose required pieces take this many tokens: they may exceed it, and leave room for
+// what they would be useless without, such as measurements.
+std::int64_t room_beside(std::int64_t required, std::int64_t limit) {
+  return std::clamp(required + limit / kLeastShareBeside, limit, kMostOverBudget * limit);
+}
+
 }  // namespace
 
 ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const PromptContext& context,
                     const PromptKit& kit, std::vector<std::string>* left_out) {
-  const std::int64_t budget = kit.options().prompt_tokens;
+  std::int64_t budget = kit.options().prompt_tokens;
   // Without optional pieces, the complete system text must leave room for the question's subject.
   std::vector<Piece> needed;
   std::ranges::copy_if(pieces, std::back_inserter(needed), [](const Piece& p) { return p.rank <= 4; });
   std::string system = system_text(context, kit, true);
   if (page.render(needed, budget).tokens + estimated_tokens(system) > budget) {
     system = system_text(context, kit, false);
+    budget = room_beside(page.render(needed, 0).tokens + estimated_tokens(system), budget);
     // The complete rules of the format, if there is room: ranked before failures and notes.
     constexpr int kAfterLineage = 5;
     pieces.push_back({"notes",
