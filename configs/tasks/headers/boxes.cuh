@@ -9,6 +9,10 @@ struct alignas(64) CUtensorMap {
 
 namespace {
 
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // From column `k` of row `row` on; the barrier counts the bytes.
 __device__ __forceinline__ void load_box(u32 to, const CUtensorMap* map, u32 barrier, int k, int row) {
   asm volatile(

@@ -15,7 +15,8 @@ enum : int {
   kTileX = 128 * 128,
   kTileW = WIDTH * 128,
   kWeightsAt = STAGES * kTileX,
-  kBarriersAt = kWeightsAt + STAGES * kTileW
+  kProductsAt = kWeightsAt + STAGES * kTileW,  // 16 rows of 256 bytes for each warp
+  kBarriersAt = kProductsAt + 8 * 4096
 };
 enum : int { Full = 0, Empty = STAGES };  // barriers, 8 bytes each
 
@@ -36,13 +37,15 @@ struct Tile {
   }
 };
 
-// Arrives at the barrier that lies at the same place in another block of the cluster.
-__device__ __forceinline__ void barrier_arrive(u32 barrier, u32 rank) {
-  asm volatile(
-      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
+// The address of what lies at `here` in another block of the cluster.
+__device__ __forceinline__ u32 address_in(u32 here, u32 rank) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+  return there;
+}
+// A wider scope than the default would add a fence of the whole device and empty the L1 cache.
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ void begin_barriers(u32 memory) {
@@ -59,72 +62,87 @@ __device__ __forceinline__ void begin_barriers(u32 memory) {
   if (PAIR == 2) cluster_sync();  // both have their barriers
 }
 
-// What a warpgroup does: tile after tile it multiplies, and then calls finish(tile, products).
-template <int columns, class Finish>
+// What a warpgroup does: tile after tile it multiplies, calls prepare(tile) while the last product is under way, and then
+// finish(tile, products). The second warpgroup begins SKEW steps after the first, so that one of them multiplies while the other
+// one finishes.
+template <int columns, class Prepare, class Finish>
 __device__ __forceinline__ void multiply_tiles(const Shape& shape, u32 memory, u32 rank, int warpgroup,
-                                               const Finish& finish) {
+                                               const Prepare& prepare, const Finish& finish) {
   const u32 lane = threadIdx.x % 32;
+  const u32 empty = address_in(memory + kBarriersAt + 8 * Empty, PAIR == 2 ? lane % 2 : rank_in_cluster());
   const auto release = [&](int stage) {
-    if (lane < PAIR)
-      barrier_arrive(memory + kBarriersAt + 8 * (Empty + stage), PAIR == 2 ? lane : rank_in_cluster());
+    if (lane < PAIR) barrier_arrive(empty + 8 * stage);
   };
   Ring ring;
   const int pairs = shape.m_pairs * shape.n_tiles, clusters = gridDim.x / PAIR;
+  const int steps = (shape.K + 63) / 64;
+  int ahead = SKEW > 0 && warpgroup == 1 ? min(SKEW, steps) : 0;
+  if (SKEW > 0 && warpgroup == 2) asm volatile("bar.sync 1, 256;" ::: "memory");
   for (int index = blockIdx.x / PAIR; index < pairs; index += clusters) {
     const Tile<columns> tile(index, shape, rank);
     float c[WIDTH / 2];
     int before = -1;  // the stage whose products may still be under way
-    for (int k = 0; k < shape.K; k += 64) {
+    for (int step = 0; step < steps; ++step) {
       barrier_wait(memory + kBarriersAt + 8 * (Full + ring.stage), ring.phase);
       products_begin();
       multiply(c, describe(memory + ring.stage * kTileX + (warpgroup - 1) * 64 * 128),
-               describe(memory + kWeightsAt + ring.stage * kTileW), k > 0);
+               describe(memory + kWeightsAt + ring.stage * kTileW), step > 0);
       products_commit();
+      if (SKEW > 0 && --ahead == 0) asm volatile("bar.arrive 1, 256;" ::: "memory");
       products_wait<1>();
       if (before >= 0) release(before);
       before = ring.stage;
       ring.advance();
     }
+    prepare(tile);
     products_wait<0>();
-    pin(c);
     release(before);
+    pin(c);
     finish(tile, c);
   }
 }
 
-// Eight elements of a row of y, from column `n` on.
-__device__ __forceinline__ void store_eight(Element* y, long long row, int n, int N, const u32 (&x)[4]) {
-  Element* const to = y + row * N + n;
-  if (N % 8 == 0) {
-    if (n < N) *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
-  } else {
-#pragma unroll
-    for (int e = 0; e < 8; ++e)
-      if (n + e < N) to[e] = static_cast<Element>(x[e / 2] >> 16 * (e % 2));
-  }
-}
-
-// The first `count` columns of a warp's products to y, from row `first` and column `n` on. A thread has 2 of every 8 columns of two
-// rows, 8 apart; the four threads of a row swap until each has 8 in a row.
+// The first `count` columns of a warp's products to y, from row `first` and column `n` on, by way of `buffer`, the warp's 4096 bytes
+// of shared memory: there, chunks of 16 bytes of a row are permuted, and each instruction writes whole rows of y.
 template <int count>
-__device__ __forceinline__ void store_products(Element* y, int first, int n, const Shape& shape,
+__device__ __forceinline__ void store_products(Element* y, u32 buffer, int first, int n, const Shape& shape,
                                                const float (&c)[WIDTH / 2]) {
-  const int quarter = threadIdx.x % 4;
+  enum : int { passes = (count + 127) / 128, chunks = count / passes / 8 };
+  const int lane = threadIdx.x % 32;
+  const u32 corner = buffer + lane % 16 * 256 + (lane / 16 ^ lane % 8) * 16;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = first + 8 * r;
+  for (int pass = 0; pass < passes; ++pass) {
+    if (pass > 0) __syncwarp();
 #pragma unroll
-    for (int i = 0; i < count / 32; ++i) {
+    for (int j = 0; j < chunks; j += 2) {
+      const float* const from = c + pass * chunks * 4 + 4 * j;
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(corner ^ j * 16),
+                   "r"(pack(from[0], from[1])), "r"(pack(from[2], from[3])), "r"(pack(from[4], from[5])),
+                   "r"(pack(from[6], from[7]))
+                   : "memory");
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < chunks / 2; ++i) {
+      const int index = 32 * i + lane, r = index / chunks, chunk = index % chunks;
+      const int row = first + r, column = n + (pass * chunks + chunk) * 8;
       u32 x[4];
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                   : "r"(buffer + r * 256 + (chunk ^ r % 8) * 16)
+                   : "memory");
+      Element* const to = y + static_cast<long long>(row) * shape.N + column;
+      if (shape.N % 8 == 0) {
+        if (row < shape.M && column < shape.N)
+          *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
+      } else {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) x[e] = pack(c[16 * i + 4 * e + 2 * r], c[16 * i + 4 * e + 2 * r + 1]);
-      exchange(x[0], x[1], quarter & 1, 1);
-      exchange(x[2], x[3], quarter & 1, 1);
-      exchange(x[0], x[2], quarter & 2, 2);
-      exchange(x[1], x[3], quarter & 2, 2);
-      if (row < shape.M) store_eight(y, row, n + 32 * i + 8 * quarter, shape.N, x);
+        for (int e = 0; e < 8; ++e)
+          if (row < shape.M && column + e < shape.N) to[e] = static_cast<Element>(x[e / 2] >> 16 * (e % 2));
+      }
     }
   }
+  __syncwarp();
 }
 
 }  // namespace

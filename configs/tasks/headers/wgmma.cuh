@@ -1,6 +1,6 @@
 // Products of 64 rows of A and WIDTH rows of B, both of 64 columns of 16 bits in shared memory, by wgmma. WIDTH is a macro: 8, 16,
-// 32 or 64; with wgmma_wide.cuh before this header also 128, 192 or 256. The sums stay in registers: of a warp's 16 rows, element
-// 4 j + 2 r + e of a thread is row lane / 4 + 8 r, column 8 j + lane % 4 * 2 + e.
+// 32 or 64; with wgmma_wide.cuh before this header also 96 to 256 in steps of 32. The sums stay in registers: of a warp's 16 rows,
+// element 4 j + 2 r + e of a thread is row lane / 4 + 8 r, column 8 j + lane % 4 * 2 + e.
 #pragma once
 
 #include "sixteen_bits.cuh"

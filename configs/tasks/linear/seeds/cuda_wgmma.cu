@@ -2,26 +2,31 @@
 name: linear_wgmma
 task: linear
 target: cuda
-about: "Hopper: resident blocks take tile after tile; one warp feeds them through TMA, two warpgroups multiply with wgmma; two blocks share tiles of the weights by multicast."
+about: "Hopper: resident blocks take tile after tile; one warp feeds them through TMA, two warpgroups multiply with wgmma, one a little after the other, so that one multiplies while the other finishes; two blocks share tiles of the weights by multicast."
 requires: "dtype != f32 && K % 8 == 0"
 tunables:
-  BLOCK_N: {values: [128, 192, 256], default: 256}  # rows of w in a tile
-  STAGES: {values: [3, 4, 5, 6], default: 4}        # tiles in flight
-  CLUSTER: {values: [1, 2], default: 2}             # blocks that share the weights' tiles
+  WIDEST: {values: [128, 192, 224, 256], default: 256}  # rows of w in a tile, at most
+  CLUSTER: {values: [1, 2], default: 2}  # blocks that share the weights' tiles
   GROUP: {values: [1, 2, 4, 8, 16, 32], default: 8}  # pairs of row blocks that are worked on before the next columns
-constraints:
-  - "smem <= smem_max"
-specialize: [dtype, PAIR]
+  SKEW: {values: [0, 1, 2], default: 1}  # steps between the two warpgroups
+specialize: [dtype, PAIR, WIDTH, STAGES]
 headers: [activations.cuh, approximate.cuh, barriers.cuh, boxes.cuh, sixteen_bits.cuh, tiles.cuh, wgmma.cuh, wgmma_wide.cuh]
 let:
   PAIR: "CLUSTER == 2 && M > 128 ? 2 : 1"
-  smem: "STAGES * (128 + BLOCK_N) * 128 + 1024 + 256"  # 1024 to align, 256 for barriers
-  columns: "BLOCK_N"  # of y, in a tile
   m_pairs: "ceil_div(M, 128 * PAIR)"
-  n_tiles: "ceil_div(N, columns)"
+  # rounds of the resident blocks times the width, with what a tile costs beside its products, for each width
+  time_256: "ceil_div(m_pairs * ceil_div(N, 256) * PAIR, 132) * (256 + 12)"
+  time_224: "ceil_div(m_pairs * ceil_div(N, 224) * PAIR, 132) * (224 + 14)"
+  time_192: "ceil_div(m_pairs * ceil_div(N, 192) * PAIR, 132) * (192 + 18)"
+  time_128: "ceil_div(m_pairs * ceil_div(N, 128) * PAIR, 132) * (128 + 24)"
+  best: "min(WIDEST < 256 ? 1e18 : time_256, min(WIDEST < 224 ? 1e18 : time_224, min(WIDEST < 192 ? 1e18 : time_192, time_128)))"
+  WIDTH: "WIDEST >= 256 && time_256 == best ? 256 : WIDEST >= 224 && time_224 == best ? 224 : WIDEST >= 192 && time_192 == best ? 192 : 128"
+  STAGES: "floor(198400 / ((128 + WIDTH) * 128))"  # what fits beside the products and barriers
+  smem: "STAGES * (128 + WIDTH) * 128 + 8 * 4096 + 1024 + 256"  # 1024 to align, 256 for barriers
+  n_tiles: "ceil_div(N, WIDTH)"
 tensor_maps:
   map_x: {tensor: x, sizes: [K, M], strides: [K], box: [64, 128], swizzle: 128B, l2_promotion: 128B}
-  map_w: {tensor: w, sizes: [K, N], strides: [K], box: [64, BLOCK_N / PAIR], swizzle: 128B, l2_promotion: 256B}
+  map_w: {tensor: w, sizes: [K, N], strides: [K], box: [64, WIDTH / PAIR], swizzle: 128B, l2_promotion: 256B}
 launch:
   - kernel: linear
     grid: ["PAIR * min(floor(num_sms / PAIR), m_pairs * n_tiles)", 1, 1]
@@ -31,12 +36,10 @@ launch:
     args: [map_x, map_w, bias, y, M, N, K, m_pairs, n_tiles, with_bias, gelu]
 ---*/
 
-// A tile of y has 128 rows, 64 for each of two warpgroups, and BLOCK_N columns. The first
+// A tile of y has 128 rows, 64 for each of two warpgroups, and WIDTH columns. The first
 // warpgroup gives its registers away; one thread of it copies tiles of x and of the weights, 64 of K wide, into a ring of
 // STAGES buffers with TMA's 128-byte swizzle. Two blocks of a cluster have the same columns and rows that follow each other: each
 // copies one half of the weights to both. TMA fills with zeros what lies outside of a matrix.
-
-#define WIDTH BLOCK_N
 
 #include "activations.cuh"
 #include "boxes.cuh"
@@ -74,28 +77,6 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, u3
   }
 }
 
-// Products to elements of y.
-__device__ __forceinline__ void finish(const Element* bias, Element* y, const YTile& tile, const Shape& shape,
-                                       bool gelu, float (&c)[WIDTH / 2]) {
-  const int lane = threadIdx.x % 32, quarter = lane % 4;
-  const int first = tile.m + (threadIdx.x / 128 - 1) * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  if (bias != nullptr) {
-#pragma unroll
-    for (int j = 0; j < WIDTH / 8; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int n = tile.n + 8 * j + 2 * quarter + e;
-        const float b = n < shape.N ? widened(bias[n]) : 0.0f;
-        c[4 * j + e] += b, c[4 * j + 2 + e] += b;
-      }
-  }
-  if (gelu) {
-#pragma unroll
-    for (int i = 0; i < WIDTH / 2; ++i) c[i] = gelu_by_tanh(c[i]);
-  }
-  store_products<kColumns>(y, first, tile.n, shape, c);
-}
-
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -107,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   const u32 rank = PAIR == 2 ? rank_in_cluster() : 0;
   const Maps maps{&map_x, &map_w};
   const Shape shape{M, N, K, m_pairs, n_tiles};
+  if (threadIdx.x == 0) prefetch_map(&map_x), prefetch_map(&map_w);
   begin_barriers(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
@@ -114,9 +96,39 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if (threadIdx.x == 0) produce(maps, shape, memory, rank);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    multiply_tiles<kColumns>(shape, memory, rank, warpgroup, [&](const YTile& tile, float(&c)[WIDTH / 2]) {
-      finish(with_bias ? bias : nullptr, y, tile, shape, gelu != 0, c);
-    });
+    const int warp = threadIdx.x / 32 - 4;
+    u32 biases[WIDTH / 8];  // two columns each, those of this thread
+    const auto prepare = [&](const YTile& tile) {
+      if (!with_bias) return;
+      const int column = tile.n + 2 * (threadIdx.x % 4);
+      if (tile.n + WIDTH <= N) {
+#pragma unroll
+        for (int j = 0; j < WIDTH / 8; ++j) biases[j] = *reinterpret_cast<const u32*>(bias + column + 8 * j);
+        return;
+      }
+#pragma unroll
+      for (int j = 0; j < WIDTH / 8; ++j) {
+        const int n = column + 8 * j;
+        biases[j] = n + 1 < N ? *reinterpret_cast<const u32*>(bias + n) : n < N ? bias[n] : 0;
+      }
+    };
+    multiply_tiles<kColumns>(
+        shape, memory, rank, warpgroup, prepare, [&](const YTile& tile, float(&c)[WIDTH / 2]) {
+          if (with_bias) {
+#pragma unroll
+            for (int j = 0; j < WIDTH / 8; ++j) {
+              const float low = widened(static_cast<Element>(biases[j])),
+                          high = widened(static_cast<Element>(biases[j] >> 16));
+              c[4 * j] += low, c[4 * j + 2] += low, c[4 * j + 1] += high, c[4 * j + 3] += high;
+            }
+          }
+          if (gelu) {
+#pragma unroll
+            for (int i = 0; i < WIDTH / 2; ++i) c[i] = gelu_by_tanh(c[i]);
+          }
+          store_products<kColumns>(y, memory + kProductsAt + warp * 4096, tile.m + warp * 16, tile.n, shape,
+                                   c);
+        });
   }
   if (PAIR == 2) cluster_sync();  // the other block still writes to this one's memory
 }
