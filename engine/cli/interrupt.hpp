@@ -8,9 +8,9 @@
 
 namespace cultivar {
 
-// After the first call, SIGINT, SIGTERM and SIGHUP set this flag instead of ending the program. A second
-// signal ends it at once with exit code 130: the record is safe, work in flight is lost. A SIGHUP that was
-// ignored at the start (nohup) stays ignored.
+// After the first call, SIGINT, SIGTERM and SIGHUP set this flag instead of ending the program. Another one
+// more than a second later ends it at once with exit code 130: the record is safe, work in flight is lost. A
+// SIGHUP that was ignored at the start (nohup) stays ignored.
 const std::atomic<bool>& interrupted();
 
 // Counts the SIGUSR1 that arrived, which end nothing; for Runtime::checkpoints_wanted.

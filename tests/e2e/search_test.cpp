@@ -198,6 +198,7 @@ BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_runs_to_the_end) {
   BOOST_TEST(contains(second.err, "own"));
 
   command.signal_group(SIGINT);
+  command.signal_group(SIGTERM);  // the same request: batch systems and `timeout` signal a process twice
   const auto stopped = command.wait();
   BOOST_TEST_INFO(stopped.err);
   BOOST_TEST(stopped.exit == 130);
