@@ -214,7 +214,7 @@ int suite_command(const Arguments& arguments) {
   print(rows, output);
   output.line(fmt::format("Wrote {} and {}. Each search is a run: {} show {} best",
                           as_typed(folder / page_name), as_typed(folder / facts_name), called_as(),
-                          as_typed(folder / suite.tasks.front().name)));
+                          as_typed(folder / tasks.front()->name)));
   if (ended.interrupted) {
     notify("Stopped with a checkpoint. To resume:\n  {} suite {}{}\n", called_as(), shell_word(file),
            run_dir.empty() ? "" : " --run-dir " + shell_word(run_dir));
