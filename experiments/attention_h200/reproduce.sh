@@ -1,12 +1,13 @@
 #!/bin/sh
-# Reproduces best/ on a machine with an H100 or H200, in one command of about two minutes after Cultivar is built:
+# Reproduces what this folder says on a machine with an H100 or H200, in one command of at most six minutes after Cultivar is built:
 #   sh experiments/attention_h200/reproduce.sh [OUT]        OUT: a folder for what is said (default: reproduced)
 # 1. builds best/, with nothing of Cultivar's, and checks it against its oracle;
 # 2. runs its PyTorch module's own test, and times it in turn with PyTorch's attention, if $PYTHON (default: python3) has PyTorch;
-# 3. judges it as the search did, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
-#    (evaluators/contenders/README.md), on avo_mha, and on the shapes that no search saw, and checks fa_sweep.
-# CULTIVAR names a program that is built already; otherwise ./cultivar builds it. summary.txt has the outcome; the exit
-# code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
+# 3. judges, as a search does, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
+#    (evaluators/contenders/README.md): best/ on avo_mha, the kernels for heads of 64 and for few queries on
+#    their sets, and the seed of attention_backward. Errors beside the contenders' on each distribution are in OUT/STEP.txt.
+# CULTIVAR names a program that is built already; otherwise ./cultivar builds it. STEPS names the steps to run (all). summary.txt has
+# the outcome; the exit code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 best=$here/best build=$here/best/build python=${PYTHON:-python3}
@@ -40,18 +41,29 @@ knobs=$(sed -n '/"configuration": {/,/}/p' "$best/bundle.json" | sed -n 's/^ *"\
 variant=$best/kernel.cu${knobs:+@$knobs}
 
 command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
-step build 'rror' sh -c "cmake -S '$best' -B '$build' && cmake --build '$build' --parallel"
-step verify 'verified|FAILED' "$build/verify" --quick
-if "$python" -c 'import torch' 2>/dev/null; then
-  step pytorch '^(passed|FAILED|skipped):' "$python" "$best/pytorch/test_cultivar_attention_forward.py"
-  step beside_pytorch '^\||FAILED' "$python" "$here/beside_pytorch.py" "$best"
-else
+wanted() { case " ${STEPS:-$1} " in *" $1 "*) return 0 ;; esac; return 1; }
+if wanted build; then step build 'rror' sh -c "cmake -S '$best' -B '$build' && cmake --build '$build' --parallel"; fi
+if wanted verify; then step verify 'verified|FAILED' "$build/verify" --quick; fi
+if ! "$python" -c 'import torch' 2>/dev/null; then
   say "pytorch: left out, $python has no PyTorch (PYTHON names another)"
+else
+  if wanted pytorch; then step pytorch '^(passed|FAILED|skipped):' "$python" "$best/pytorch/test_cultivar_attention_forward.py"; fi
+  if wanted beside_pytorch; then step beside_pytorch '^\||FAILED' "$python" "$here/beside_pytorch.py" "$best"; fi
 fi
-# shellcheck disable=SC2086
-step avo_mha 'TFLOPS|_D128_|rejected' "$cultivar" evaluate attention_forward "$variant" --target cuda --workloads avo_mha $contenders
-# shellcheck disable=SC2086
-step holdout 'TFLOPS|_D128_|rejected' "$cultivar" evaluate attention_forward "$variant" --target cuda --workloads holdout $contenders
-step fa_sweep 'passed|rejected' "$cultivar" evaluate attention_forward "$variant" --target cuda --workloads fa_sweep --stop-after edge
+judge() {  # step, task, set, kernels...; every contender of this build that knows the task
+  name=$1 task=$2 set=$3
+  shift 3
+  if ! wanted "$name"; then return; fi
+  # shellcheck disable=SC2086
+  step "$name" 'TFLOPS|_D[0-9]+_|Beside|rejected' "$cultivar" evaluate "$task" "$@" --target cuda --workloads "$set" $contenders
+}
+judge avo_mha attention_forward avo_mha "$variant"
+# What a search's tuning made of the exact kernel for heads of 64; it is the better one up to 512 queries.
+short=BLOCK_N=128,BLOCK_N_CAUSAL=128,BLOCK_N_WIDE=48,EARLY=0,HEAVY=4,KEY_STAGES=2,KEY_STAGES_CAUSAL=2,PAIRS=0,PAIRS_CAUSAL=0,PEAK=1,PLACES=1,QUERIES=half,QUERIES_CAUSAL=registers,\
+SCHEDULE=strided,SCHEDULE_CAUSAL=ticket,SECTION_MB=8,SPLIT=1,TURNS=1,TURNS_CAUSAL=0,VALUE_STAGES=2,VALUE_STAGES_CAUSAL=2,WATCH=all
+judge d64 attention_forward d64 "$here/evolved/d64.cu" "$here/ideas/exact_peaks.cu@$short"
+judge decode attention_forward decode "$here/evolved/decode.cu"
+case $contenders in *flash_attention_3*) contenders="--contender flash_attention_3" ;; *) contenders= ;; esac  # cudnn.so: forward only
+judge backward attention_backward gpu cuda_wgmma
 say "$([ $failed -eq 0 ] && echo 'all of it went well' || echo 'something failed')"
 exit $failed

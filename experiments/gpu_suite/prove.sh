@@ -6,8 +6,8 @@
 #   seeds_1 seeds_2 seeds_3  every cuda seed through all stages up to `edge`
 #   prepare_1 to prepare_4   compiles the rivals of some tasks at the same time; what is measured meanwhile counts for nothing, and
 #                            what their autotuners chose is removed, so that rivals_TASK only chooses anew
-#   rivals_TASK              the good seed of a task beside PyTorch, torch.compile and Triton (and cuBLASLt), on all its shapes
-#                            and the kernel in evolved/h100, or the best of the run EVOLVED/TASK (or its individual EVOLVED_ID)
+#   rivals_TASK              the kernel of a task in evolved/h100, or the best of the run EVOLVED/TASK (or its individual EVOLVED_ID), or
+#                            else its good seed, beside PyTorch, torch.compile and Triton (and cuBLASLt), on all its shapes
 #   suite_NAME               the search of one task of configs/gpu_suite.yaml; the same call continues an interrupted one
 #   tuned_NAME               the same of tuned.yaml
 #   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when letters have been answered
@@ -55,7 +55,7 @@ rivals() {  # name
   case $task in linear) more="--contender cublas" ;; esac
   evolved=${EVOLVED:-$here/evolved/h100}/$1
   if [ -f "$evolved/run.db" ]; then evolved=$evolved:${EVOLVED_ID:-best}; elif [ -f "$evolved/kernel.cu" ]; then evolved=$evolved/kernel.cu; else evolved=; fi
-  $limit $cultivar evaluate "$task" "${seed:-$(good "$task")}" $evolved --target cuda --workloads "$set" --contender torch --contender torch_compile \
+  $limit $cultivar evaluate "$task" "${evolved:-${seed:-$(good "$task")}}" --target cuda --workloads "$set" --contender torch --contender torch_compile \
     --contender triton $more --python "$python"
 }
 prepare() {  # names; with caches of their own, because programs with the same cache take turns at the GPU
