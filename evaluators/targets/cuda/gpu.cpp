@@ -161,6 +161,7 @@ std::optional<DeviceMemory> Gpu::take_memory(std::size_t bytes) {
   auto memory = DeviceMemory::allocate(*this, bytes);
   if (!memory) {
     left_ = DeviceMemory();
+    residents_.evict_all();
     memory = DeviceMemory::allocate(*this, bytes);
   }
   return memory;

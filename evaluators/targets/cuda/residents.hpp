@@ -22,6 +22,8 @@ class Residents {  // not thread-safe
   void stage(std::uint64_t stretch, std::span<const std::byte> whole);
   // The device's copy, made if new; evicts the least recently used copies. 0: the device is out of memory.
   Address get(std::uint64_t stretch, std::span<const std::byte> whole);
+  // Frees the device's copies, for whoever needs the memory more; get() makes them again.
+  void evict_all() { residents_.clear(); }
 
  private:
   struct Resident {
