@@ -5,7 +5,7 @@
 # 2. runs its PyTorch module's own test, and times it in turn with PyTorch's attention, if $PYTHON (default: python3) has PyTorch;
 # 3. judges, as a search does, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
 #    (evaluators/contenders/README.md): best/ on avo_mha, the kernels for heads of 64 and for few queries on
-#    their sets, and the seed of attention_backward. Errors beside the contenders' on each distribution are in OUT/STEP.txt.
+#    their sets, and the fastest seed of attention_backward. Errors beside the contenders' on each distribution are in OUT/STEP.txt.
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. STEPS names the steps to run (all). summary.txt has
 # the outcome; the exit code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
 set -u
@@ -58,12 +58,9 @@ judge() {  # step, task, set, kernels...; every contender of this build that kno
   step "$name" 'TFLOPS|_D[0-9]+_|Beside|rejected' "$cultivar" evaluate "$task" "$@" --target cuda --workloads "$set" $contenders
 }
 judge avo_mha attention_forward avo_mha "$variant"
-# What a search's tuning made of the exact kernel for heads of 64; it is the better one up to 512 queries.
-short=BLOCK_N=128,BLOCK_N_CAUSAL=128,BLOCK_N_WIDE=48,EARLY=0,HEAVY=4,KEY_STAGES=2,KEY_STAGES_CAUSAL=2,PAIRS=0,PAIRS_CAUSAL=0,PEAK=1,PLACES=1,QUERIES=half,QUERIES_CAUSAL=registers,\
-SCHEDULE=strided,SCHEDULE_CAUSAL=ticket,SECTION_MB=8,SPLIT=1,TURNS=1,TURNS_CAUSAL=0,VALUE_STAGES=2,VALUE_STAGES_CAUSAL=2,WATCH=all
-judge d64 attention_forward d64 "$here/evolved/d64.cu" "$here/ideas/exact_peaks.cu@$short"
+judge d64 attention_forward d64 "$here/evolved/d64.cu"
 judge decode attention_forward decode "$here/evolved/decode.cu"
 case $contenders in *flash_attention_3*) contenders="--contender flash_attention_3" ;; *) contenders= ;; esac  # cudnn.so: forward only
-judge backward attention_backward gpu cuda_wgmma
+judge backward attention_backward gpu cuda_persistent
 say "$([ $failed -eq 0 ] && echo 'all of it went well' || echo 'something failed')"
 exit $failed

@@ -10,6 +10,7 @@ tunables:
   BLOCK_N_CAUSAL: {values: [64, 80, 96, 112, 128, 144], default: 96}
   TEAMS: {values: [2, 3], default: 3}  # of 64 queries, where D is 64
   BLOCK_N_WIDE: {values: [32, 48], default: 48}
+  BLOCK_N_TWO: {values: [96, 112, 128, 144], default: 128}  # heads of 64 with two teams: tiles of 128 queries pad less
   KEY_STAGES: {values: [2, 3], default: 2}  # tiles of K in flight, and of V; 2 where D is 256
   KEY_STAGES_CAUSAL: {values: [2, 3], default: 2}
   VALUE_STAGES: {values: [2, 3], default: 2}
@@ -37,44 +38,39 @@ tunables:
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 + held <= (teams == 3 ? 160 : 240)"  # registers: S, P, O, Q
-specialize: [D, causal, dtype, paired, folds]
+specialize: [D, causal, dtype, paired, teams]
 let:
-  group: "H / H_kv"
-  # Query heads in the rows of a tile: all that share K and V, so that fewer of its keys are past the diagonal
-  folds: "causal ? (group == 2 ? 2 : (group == 4 ? 4 : (group == 8 ? 8 : 1))) : 1"
-  span: "floor(64 / folds)"  # positions of a team's queries, and of a warp's
-  span_o: "floor(16 / folds)"
-  teams: "D == 64 ? TEAMS : 2"
+  teams: "D == 64 ? (3072 * ceil_div(S_q, 192) > 2176 * ceil_div(S_q, 128) ? 2 : TEAMS) : 2"  # 192 queries, unless they pad 1 / 16 more than 128
   threads: "128 * (teams + 1)"
-  keys: "D == 256 ? BLOCK_N_WIDE : (causal ? BLOCK_N_CAUSAL : BLOCK_N)"
+  keys: "D == 256 ? BLOCK_N_WIDE : (D == 64 && teams == 2 ? BLOCK_N_TWO : (causal ? BLOCK_N_CAUSAL : BLOCK_N))"
   stages: "D == 256 ? 4 : (causal ? KEY_STAGES_CAUSAL + VALUE_STAGES_CAUSAL : KEY_STAGES + VALUE_STAGES)"
-  held: "D == 256 ? 0 : causal ? (QUERIES_CAUSAL == QUERIES_CAUSAL_registers ? D / 4 : (QUERIES_CAUSAL == QUERIES_CAUSAL_half ? D / 8 : 0))
+  held: "D == 256 ? 0 : D == 64 && teams == 2 ? D / 4 : causal ? (QUERIES_CAUSAL == QUERIES_CAUSAL_registers ? D / 4 : (QUERIES_CAUSAL == QUERIES_CAUSAL_half ? D / 8 : 0))
        : (QUERIES == QUERIES_registers ? D / 4 : (QUERIES == QUERIES_half ? D / 8 : 0))"
   smem: "(64 * teams * (held == D / 4 ? PLACES : 2) + stages * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
-  m_blocks: "ceil_div(S_q, span * teams)"
-  paired: "D != 256 && (causal ? PAIRS_CAUSAL && folds == 1 && teams == 2 && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
+  m_blocks: "ceil_div(S_q, 64 * teams)"
+  paired: "D != 256 && (causal ? PAIRS_CAUSAL && teams == 2 && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
   wide: "1 + paired"  # blocks that work on neighbours: from here on such two are one
   m_tiles: "m_blocks / wide"
-  sets: "B * floor(H / folds)"  # of heads
-  tiles: "sets * m_tiles"
+  tiles: "B * H * m_tiles"
   blocks: "floor(num_sms / wide)"
   left: "tiles % blocks"
   parted: "!causal && left * SPLIT <= blocks && SPLIT <= ceil_div(S_kv, keys) ? left : 0"
   whole: "SPLIT == 1 ? tiles : tiles - parted"
   units: "whole + (tiles - whole) * SPLIT"  # of work: a tile, or a part of one
-  fitting: "floor(SECTION_MB * 1048576 / (4 * S_kv * D)) * floor(group / folds)"
-  section: "causal ? max(1, min(fitting, sets)) : 1"
+  group: "H / H_kv"
+  fitting: "floor(SECTION_MB * 1048576 / (4 * S_kv * D)) * group"
+  section: "causal ? max(1, min(fitting, B * H)) : 1"
 workspace:
   ticket: {bytes: "64 + 4 * teams * (tiles - whole) * wide", zero: true}  # and who has come, by parted tile and team
   parts: {bytes: "max(64, (units - whole) * wide * (D / 2 + 4) * 512 * teams)", zero: false}
 tensor_maps:
   map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D],
-          box: [64, folds, span, 1], swizzle: 128B, l2_promotion: 128B}
+          box: [64, 1, 64, 1], swizzle: 128B, l2_promotion: 128B}
   map_k: {tensor: k, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
           box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
   map_v: {tensor: v, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
           box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
-  map_o: {tensor: o, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, folds, span_o, 1], swizzle: 128B}
+  map_o: {tensor: o, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, 16, 1], swizzle: 128B}
 launch:
   - kernel: attention_forward
     grid: ["min(blocks, units) * wide", 1, 1]
@@ -115,6 +111,12 @@ launch:
 #define VALUE_TILES VALUE_STAGES
 #define HELD (QUERIES == QUERIES_shared ? 0 : QUERIES == QUERIES_half ? D / 8 : D / 4)
 #endif
+#if D == 64 && teams == 2  // registers to spare
+#undef KEYS
+#undef HELD
+#define KEYS BLOCK_N_TWO
+#define HELD (D / 4)
+#endif
 #ifdef DTYPE_BF16
 #define TYPE "bf16"
 #define GREATEST 1e30f  // weights of a thread, together
@@ -133,11 +135,10 @@ namespace {
 
 // Enums, because NVRTC would make writable device globals of constants.
 enum : int {
-  kTeams = D == 64 ? TEAMS : 2,
-  kFolds = folds,      // rows of a tile are positions, and in each so many heads
-  kSpan = 64 / folds,  // positions of a team
+  kTeams = teams,
   kTurns = causal ? TURNS_CAUSAL : TURNS,
   kTickets = causal ? SCHEDULE_CAUSAL == SCHEDULE_CAUSAL_ticket : SCHEDULE == SCHEDULE_ticket,
+  kRotates = kTeams == 3 && !kTickets,  // tiles with idle teams are to reach all blocks
   kHead = D,
   kMasked = causal,
   kColumnQ = 64 * 128,  // bytes of 64 elements of each query of a team
@@ -456,11 +457,10 @@ struct Tile {
     const int each = shape.section * shape.m_tiles, section = number / each, rest = number - section * each;
     const int wide = min(shape.section, heads - section * shape.section);
     const int m = rest / wide, bh = section * shape.section + rest - m * wide;
-    const int sets = shape.H / kFolds;
-    b = bh / sets, h = (bh - b * sets) * kFolds;
-    first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * kSpan * kTeams;
+    b = bh / shape.H, h = bh - b * shape.H;
+    first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * 64 * kTeams;
     int end = shape.S_kv;
-    if (kMasked) end = min(end, min(first + kSpan * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
+    if (kMasked) end = min(end, min(first + 64 * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
     blocks = kMasked ? (max(end, 1) + KEYS - 1) / KEYS : (end + KEYS - 1) / KEYS;  // one at least, even if no query sees it
     if (kParts > 1 && part >= 0) {
       from = part % kParts * blocks / kParts;
@@ -560,7 +560,10 @@ __device__ __forceinline__ void send_keys(const Maps& maps, const Shape& shape, 
       }
       ++letters;
     }
-    tile = Tile(gridDim.x / (1 + kPaired) + drawn, shape, heads);
+    const u32 dealt = gridDim.x / (1 + kPaired);
+    u32 number = dealt + drawn;
+    if (kRotates) number += number % dealt == dealt - 1 ? 1 - dealt : 1;  // one further in each round
+    tile = Tile(number, shape, heads);
     publish(tile);
   }
 }
@@ -607,7 +610,7 @@ __device__ __forceinline__ void send_queries(const Maps& maps, const Shape& shap
 #pragma unroll
       for (int column = 0; column < kHead / 64; ++column)
         load_box(memory + place * kTileQ + column * kColumnQ, maps.q, barrier(QFull, place), column * 64, tile.h,
-                 tile.first + kSpan * team, tile.b);
+                 tile.first + 64 * team, tile.b);
     }
     places.advance();
   }
@@ -775,7 +778,9 @@ class Team {
 
   __device__ __forceinline__ void work() {
     if (kTurns && number_ == kTeams - 1) named_arrive(turn(0), 256);  // the first team begins
-    if (fetch()) attend();
+    bool more = fetch();
+#pragma unroll 1
+    while (more) more = idle_next() ? pass_by() : attend();
     if (lane_ == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
 
@@ -810,10 +815,13 @@ class Team {
   }
 
   // And from now on it is.
-  __device__ __forceinline__ void turn_to_queries() {
+  __device__ __forceinline__ void take_place() {
     place_ = other_place();
     barrier_wait(queries_barrier(place_), query_phases_ >> place_ & 1);
     query_phases_ ^= 1 << place_;
+  }
+  __device__ __forceinline__ void turn_to_queries() {
+    take_place();
     if (kHeld > 0) {
       const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;
 #pragma unroll
@@ -859,6 +867,45 @@ class Team {
     }
   }
 
+  // Whether this team has no queries of the tile in the slot: they would be behind the last one.
+  __device__ __forceinline__ bool idle_next() const {
+    if (kTeams != 3) return false;
+    const Tile tile = read_tile(memory_, slots_.stage);
+    return uniform(tile.first) + 64 * number_ >= shape_.S_q;
+  }
+
+  // A turn without products.
+  __device__ __forceinline__ void take_turn() const {
+    if (kTurns) {
+      named_sync(turn(number_), 256);
+      named_arrive(turn_after(), 256);
+    }
+  }
+
+  // Such a tile: what the others wait for, and nothing else. The turn of the crossing into it was taken before, that of the
+  // crossing out of it is taken here. True: there is another tile, and its queries are on their way.
+  __device__ __forceinline__ bool pass_by() {
+    const Tile tile = tile_in(slots_.stage);
+    drop(slots_.stage);
+    slots_.advance();
+    take_place();
+    bool more = false;
+#pragma unroll 1
+    for (int block = tile.blocks - 1; block >= 0; --block) {
+      if (block == 0) more = fetch();
+      barrier_wait(barrier(KFull, keys_.stage), keys_.phase);
+      __syncwarp();  // no lane waits for a phase that is over
+      if (block < tile.blocks - 1) take_turn();
+      release_keys();
+      barrier_wait(barrier(VFull, values_.stage), values_.phase);
+      __syncwarp();
+      release_stage(barrier(VEmpty, values_.stage));
+      values_.advance();
+    }
+    if (more) take_turn();
+    return more;
+  }
+
   // A tile as this thread sees it: how many keys its two queries see.
   struct View {
     int slot, blocks, last, visible[2], clear;  // tiles of keys, the last one; those below `clear` need no mask
@@ -868,9 +915,9 @@ class Team {
     View view{slots_.stage, tile.blocks, tile.from + tile.blocks - 1, {shape_.S_kv, shape_.S_kv}, shape_.S_kv / KEYS};
     slots_.advance();
     if (kMasked) {
-      const int first = tile.first + kSpan * number_, offset = shape_.S_kv - shape_.S_q + 1;
-      view.visible[0] = min(shape_.S_kv, first + row_ / kFolds + offset);
-      view.visible[1] = min(shape_.S_kv, first + (row_ + 8) / kFolds + offset);
+      const int first = tile.first + 64 * number_, offset = shape_.S_kv - shape_.S_q + 1;
+      view.visible[0] = min(shape_.S_kv, first + row_ + offset);
+      view.visible[1] = min(shape_.S_kv, first + row_ + 8 + offset);
       view.clear = min(view.clear, max(first + offset, 0) / KEYS);
     }
     return view;
@@ -1010,12 +1057,14 @@ class Team {
     adds_ = 0;
   }
 
-  // All tiles of this block from the one in the slot on.
-  __device__ __forceinline__ void attend() {
+  // All tiles of this block from the one in the slot on, up to one that this team passes by. True: there is such a one.
+  __device__ __forceinline__ bool attend() {
     float o[kHead / 2];  // undefined until a tile's first product
     u32 p[KEYS / 4];
     Rows rows;
     View view = view_of_next();
+    bool more;
+    adds_ = 0;
     turn_to_queries();
     pass(keys_, KFull, KEmpty);
     pass(values_, VFull, VEmpty);
@@ -1031,7 +1080,8 @@ class Team {
     }
 #pragma unroll 1
     while (true) {
-      bool more = false;
+      more = false;
+      bool idle = false;
       int block = view.blocks - 2;
 #pragma unroll 1
       for (int last = 1; last >= 0; --last) {  // before the last block the next queries are sent for
@@ -1041,17 +1091,23 @@ class Team {
         }
 #pragma unroll 1
         for (; block >= last; --block) step<false>(o, p, rows, block, view);
-        if (last > 0) more = fetch();
+        if (last > 0) {
+          more = fetch();
+          if (more) idle = idle_next();
+        }
       }
-      if (!more) break;
+      if (!more || idle) break;
 
       const u32 done = place_;
       turn_to_queries();
       cross(o, p, rows, view, done);
     }
+    if (kTeams == 3 && more) take_turn();  // the others' crossing
     issue_values<false>(o, p);
     wait_output(o);
+    if (kTeams == 3 && kPlaces == 1 && more) barrier_wait(queries_barrier(place_), query_phases_ >> place_ & 1);  // O may come where those were put
     finish(view.slot, place_, o, rows);
+    return kTeams == 3 && more;
   }
 
   // A part of a tile goes to memory; who comes last takes all of them, always in the same order, and is told so.
@@ -1108,7 +1164,7 @@ class Team {
   __device__ __forceinline__ void finish(int slot, u32 place, float (&o)[kHead / 2], Rows& rows) const {
     const Tile tile = tile_in(slot);
     drop(slot);
-    const int first = tile.first + kSpan * number_;
+    const int first = tile.first + 64 * number_;
     if (kParts > 1 && tile.index >= shape_.whole && !gather(tile.index - shape_.whole, o, rows)) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -1122,9 +1178,9 @@ class Team {
       if (none)
 #pragma unroll
         for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] = o[4 * i + 2 * r + 1] = 0.0f;
-      const int row = first + (row_ + 8 * r) / kFolds, head = tile.h + (row_ + 8 * r) % kFolds;
+      const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
-        lse_[(static_cast<long long>(tile.b) * shape_.H + head) * shape_.S_q + row] =
+        lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
             none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
@@ -1144,7 +1200,7 @@ class Team {
 #pragma unroll
       for (int column = 0; column < kHead / 64; ++column)
         store_box(maps_.o, queries(place) + column * kColumnQ + rows_of_warp() * 128, column * 64, tile.h,
-                  first + rows_of_warp() / kFolds, tile.b);
+                  first + rows_of_warp(), tile.b);
       asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
   }

@@ -11,20 +11,16 @@ tunables:
   WAVES: {values: [1, 2, 3, 4, 6, 8, 12], default: 1} # blocks per multiprocessor that are worth a split
   LEAST: {values: [1, 2, 4, 8], default: 1} # tiles of each warp that are worth a block
 constraints: ["smem <= smem_max"]
-specialize: [D, causal, dtype, strips, warps]
+specialize: [D, causal, dtype, strips]
 let:
   group: "H / H_kv"
   rows: "group * S_q"                               # of a key head: what shares its keys
   strips: "rows > 16 && D < 256 ? 2 : 1"            # of 16 rows
   keys: "min(KEYS, D == 256 ? 16 : strips == 2 ? 32 : 64)"
+  smem: "(16 * strips + 2 * WARPS * STAGES * keys) * D * 2 + 8 * WARPS * 16 * strips"
   m_blocks: "ceil_div(rows, 16 * strips)"
   units: "B * H_kv * m_blocks"
-  warps: "min(D == 256 ? 4 : 8, WARPS * (units <= 132 ? 2 : 1))"  # of a block: more where there are few blocks
-  smem: "(16 * strips + 2 * warps * STAGES * keys) * D * 2 + 8 * warps * 16 * strips"
-  once: "floor_div(WAVES * num_sms, units)"         # splits that fit in WAVES blocks per multiprocessor, in one more
-  twice: "floor_div((WAVES + 1) * num_sms, units)"
-  fuller: "10 * twice * WAVES > 11 * once * (WAVES + 1) ? twice : once"
-  wanted: "max(1, min(fuller, floor_div(S_kv, LEAST * warps * keys)))"
+  wanted: "max(1, min(ceil_div(WAVES * num_sms, units), floor_div(S_kv, LEAST * WARPS * keys)))"
   each: "round_up(ceil_div(S_kv, wanted), keys)"    # keys of a block
   splits: "ceil_div(S_kv, each)"
 headers: [approximate.cuh, fragments.cuh, sixteen_bits.cuh, split_keys.cuh]
@@ -34,7 +30,7 @@ workspace:
 launch:
   - kernel: attention_forward
     grid: [units * splits, 1, 1]
-    block: [32 * warps, 1, 1]
+    block: [32 * WARPS, 1, 1]
     shared: smem
     args: [q, k, v, o, lse, parts, stats, H_kv, group, S_q, S_kv, m_blocks, each, splits, scale]
   - kernel: combine
@@ -94,8 +90,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   const int least = seen_by(first_row / group, S_q, S_kv), most = seen_by(last / group, S_q, S_kv);
   const int first_key = split * each, end = min(first_key + each, most);
   const int tiles = end > first_key ? (end - first_key + kKeys - 1) / kKeys : 0;
-  const auto copy_both = [&](int t) {  // the warp's tile number t, of the block's number t * kWarps + warp
-    const int tile = t * kWarps + warp;
+  const auto copy_both = [&](int t) {  // the warp's tile number t, of the block's number t * WARPS + warp
+    const int tile = t * WARPS + warp;
     if (tile < tiles) {
       const u32 to = ring + t % STAGES * (2 * kTile);
       copy_tile(to, k + kv_at, kv_stride, first_key + tile * kKeys, end);
@@ -122,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   // Where this lane points ldmatrix: rows of queries (and of V, which is transposed), rows of keys.
   const int a_row = lane % 16, a_chunk = lane / 16, k_row = lane / 16 * 8 + lane % 8, k_chunk = lane / 8 % 2;
 #pragma unroll 1
-  for (int t = 0; t * kWarps + warp < tiles; ++t) {
+  for (int t = 0; t * WARPS + warp < tiles; ++t) {
     copies_wait<STAGES - 2>();
     __syncwarp();  // the tile is here, and every lane is done with the one before
     copy_both(t + STAGES - 1);
@@ -145,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    const int key = first_key + (t * kWarps + warp) * kKeys;
+    const int key = first_key + (t * WARPS + warp) * kKeys;
 #pragma unroll
     for (int m = 0; m < kStrips; ++m) strip[m].soften(s[m], key + kKeys > least, key + lane % 4 * 2, scale2);
 #pragma unroll
@@ -170,8 +166,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   copies_wait<0>();
 
   // The warps' sums are added, in their order, in the place of the tiles: first their maxima and totals.
-  float* const sums = reinterpret_cast<float*>(shared + kRows * kChunks);  // [kWarps, kRows, kHead]
-  float2* const seen = reinterpret_cast<float2*>(shared + (kRows + 2 * kWarps * STAGES * kKeys) * kChunks);
+  float* const sums = reinterpret_cast<float*>(shared + kRows * kChunks);  // [WARPS, kRows, kHead]
+  float2* const seen = reinterpret_cast<float2*>(shared + (kRows + 2 * WARPS * STAGES * kKeys) * kChunks);
 #pragma unroll
   for (int m = 0; m < kStrips; ++m)
 #pragma unroll
@@ -189,28 +185,27 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     for (int r = 0; r < 2; ++r) {
       const int row = 16 * m + 8 * r + lane / 4;
       float high = minus_infinity();
-      for (int w = 0; w < kWarps; ++w) high = fmaxf(high, seen[w * kRows + row].x);
+      for (int w = 0; w < WARPS; ++w) high = fmaxf(high, seen[w * kRows + row].x);
       const float factor = exp2_fast(seen[warp * kRows + row].x - (high == minus_infinity() ? 0.0f : high));
-      // Of a row's units of 8 numbers, u lies at u ^ (row % 8), with its halves swapped where u / 4 is odd: no bank conflicts.
-      float* const to = sums + (warp * kRows + row) * kHead + lane % 2 * 2;
+      float* const to = sums + (warp * kRows + row) * kHead + lane % 4 * 2;
 #pragma unroll
-      for (int i = 0; i < kHead / 8; ++i)
-        *reinterpret_cast<float2*>(to + 8 * (i ^ (row % 8)) + 4 * ((lane / 2 % 2) ^ (i / 4 % 2))) =
-            make_float2(strip[m].o[4 * i + 2 * r] * factor, strip[m].o[4 * i + 2 * r + 1] * factor);
+      for (int i = 0; i < kHead / 8; ++i) {
+        to[8 * i] = strip[m].o[4 * i + 2 * r] * factor;
+        to[8 * i + 1] = strip[m].o[4 * i + 2 * r + 1] * factor;
+      }
     }
   __syncthreads();
   for (int i = threadIdx.x; i < kRows * kChunks; i += kThreads) {
     const int local = i / kChunks, chunk = i % kChunks, row = first_row + local, query = row / group;
     if (row >= rows) break;
     float high = minus_infinity(), total = 0.0f, x[8] = {};
-    for (int w = 0; w < kWarps; ++w) high = fmaxf(high, seen[w * kRows + local].x);
+    for (int w = 0; w < WARPS; ++w) high = fmaxf(high, seen[w * kRows + local].x);
     const float base = high == minus_infinity() ? 0.0f : high;
-    for (int w = 0; w < kWarps; ++w) {
+    for (int w = 0; w < WARPS; ++w) {
       total = fmaf(seen[w * kRows + local].y, exp2_fast(seen[w * kRows + local].x - base), total);
       const float4* const from =
-          reinterpret_cast<const float4*>(sums + (w * kRows + local) * kHead) + 2 * (chunk ^ (local % 8));
-      const int swapped = chunk / 4 % 2;
-      const float4 low = from[swapped], up = from[1 - swapped];
+          reinterpret_cast<const float4*>(sums + (w * kRows + local) * kHead) + 2 * chunk;
+      const float4 low = from[0], up = from[1];
       x[0] += low.x, x[1] += low.y, x[2] += low.z, x[3] += low.w;
       x[4] += up.x, x[5] += up.y, x[6] += up.z, x[7] += up.w;
     }
@@ -354,8 +349,7 @@ enum : int {
   kRows = 16 * kStrips,
   kMost = kHead == 256 ? 16 : 64 / kStrips,
   kKeys = KEYS < kMost ? KEYS : kMost,
-  kWarps = warps,
-  kThreads = 32 * kWarps,
+  kThreads = 32 * WARPS,
   kChunks = kHead / 8,
   kRowBytes = kHead * 2,
   kTile = kKeys * kRowBytes,

@@ -6,10 +6,10 @@ about: "Persistent blocks; bulk copies bring tiles of x and r into a ring in sha
 requires: "dtype == bf16"
 tunables:
   VECTORS: {values: [2, 4], default: 4}
-  SHORT_ROWS: {values: [1, 2, 4], default: 2}
+  SHORT_ROWS: {values: [1, 2, 4], default: 4}
   FEW_VECTORS: {values: [1, 2], default: 1}  # of a thread, if there are at most as many rows as multiprocessors
-  STAGES: {values: [2, 3, 4, 6], default: 4}
-  BLOCKS: {values: [1, 2, 3, 4], default: 3}
+  STAGES: {values: [2, 3, 4, 6], default: 6}
+  BLOCKS: {values: [1, 2, 3, 4], default: 2}
   STREAM: {values: [0, 1], default: 1}
 specialize: [C, WIDTH, COUNT, LANES, GROUPS, ROWS, RING, DEPTH, STREAMED]
 let:

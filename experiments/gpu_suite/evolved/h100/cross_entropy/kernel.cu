@@ -5,8 +5,8 @@ target: cuda
 about: "A row is read once: each thread copies its 16-byte vectors asynchronously into its own shared memory, all at once; a cluster shares long rows."
 requires: "dtype == bf16 && V <= 700000"
 tunables:
-  BLOCK: {values: [256, 512, 1024], default: 512}
-  SLICE: {values: [32, 48, 64, 96], default: 64}  # KiB of a row in one block, at most (more in the longest rows)
+  BLOCK: {values: [256, 512, 1024], default: 256}
+  SLICE: {values: [32, 48, 64, 96], default: 32}  # KiB of a row in one block, at most (more in the longest rows)
   STAGES: {values: [1, 2, 4], default: 2}
 constraints: ["smem + 3072 <= smem_max"]
 specialize: [CLUSTER, NVEC, ALIGNED, BLOCKS]
@@ -102,9 +102,10 @@ __device__ __forceinline__ uint4 softmax_vector(uint4 w, float top, float scale)
   return make_uint4(softmax2(w.x, top, scale), softmax2(w.y, top, scale), softmax2(w.z, top, scale), softmax2(w.w, top, scale));
 }
 
+// Only says that this block has started and its mbarrier is initialized (fence.mbarrier_init orders that): relaxed, no fence.
 __device__ __forceinline__ void cluster_arrive() {
 #if CLUSTER > 1
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void cluster_wait() {
@@ -113,8 +114,9 @@ __device__ __forceinline__ void cluster_wait() {
 #endif
 }
 
-// (maximum, sum) of the row from those of each thread: one barrier. cluster_arrive() was called before.
-__device__ __forceinline__ float2 row_total(float2* slots, float top, float sum, int rank, int warp, int lane) {
+// (maximum, sum) of the row from those of each thread: each warp sends its pair to all blocks of the cluster, whose
+// mbarriers (at shared address `bar`) count the bytes. cluster_arrive() was called before.
+__device__ __forceinline__ float2 row_total(float2* slots, unsigned bar, float top, float sum, int rank, int warp, int lane) {
   float most = top;
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
@@ -122,16 +124,27 @@ __device__ __forceinline__ float2 row_total(float2* slots, float top, float sum,
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
 #if CLUSTER > 1
-  cluster_wait();  // all blocks of the cluster have started
+  cluster_wait();  // all blocks of the cluster have started, and their mbarriers are initialized
   if (lane < CLUSTER) {
     const unsigned slot = shared_address(slots + rank * WARPS + warp);
-    unsigned there;
+    unsigned there, there_bar;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(slot), "r"(lane));
-    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(most), "f"(sum) : "memory");
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there_bar) : "r"(bar), "r"(lane));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(there),
+                 "f"(most), "f"(sum), "r"(there_bar)
+                 : "memory");
   }
+  unsigned complete;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(complete)
+        : "r"(bar), "r"(0u)
+        : "memory");
+  } while (complete == 0);
   __syncwarp();
-  cluster_arrive();
-  cluster_wait();
 #else
   if (lane == 0) slots[warp] = make_float2(most, sum);
   __syncthreads();
@@ -197,6 +210,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
                   int ignore_index) {
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ float2 slots[SLOTS];
+  __shared__ __align__(8) unsigned long long pairs_in;  // the mbarrier of slots
+  const unsigned bar = shared_address(&pairs_in);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int rank = blockIdx.x % CLUSTER, row = blockIdx.x / CLUSTER;
   const long long offset = static_cast<long long>(row) * V;
@@ -206,6 +221,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
   const int begin = (rank * BLOCK + static_cast<int>(threadIdx.x)) * 8 - skip;
   constexpr int STEP = CLUSTER * BLOCK * 8;
   const long long target = targets[row];
+#if CLUSTER > 1
+  if (threadIdx.x == 0) {  // while the target is on its way
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(1) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(SLOTS * 8) : "memory");
+  }
+  __syncwarp();
+#endif
   if (target == ignore_index) {  // the same for all blocks of the cluster
 #pragma unroll
     for (int i = 0; i < NVEC; ++i) store_vector(out, begin + i * STEP, V, make_uint4(0u, 0u, 0u, 0u));
@@ -213,6 +236,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
     return;
   }
 
+  __syncwarp();
+  cluster_arrive();
   uint4* mine = reinterpret_cast<uint4*>(buffer) + threadIdx.x;
   const unsigned mine_at = shared_address(mine);
 #pragma unroll
@@ -227,20 +252,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  cluster_arrive();
-  const float at = low(in[target]);
+  __syncwarp();
 
   float top = __uint_as_float(PAD << 16), sum = 0.0f;
   reduce_stages<0>(mine, top, sum);
-  const float2 total = row_total(slots, top, sum, rank, warp, lane);
+  const float2 total = row_total(slots, bar, top, sum, rank, warp, lane);
   const float scale = 1.0f / total.y;
 #pragma unroll
   for (int i = 0; i < NVEC; ++i)
     store_vector(out, begin + i * STEP, V, softmax_vector(mine[i * BLOCK], total.x, scale));
 
-  // The thread that wrote the target's vector writes the target again.
-  const int vector = (static_cast<int>(target) + skip) / 8;
-  if (vector % (CLUSTER * BLOCK) == rank * BLOCK + static_cast<int>(threadIdx.x))
+  // The thread that wrote the target's vector has its logit in its own shared memory: it writes the target again, and the loss.
+  const int place = static_cast<int>(target) + skip, vector = place / 8;
+  if (vector % (CLUSTER * BLOCK) == rank * BLOCK + static_cast<int>(threadIdx.x)) {
+    const uint4* holder = mine + (vector / (CLUSTER * BLOCK)) * BLOCK;
+    const float at = low(reinterpret_cast<const unsigned short*>(holder)[place % 8]);
     out[target] = static_cast<unsigned short>(pack(exp_of(at - total.x) * scale - 1.0f, 0.0f));
-  if (rank == 0 && threadIdx.x == 0) loss[row] = logf(total.y) + (total.x - at);
+    loss[row] = logf(total.y) + (total.x - at);
+  }
 }

@@ -1,246 +1,393 @@
 /*--- cultivar
-name: linear_register_stream
+name: linear_tma_mma_pairs
 task: linear
 target: cuda
-about: "mma.sync with w as A and tokens as B, both loaded as 16 bytes per thread directly into registers (K permuted alike), weights several chunks ahead; equal shares of N over the multiprocessors, K split over warps and a cluster."
+about: "TMA ring in shared memory, ldmatrix and mma.sync: tokens are A, 8-row blocks of w are B; equal tiles in units of 8 rows, K of a stage split over warps, x multicast in pairs of blocks."
 requires: "dtype == bf16"
 tunables:
-  AHEAD_MAX: {values: [2, 4, 6], default: 4}  # chunks of 32 of K whose weights are loaded ahead
-constraints: ["smem <= smem_max"]
-specialize: [TOK_TILES, ROW_TILES, ROW_GROUPS, SPLIT, AHEAD, ALIGNED]
+  RING: {values: [128, 168, 208], default: 128}          # KB of shared memory
+  PAIR_FROM: {values: [16, 32, 64, 128], default: 128}    # tokens from which two blocks share their copies of x
+  W_POLICY: {values: [0, 1, 2], default: 1}              # in L2: normal, evict_first, evict_unchanged
+  X_POLICY: {values: [0, 1], default: 1}                 # in L2: normal, evict_last
+constraints: ["smem <= smem_max - 1024"]
+specialize: [MT, PAIR, NT8, STAGES, ALIGNED]
 let:
-  TOK_TILES: "M <= 8 ? 1 : (M <= 16 ? 2 : (M <= 32 ? 4 : 8))"
+  MT: "M <= 8 ? 8 : (M <= 16 ? 16 : (M <= 32 ? 32 : 64))"
+  PAIR: "MT >= PAIR_FROM ? 2 : 1"
   ALIGNED: "K % 8 == 0 ? 1 : 0"
-  SPLIT: "TOK_TILES <= 2 ? 1 : 2"
-  teams: "floor_div(132, SPLIT)"
-  share: "ceil_div(N, teams)"
-  ROW_GROUPS: "share <= 48 ? 1 : (share <= 96 ? 2 : 4)"
-  waves: "ceil_div(share, 48 * ROW_GROUPS)"
-  rows: "ceil_div(N, teams * waves)"
-  group_rows: "ceil_div(rows, ROW_GROUPS)"
-  ROW_TILES: "ceil_div(group_rows, 16)"
-  AHEAD: "TOK_TILES == 8 ? min(AHEAD_MAX, 3) : AHEAD_MAX"
-  smem: "4096 * ROW_TILES * TOK_TILES"
+  units: "ceil_div(N, 8)"
+  waves: "ceil_div(units, 16 * 132)"
+  NT8: "ceil_div(units, 132 * waves)"
+  tile: "8 * NT8"
+  x_rows: "floor_div(MT, PAIR)"
+  k_warps: "MT >= 32 ? 4 : 8"
+  stage: "(tile + MT) * 64 * k_warps"
+  STAGES: "max(2, min(12, floor_div(RING * 1024, stage)))"
+  smem: "max(STAGES * stage, k_warps * MT * (tile + 8) * 4) + 1024"
+  map_k: "ALIGNED ? K : 1"
+  map_m: "ALIGNED ? M : 1"
+  map_n: "ALIGNED ? N : 1"
+  map_row: "ALIGNED ? K : 8"
+tensor_maps:  # used only where rows are aligned to 16 bytes
+  map_x: {tensor: x, sizes: [map_k, map_m], strides: [map_row], box: [64, x_rows], swizzle: 128B}
+  map_w: {tensor: w, sizes: [map_k, map_n], strides: [map_row], box: [64, tile], swizzle: 128B}
 launch:
   - kernel: linear
-    grid: ["SPLIT * ceil_div(N, rows)", "ceil_div(M, 8 * TOK_TILES)", 1]
-    block: [256, 1, 1]
-    cluster: [SPLIT, 1, 1]
+    grid: ["PAIR * ceil_div(N, tile * PAIR)", "ceil_div(M, MT)", 1]
+    block: [288, 1, 1]
+    cluster: [PAIR, 1, 1]
     shared: smem
-    args: [x, w, bias, y, M, N, K, with_bias, gelu, rows, group_rows]
+    args: [map_x, map_w, x, w, bias, y, M, N, K, with_bias, gelu]
 ---*/
 
-// A block (a cluster of SPLIT blocks) owns `rows` rows of w and all tokens of its tile. Its 8 warps are ROW_GROUPS groups
-// of rows times kParts parts of K. A warp takes 32 of K at once: thread t loads 16 bytes of row t / 4 at 8 (t % 4), which
-// are its operands of two m16n8k16 products, with K permuted in the same way for w and x.
+// A block owns kRows rows of w, kTokens tokens and all of K. A stage of the ring has kBoxes boxes of 64 of K, each kRows rows of w
+// and then kTokens rows of x. The 8 warps that compute are kTokenWarps parts of the tokens times kWarpsK pieces of 32 of K.
+
+struct alignas(64) CUtensorMap {
+  unsigned long long opaque[16];
+};
 
 namespace {
 
 using Element = unsigned short;
 
 enum : int {
-  kParts = 8 / ROW_GROUPS,
-  kTokens = 8 * TOK_TILES,
-  kTiles = ROW_TILES * TOK_TILES,
-  kQuads = kTiles * 32,
-  kTokensAhead = TOK_TILES == 8 ? 1 : 2
+  kTokens = MT,
+  kRows = 8 * NT8,
+  kThreads = 288,  // 8 warps that compute, and one that loads
+  kTokenWarps = MT >= 32 ? 2 : 1,
+  kWarpsK = 8 / kTokenWarps,
+  kBoxes = kWarpsK / 2,
+  kDepth = 64 * kBoxes,
+  kTiles = MT >= 32 ? MT / 32 : 1,  // of 16 tokens, for a warp
+  kXRows = MT / PAIR,               // of x, that a block loads for its pair
+  kWeightBytes = kRows * 128,
+  kBoxBytes = (kRows + kTokens) * 128,
+  kStageBytes = kBoxes * kBoxBytes,
+  kPitch = kRows + 8
 };
-static_assert(AHEAD % kTokensAhead == 0);
 
-// 8 elements of a row; zeros where there are none. kKeep: others of the block will read the same.
-template <bool kKeep>
-__device__ __forceinline__ uint4 load8(const Element* row, int k, int K, bool exists) {
-#if ALIGNED
-  uint4 v;
-  const int inside = exists && k < K ? 1 : 0;
-  if constexpr (kKeep) {
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.ne.s32 p, %5, 0;\n\t"
-        "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\tmov.b32 %2, 0;\n\tmov.b32 %3, 0;\n\t"
-        "@p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
-        : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-        : "l"(row + k), "r"(inside));
-  } else {
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.ne.s32 p, %5, 0;\n\t"
-        "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\tmov.b32 %2, 0;\n\tmov.b32 %3, 0;\n\t"
-        "@p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
-        : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-        : "l"(row + k), "r"(inside));
-  }
-  return v;
-#else
-  unsigned pair[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int at = k + 2 * i;
-    const unsigned low = exists && at < K ? row[at] : 0;
-    const unsigned high = exists && at + 1 < K ? row[at + 1] : 0;
-    pair[i] = low | high << 16;
-  }
-  return make_uint4(pair[0], pair[1], pair[2], pair[3]);
-#endif
+__device__ __forceinline__ float widened(Element x) {
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+__device__ __forceinline__ Element narrowed(float x) {
+  Element y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
 }
 
-__device__ __forceinline__ void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                         unsigned b1) {
+__device__ __forceinline__ Element finished(float v, const Element* bias, int column, int with_bias, int gelu) {
+  if (with_bias) v += widened(bias[column]);
+  if (gelu) v = v / (1.0f + expf(-1.5957691216f * (v + 0.044715f * v * v * v)));
+  return narrowed(v);
+}
+
+__device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
+  unsigned done;
+  do {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t"
+        "}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!done);
+}
+
+__device__ __forceinline__ unsigned long long policy_of_w() {
+  unsigned long long policy;
+#if W_POLICY == 1
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#elif W_POLICY == 2
+  asm volatile("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
+#else
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
+}
+
+__device__ __forceinline__ unsigned long long policy_of_x() {
+  unsigned long long policy;
+#if X_POLICY == 1
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#else
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
+}
+
+__device__ __forceinline__ void load_box(unsigned to, const CUtensorMap* map, unsigned barrier, int k, int row,
+                                         unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, "
+      "%4}], [%2], %5;" ::"r"(to),
+      "l"(reinterpret_cast<unsigned long long>(map)), "r"(barrier), "r"(k), "r"(row), "l"(policy)
+      : "memory");
+}
+
+// Into both blocks of the pair, at the same place, each with its own barrier.
+__device__ __forceinline__ void load_box_pair(unsigned to, const CUtensorMap* map, unsigned barrier, int k, int row,
+                                              unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint "
+      "[%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(to),
+      "l"(reinterpret_cast<unsigned long long>(map)), "r"(barrier), "r"(k), "r"(row),
+      "h"(static_cast<unsigned short>(3)), "l"(policy)
+      : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ float4 of_block(unsigned address, int rank) {
-  unsigned there;
-  float4 v;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(there)
-               : "memory");
-  return v;
+__device__ __forceinline__ void pair_barrier() {
+#if PAIR > 1
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#else
+  __syncthreads();
+#endif
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256, 1)
-    linear(const Element* __restrict__ x, const Element* __restrict__ w, const Element* __restrict__ bias,
-           Element* __restrict__ y, int M, int N, int K, int with_bias, int gelu, int rows, int group_rows) {
-  extern __shared__ __align__(1024) unsigned char memory[];
-  float4* const partial = reinterpret_cast<float4*>(memory);
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int group = warp % ROW_GROUPS, part = warp / ROW_GROUPS;
-  const int rank = static_cast<int>(blockIdx.x) % SPLIT;
-  const int block_row = static_cast<int>(blockIdx.x) / SPLIT * rows;
-  const int block_end = min(block_row + rows, N);
-  const int first_token = static_cast<int>(blockIdx.y) * kTokens;
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    linear(const __grid_constant__ CUtensorMap map_x, const __grid_constant__ CUtensorMap map_w,
+           const Element* __restrict__ x, const Element* __restrict__ w, const Element* __restrict__ bias,
+           Element* __restrict__ y, int M, int N, int K, int with_bias, int gelu) {
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int left = static_cast<int>(blockIdx.x) * kRows, top = static_cast<int>(blockIdx.y) * kTokens;
 
-  const int first_row = block_row + group * group_rows + (lane >> 2);
-  const int end_row = min(block_row + (group + 1) * group_rows, block_end);
-  const int my_token = first_token + (lane >> 2);
-  const Element* const w_lane = w + static_cast<long long>(first_row) * K;
-  const Element* const x_lane = x + static_cast<long long>(my_token) * K;
+#if ALIGNED
+  extern __shared__ __align__(1024) unsigned char shared_bytes[];
+  __shared__ __align__(8) unsigned long long full[STAGES];
+  __shared__ __align__(8) unsigned long long empty[STAGES];
+  const unsigned start = static_cast<unsigned>(__cvta_generic_to_shared(shared_bytes));
+  const unsigned offset = (1024u - (start & 1023u)) & 1023u;
+  const unsigned ring = start + offset;
+  const unsigned full0 = static_cast<unsigned>(__cvta_generic_to_shared(full));
+  const unsigned empty0 = static_cast<unsigned>(__cvta_generic_to_shared(empty));
 
-  uint4 of_w[AHEAD][ROW_TILES][2];
-  uint4 of_x[kTokensAhead][TOK_TILES];
-  float sums[ROW_TILES][TOK_TILES][4] = {};
-
-  const int chunks = (K + 31) / 32;
-  const int turns = (chunks + kParts * SPLIT - 1) / (kParts * SPLIT);
-  const auto k_of = [&](int turn) { return ((turn * SPLIT + rank) * kParts + part) * 32 + (lane & 3) * 8; };
-  const auto load_w = [&](uint4(&to)[ROW_TILES][2], int turn) {
+  const int rank = static_cast<int>(blockIdx.x) % PAIR;
+  const int turns = (K + kDepth - 1) / kDepth;
+  // Pairs begin at different k, so that not all ask for the same lines of x at once.
+  const int rotation =
+      static_cast<int>(static_cast<long long>(blockIdx.x / PAIR) * turns / static_cast<int>(gridDim.x / PAIR));
+  const auto k_of = [&](int turn) {
+    const int at = turn + rotation;
+    return (at < turns ? at : at - turns) * kDepth;
+  };
+  const unsigned long long w_policy = policy_of_w(), x_policy = policy_of_x();
+  const auto issue_w = [&](int slot, int turn) {
+    const unsigned bar = full0 + 8u * slot, to = ring + slot * kStageBytes;
+    const int k = k_of(turn);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(static_cast<int>(kStageBytes))
+                 : "memory");
+#pragma unroll
+    for (int b = 0; b < kBoxes; ++b) load_box(to + b * kBoxBytes, &map_w, bar, k + 64 * b, left, w_policy);
+  };
+  const auto issue_x = [&](int slot, int turn) {
+    const unsigned bar = full0 + 8u * slot, to = ring + slot * kStageBytes + kWeightBytes;
     const int k = k_of(turn);
 #pragma unroll
-    for (int r = 0; r < ROW_TILES; ++r)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        to[r][h] = load8<false>(w_lane + static_cast<long long>(r * 16 + h * 8) * K, k, K,
-                                first_row + r * 16 + h * 8 < end_row);
-      }
-  };
-  const auto load_x = [&](uint4(&to)[TOK_TILES], int turn) {
-    const int k = k_of(turn);
-#pragma unroll
-    for (int j = 0; j < TOK_TILES; ++j) {
-      to[j] = load8<true>(x_lane + static_cast<long long>(j * 8) * K, k, K, my_token + j * 8 < M);
-    }
-  };
-
-#pragma unroll
-  for (int d = 0; d < AHEAD; ++d) {
-    load_w(of_w[d], d);
-    if (d < kTokensAhead) load_x(of_x[d], d);
-  }
-  // Turns after the last one multiply zeros.
-  for (int turn = 0; turn < turns; turn += AHEAD) {
-#pragma unroll
-    for (int d = 0; d < AHEAD; ++d) {
-      const int e = d % kTokensAhead;
-#pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r)
-#pragma unroll
-        for (int j = 0; j < TOK_TILES; ++j) {
-          multiply(sums[r][j], of_w[d][r][0].x, of_w[d][r][1].x, of_w[d][r][0].y, of_w[d][r][1].y, of_x[e][j].x,
-                   of_x[e][j].y);
-        }
-#pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r)
-#pragma unroll
-        for (int j = 0; j < TOK_TILES; ++j) {
-          multiply(sums[r][j], of_w[d][r][0].z, of_w[d][r][1].z, of_w[d][r][0].w, of_w[d][r][1].w, of_x[e][j].z,
-                   of_x[e][j].w);
-        }
-      load_x(of_x[e], turn + d + kTokensAhead);
-      load_w(of_w[d], turn + d + AHEAD);
-    }
-  }
-
-  // The sums of the parts of K, always in the same order.
-#pragma unroll
-  for (int r = 0; r < ROW_TILES; ++r)
-#pragma unroll
-    for (int j = 0; j < TOK_TILES; ++j) {
-      partial[warp * kQuads + (r * TOK_TILES + j) * 32 + lane] =
-          make_float4(sums[r][j][0], sums[r][j][1], sums[r][j][2], sums[r][j][3]);
-    }
-  __syncthreads();
-
-  const auto store = [&](float v, int row, int end, int token) {
-    if (row >= end || token >= M) return;
-    if (with_bias) v += __uint_as_float(static_cast<unsigned>(bias[row]) << 16);
-    if (gelu) v = 0.5f * v * (1.0f + tanhf(0.797884561f * (v + 0.044715f * v * v * v)));
-    Element rounded;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(v));
-    y[static_cast<long long>(token) * N + row] = rounded;
-  };
-  const auto finish = [&](int q, float4 v) {
-    const int of_group = q / kQuads, tile = q % kQuads / 32, l = q % 32;
-    const int row = block_row + of_group * group_rows + tile / TOK_TILES * 16 + l / 4;
-    const int end = min(block_row + (of_group + 1) * group_rows, block_end);
-    const int token = first_token + tile % TOK_TILES * 8 + l % 4 * 2;
-    store(v.x, row, end, token);
-    store(v.y, row, end, token + 1);
-    store(v.z, row + 8, end, token);
-    store(v.w, row + 8, end, token + 1);
-  };
-  for (int q = threadIdx.x; q < ROW_GROUPS * kQuads; q += 256) {
-    float4 v = partial[q];
-#pragma unroll
-    for (int p = 1; p < kParts; ++p) {
-      const float4 other = partial[p * ROW_GROUPS * kQuads + q];
-      v.x += other.x;
-      v.y += other.y;
-      v.z += other.z;
-      v.w += other.w;
-    }
-#if SPLIT > 1
-    partial[q] = v;
+    for (int b = 0; b < kBoxes; ++b) {
+#if PAIR > 1
+      load_box_pair(to + b * kBoxBytes + rank * (kXRows * 128), &map_x, bar, k + 64 * b, top + rank * kXRows, x_policy);
 #else
-    finish(q, v);
+      load_box(to + b * kBoxBytes, &map_x, bar, k + 64 * b, top, x_policy);
 #endif
-  }
-#if SPLIT > 1
-  __syncwarp();
-  cluster_barrier();
-  const unsigned base = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-  for (int q = rank * 256 + threadIdx.x; q < ROW_GROUPS * kQuads; q += 256 * SPLIT) {
-    float4 v = of_block(base + q * 16, 0);
-#pragma unroll
-    for (int other_rank = 1; other_rank < SPLIT; ++other_rank) {
-      const float4 other = of_block(base + q * 16, other_rank);
-      v.x += other.x;
-      v.y += other.y;
-      v.z += other.z;
-      v.w += other.w;
     }
-    finish(q, v);
+  };
+
+  // The first ring needs no free slots: w at once, x when the other block of the pair has its barriers.
+  if (tid == 256) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<unsigned long long>(&map_w)) : "memory");
+    asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<unsigned long long>(&map_x)) : "memory");
+    for (int s = 0; s < STAGES; ++s) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(full0 + 8u * s), "r"(1) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty0 + 8u * s), "r"(8 * PAIR) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#pragma unroll 1
+    for (int turn = 0; turn < STAGES && turn < turns; ++turn) {
+      issue_w(turn, turn);
+#if PAIR == 1
+      issue_x(turn, turn);
+#endif
+    }
   }
-  __syncwarp();
-  cluster_barrier();
+  pair_barrier();
+
+  const int part = warp % kWarpsK;                       // of K
+  const int first_token = warp / kWarpsK * (16 * kTiles);  // in the block; not used by the warp that loads
+  float sums[kTiles][NT8][4];
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t)
+#pragma unroll
+    for (int i = 0; i < NT8; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[t][i][e] = 0.0f;
+
+  if (warp == 8) {
+    if (lane == 0) {
+#if PAIR > 1
+#pragma unroll 1
+      for (int turn = 0; turn < STAGES && turn < turns; ++turn) issue_x(turn, turn);
+#endif
+      int slot = 0;
+      unsigned phase = 0;
+#pragma unroll 1
+      for (int turn = STAGES; turn < turns; ++turn) {
+        wait(empty0 + 8u * slot, phase);
+        issue_w(slot, turn);
+        issue_x(slot, turn);
+        if (++slot == STAGES) {
+          slot = 0;
+          phase ^= 1u;
+        }
+      }
+    }
+    __syncwarp();
+  } else {
+    const int r = lane & 7, matrix = lane >> 3;
+    const unsigned box = ring + (part >> 1) * kBoxBytes;
+    const int eighth = (part & 1) * 4;  // 16 bytes each, in a row of 128
+    const unsigned w_at = box + r * 128 + (((eighth + matrix) ^ r) << 4);
+#if MT >= 16
+    const unsigned x_row = box + kWeightBytes + (first_token + (matrix & 1) * 8 + r) * 128;
+    const unsigned x_at0 = x_row + (((eighth + (matrix >> 1)) ^ r) << 4);
+    const unsigned x_at1 = x_row + (((eighth + 2 + (matrix >> 1)) ^ r) << 4);
+#else
+    const unsigned x_at = box + kWeightBytes + r * 128 + (((eighth + matrix) ^ r) << 4);
+#endif
+#if PAIR > 1
+    unsigned other_empty0;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other_empty0) : "r"(empty0), "r"(rank ^ 1));
+#endif
+    int slot = 0;
+    unsigned phase = 0;
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+      wait(full0 + 8u * slot, phase);
+      __syncwarp();
+      const unsigned at = slot * kStageBytes;
+      unsigned a[2][kTiles][4];  // two products of 16 of K
+#if MT >= 16
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        load_matrices(a[0][t], x_at0 + at + t * 2048);
+        load_matrices(a[1][t], x_at1 + at + t * 2048);
+      }
+#else
+      {
+        unsigned of_x[4];
+        load_matrices(of_x, x_at + at);
+        a[0][0][0] = of_x[0];
+        a[0][0][1] = 0;
+        a[0][0][2] = of_x[1];
+        a[0][0][3] = 0;
+        a[1][0][0] = of_x[2];
+        a[1][0][1] = 0;
+        a[1][0][2] = of_x[3];
+        a[1][0][3] = 0;
+      }
+#endif
+#pragma unroll
+      for (int i = 0; i < NT8; ++i) {
+        unsigned b[4];
+        load_matrices(b, w_at + at + i * 1024);
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) multiply(sums[t][i], a[0][t], b[0], b[1]);
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) multiply(sums[t][i], a[1][t], b[2], b[3]);
+      }
+      __syncwarp();
+      if (lane == 0) {
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty0 + 8u * slot) : "memory");
+#if PAIR > 1
+        asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(other_empty0 + 8u * slot) : "memory");
+#endif
+      }
+      if (++slot == STAGES) {
+        slot = 0;
+        phase ^= 1u;
+      }
+    }
+  }
+
+  // The sums of the parts of K, in a fixed order. All copies have arrived: the ring is free after the barrier.
+  __syncthreads();
+  float* const slots = reinterpret_cast<float*>(shared_bytes + offset);
+  if (warp < 8) {
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t)
+#pragma unroll
+      for (int i = 0; i < NT8; ++i)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int token = first_token + t * 16 + h * 8 + (lane >> 2);
+          if (token < kTokens)
+            *reinterpret_cast<float2*>(slots + (part * kTokens + token) * kPitch + i * 8 + 2 * (lane & 3)) =
+                make_float2(sums[t][i][2 * h], sums[t][i][2 * h + 1]);
+        }
+  }
+  __syncthreads();
+  for (int i = tid; i < kTokens * (kRows / 4); i += kThreads) {
+    const int token = i / (kRows / 4), n = i % (kRows / 4) * 4;
+    const int m = top + token, column = left + n;
+    if (m < M && column < N) {
+      float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+      for (int p = 0; p < kWarpsK; ++p) {
+        const float4 of = *reinterpret_cast<const float4*>(slots + (p * kTokens + token) * kPitch + n);
+        v[0] += of.x;
+        v[1] += of.y;
+        v[2] += of.z;
+        v[3] += of.w;
+      }
+      Element* const to = y + static_cast<long long>(m) * N + column;
+      if ((N & 3) == 0) {
+        unsigned result[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) result[e] = finished(v[e], bias, column + e, with_bias, gelu);
+        *reinterpret_cast<uint2*>(to) = make_uint2(result[0] | result[1] << 16, result[2] | result[3] << 16);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (column + e < N) to[e] = finished(v[e], bias, column + e, with_bias, gelu);
+      }
+    }
+  }
+#if PAIR > 1
+  pair_barrier();  // the other block may still announce free slots here
+#endif
+#else
+  // Rows that are not aligned: a warp for each output.
+  for (int i = warp; i < kTokens * kRows; i += kThreads / 32) {
+    const int m = top + i / kRows, column = left + i % kRows;
+    if (m >= M || column >= N) continue;
+    const Element* const of_x = x + static_cast<long long>(m) * K;
+    const Element* const of_w = w + static_cast<long long>(column) * K;
+    float v = 0.0f;
+    for (int k = lane; k < K; k += 32) v = fmaf(widened(of_x[k]), widened(of_w[k]), v);
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+    if (lane == 0) y[static_cast<long long>(m) * N + column] = finished(v, bias, column, with_bias, gelu);
+  }
 #endif
 }
