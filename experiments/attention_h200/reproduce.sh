@@ -59,7 +59,7 @@ judge() {  # step, task, set, kernels...; every contender of this build that kno
 }
 judge avo_mha attention_forward avo_mha "$variant"
 judge d64 attention_forward d64 "$here/evolved/d64.cu"
-judge decode attention_forward decode "$here/evolved/decode.cu"
+judge decode attention_forward decode cuda_split@LEAST=1,WARPS=2,WAVES=1  # by tune
 case $contenders in *flash_attention_3*) contenders="--contender flash_attention_3" ;; *) contenders= ;; esac  # cudnn.so: forward only
 judge backward attention_backward gpu cuda_persistent
 say "$([ $failed -eq 0 ] && echo 'all of it went well' || echo 'something failed')"
