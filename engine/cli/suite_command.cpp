@@ -212,12 +212,20 @@ int suite_command(const Arguments& arguments) {
   const std::vector<SuiteRow> rows = write_table(suite, folder, ended.troubles);
   output.facts(suite_facts(suite.name, rows, today()));
   print(rows, output);
-  output.line(fmt::format("Wrote {} and {}. Each search is a run: {} show {} best",
-                          as_typed(folder / page_name), as_typed(folder / facts_name), called_as(),
-                          as_typed(folder / tasks.front()->name)));
+  const auto found_one = std::ranges::find_if(rows, [&](const SuiteRow& row) {
+    return row.best && (only.empty() || std::ranges::find(only, row.name) != only.end());
+  });
+  output.line(fmt::format("Wrote {} and {}.{}", as_typed(folder / page_name), as_typed(folder / facts_name),
+                          found_one == rows.end()
+                              ? ""
+                              : fmt::format(" Each search is a run: {} show {} best", called_as(),
+                                            as_typed(folder / found_one->name))));
   if (ended.interrupted) {
-    notify("Stopped with a checkpoint. To resume:\n  {} suite {}{}\n", called_as(), shell_word(file),
-           run_dir.empty() ? "" : " --run-dir " + shell_word(run_dir));
+    std::string command = fmt::format("{} suite {}", called_as(), shell_word(file));
+    if (!run_dir.empty()) command += " --run-dir " + shell_word(run_dir);
+    for (const std::string& name : only) command += " --only " + shell_word(name);
+    for (const std::string& value : overrides) command += " --set " + shell_word(value);
+    notify("Stopped with a checkpoint. To resume:\n  {}\n", command);
     return 130;
   }
   return std::ranges::all_of(rows, [](const SuiteRow& row) { return row.trouble.empty(); }) ? 0 : 1;

@@ -14,6 +14,9 @@ import statistics
 import sys
 import time
 
+if len(sys.argv) < 3:
+    print(__doc__, file=sys.stderr)
+    sys.exit(2)
 try:
     import torch
 except ImportError:
@@ -22,9 +25,6 @@ except ImportError:
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-if len(sys.argv) < 3:
-    print(__doc__, file=sys.stderr)
-    sys.exit(2)
 SAMPLES = int(sys.argv[3]) if len(sys.argv) > 3 else 30
 HEADS, KEY_HEADS, D = 32, 8, 128
 

@@ -5,11 +5,11 @@
 #   exact.sh OUT [SET...]      OUT: a folder for what is said; SET: workload sets (default: avo_mha)
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. SECONDS_EACH (150) is the limit of a set.
 set -u
-[ $# -ge 1 ] || { sed -n 2,6p "$0" >&2; exit 2; }
+case ${1:-} in '' | -h | --help) sed -n 2,6p "$0" >&2; exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
+command -v nvidia-smi >/dev/null || { echo "exact.sh: this machine has no NVIDIA driver (nvidia-smi)" >&2; exit 77; }
 mkdir -p "$1" && out=$(cd "$1" && pwd) || exit 2
 shift
-command -v nvidia-smi >/dev/null || { echo "exact.sh: this machine has no NVIDIA driver (nvidia-smi)" >&2; exit 77; }
 cultivar=${CULTIVAR:-$here/../../cultivar}
 cultivar=$(command -v "$cultivar") || { echo "exact.sh: there is no program ${CULTIVAR:-$here/../../cultivar}" >&2; exit 2; }
 folders="$(dirname "$cultivar")/../lib $(dirname "$cultivar")/build/release/lib"

@@ -13,9 +13,9 @@
 #   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when letters have been answered
 #   table                    the tables of what is recorded
 # On a machine without the source tree: a bundle of tests/gpu/bundle.sh and this folder, with CULTIVAR=BUNDLE/bin/cultivar CONFIGS=BUNDLE/configs.
-# Results: OUT/PART.txt, and the runs OUT/gpu_suite, OUT/tuned, OUT/evolve. All that `prove.sh list` prints is to be run.
+# The exit code is 1 if a part failed. Results: OUT/PART.txt, and the runs OUT/gpu_suite, OUT/tuned, OUT/evolve. All that `prove.sh list` prints is to be run.
 set -eu
-[ $# -ge 1 ] || { sed -n 2,19p "$0"; exit 2; }
+case ${1:-} in '' | -h | --help) sed -n '2,/^set -eu/{/^#/p}' "$0" >&2; exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 cultivar=${CULTIVAR:-./cultivar} python=${PYTHON:-python3}
 configs=${CONFIGS:-$here/../../configs}
@@ -33,6 +33,8 @@ if [ "$1" = list ]; then
 fi
 out=$1
 shift
+[ $# -ge 1 ] || { echo "prove.sh: no part is named, as in: prove.sh OUT seeds_1 (prove.sh list names them all)" >&2; exit 2; }
+command -v "$cultivar" >/dev/null || { echo "prove.sh: there is no program $cultivar (CULTIVAR names it)" >&2; exit 2; }
 mkdir -p "$out" && out=$(cd "$out" && pwd)
 export TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$out/pytorch/inductor}" TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$out/pytorch/triton}"
 limit="timeout -s INT -k 30 ${LIMIT:-540}"
@@ -89,8 +91,11 @@ part() {
     *) echo "prove.sh: unknown part $1; prove.sh list names them all" >&2; return 2 ;;
   esac
 }
+failed=0
 for each in "$@"; do
   code=0
   part "$each" >"$out/$each.txt" 2>&1 || code=$?
+  [ $code -eq 0 ] || failed=1
   echo "$each: exit code $code, $out/$each.txt"
 done
+exit $failed

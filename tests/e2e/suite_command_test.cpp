@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_
   BOOST_TEST(again.exit == 1);  // the other one's trouble is kept
   BOOST_TEST(contains(again.err, "1 of 1, good: finished before"), again.err);
   BOOST_TEST(facts(again)["tasks"][0]["trouble"] == tasks[0]["trouble"]);
+  const auto table = cultivar_in(folder.path(), {"suite", "both.yaml", "--table"});
+  BOOST_TEST(contains(table.out, "show runs/both/good best"), table.out);  // of the task that has one
 }
 
 BOOST_AUTO_TEST_SUITE_END()
