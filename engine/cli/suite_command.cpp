@@ -213,7 +213,7 @@ int suite_command(const Arguments& arguments) {
   output.facts(suite_facts(suite.name, rows, today()));
   print(rows, output);
   const auto found_one = std::ranges::find_if(rows, [&](const SuiteRow& row) {
-    return row.best && (only.empty() || std::ranges::find(only, row.name) != only.end());
+    return row.best && std::ranges::find(tasks, row.name, &SuiteTask::name) != tasks.end();
   });
   output.line(fmt::format("Wrote {} and {}.{}", as_typed(folder / page_name), as_typed(folder / facts_name),
                           found_one == rows.end()

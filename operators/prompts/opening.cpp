@@ -25,10 +25,10 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
       .text;
 }
 
-// The limit of a question whose required pieces take this many tokens: they may exceed it, and leave room for
-// what they would be useless without, such as measurements.
+// The limit of a question whose required pieces take this many tokens: they may exceed it, and leave a third
+// of it for what they would be useless without, such as measurements.
 std::int64_t room_beside(std::int64_t required, std::int64_t limit) {
-  return std::clamp(required + limit / kLeastShareBeside, limit, kMostOverBudget * limit);
+  return std::clamp(required + limit / 3, limit, kMostOverBudget * limit);
 }
 
 }  // namespace

@@ -19,8 +19,6 @@ ChatRequest opening(const PromptTemplate&, std::vector<Piece>, const PromptConte
 // Empty if the question can be asked; otherwise the reason and the remedy. The required pieces, which are the
 // kernels and the evidence, may use at most kMostOverBudget times the tokens that the limit leaves for them.
 inline constexpr std::int64_t kMostOverBudget = 2;
-// However many these use, all others may have this share of the limit, within the same bound.
-inline constexpr std::int64_t kLeastShareBeside = 3;
 std::string beyond_budget(const ChatRequest& question, const PromptKit&);
 
 }  // namespace cultivar
