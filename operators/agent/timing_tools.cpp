@@ -66,14 +66,16 @@ Timed compared(Evaluation evaluation, const std::vector<Workload>& workloads, co
   return timed;
 }
 
-// The other side of a benchmark: the best so far, or the requested kernel. nullopt: none.
+// The other side of a benchmark: the best so far, or the requested kernel, which may be the kernel itself if
+// other settings of it are timed. nullopt: none.
 tl::expected<std::optional<ToolJob>, EditRefusal> other_job(ToolSession& session, const json& arguments,
                                                             const ToolJob& job) {
   const std::string against = id_in(arguments, "against");
   if (against == "none") return std::nullopt;
   const auto kernel = find_kernel(session, against.empty() ? "best" : against);
   if (!kernel && !against.empty()) return passed_on(kernel);
-  if (!kernel || kernel->row.id == job.subject.label) return std::nullopt;
+  if (!kernel || (kernel->row.id == job.subject.label && !arguments.contains("settings")))
+    return std::nullopt;
   auto variant = variant_of(session.bench, *kernel);
   if (!variant) return passed_on(variant);
   ToolJob other{{kernel->row.id, std::move(*variant)}, {}};
@@ -195,7 +197,9 @@ class Family {
       text += "\n";
     }
     if (cut_) text += "Stopped before the last setting: the time limit of this call is reached.\n";
-    return text + kCompareRatios;
+    return text + (other_ ? kCompareRatios
+                          : "Timed one after the other: the machine's speed may have changed between two "
+                            "settings. Name a kernel in `against` to get ratios.\n");
   }
 
  private:

@@ -246,6 +246,21 @@ BOOST_AUTO_TEST_CASE(a_benchmark_takes_a_family_of_settings) {
   BOOST_TEST(bench.evaluations == 3);
 }
 
+BOOST_AUTO_TEST_CASE(settings_are_compared_with_the_kernel_that_they_belong_to_too) {
+  (void)call("compile", {{"source", softmax_kernel("SPEED 10 TILED")}});
+  const auto settings = [&](const char* against) {
+    return call("benchmark",
+                {{"variant", "d1"}, {"against", against}, {"settings", {{{"TILE", 1}}, {{"TILE", 4}}}}});
+  };
+  const ToolResult itself = settings("d1");
+  SAYS(itself, "vs d1 (95 % interval)");
+  SAYS(itself, "| TILE=4 | 40 GB/s | 2.000x (1.97");
+  SAYS(itself, "compare only such ratios");
+  const ToolResult none = settings("none");
+  BOOST_TEST(!contains(none.text, "such ratios"), none.text);
+  SAYS(none, "Name a kernel in `against` to get ratios");
+}
+
 BOOST_AUTO_TEST_CASE(tune_finds_the_fastest_setting_within_its_bounds) {
   const ToolResult all = call("tune", {{"source", softmax_kernel("SPEED 10 TILED")}});
   BOOST_TEST(!all.failed, all.text);
