@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kBottleneck =
     "attack what the measurements show to limit it most, and nothing else";
-// In records, which are compared with it: what is told on a host has words of its own below.
+// In records, which are compared with it, and in lists of ideas: what is told on a host begins with the same
+// words.
 constexpr std::string_view kTraffic =
     "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that are "
     "read back";
@@ -31,7 +32,9 @@ std::string told(const std::string& direction, const PromptContext& s) {
            "back";
   const auto cores = s.facts.find("num_cores");
   if (target->on_host && direction == kParallelism && cores != s.facts.end() && cores->second <= 1.0)
-    return "order the work better: tile shape, tails, what is computed while its data is in cache";
+    return "spread the work better, over time on this one core: tile shape, tails, what is computed while "
+           "its "
+           "data is in cache";
   if (target->on_host && direction == kParallelism)
     return "spread the work better: tile shape, how work is dealt out to threads, tails, idle threads";
   if (direction == kTunables)
