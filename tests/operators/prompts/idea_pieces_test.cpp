@@ -192,8 +192,16 @@ BOOST_AUTO_TEST_CASE(how_far_a_kernel_is_from_the_peak_is_said_at_the_pace_of_th
   BOOST_TEST(!contains(told(), "be bold"), told());
 }
 
-BOOST_AUTO_TEST_CASE(the_format_of_a_kernel_takes_less_than_4_kib) {
-  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(kit.format_of(target).size() < 4096U, target);
+BOOST_AUTO_TEST_CASE(a_direction_has_the_same_name_in_a_letter_as_in_the_log_and_in_lists_of_ideas) {
+  const IndividualId parent = record_view.add(source(1, 0), "seed", {}, measured(10.0));
+  for (const double cores : {1.0, 16.0}) {
+    facts["num_cores"] = cores;
+    for (const Direction& direction : directions(target_named("cpu"))) {
+      const std::string user = ask("mutate", {parent}, direction.words).messages.at(0).text;
+      const std::string name(direction.words.substr(0, direction.words.find(':')));
+      BOOST_TEST(contains(user, "in this direction: " + name), name << "\n" << user);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(ideas_of_other_lines_are_told_with_their_source) {
