@@ -15,6 +15,21 @@ namespace cultivar {
 
 namespace {
 
+const double kSame = std::log(1.02);  // a smaller difference of speeds is no reason to take anything over
+
+// Of the first kernel over the second. `faster`: the one that the ratio shows to be faster; 0: neither.
+std::string difference_words(const SpeedRatio& ratio, IndividualId first, IndividualId faster,
+                             bool by_duels) {
+  if (!by_duels)
+    return faster == 0
+               ? "neither"
+               : fmt::format("#{} by {:.1f} %", faster, 100.0 * std::expm1(std::fabs(ratio.log_ratio)));
+  if (faster == 0) return fmt::format("not shown (#{}: {})", first, gain_words(ratio));
+  return fmt::format(
+      "#{}: {}", faster,
+      gain_words(faster == first ? ratio : SpeedRatio{-ratio.log_ratio, -ratio.upper, -ratio.lower}));
+}
+
 // The second kernel, and which of the two is faster on each workload.
 void add_partner(const Brief& brief, PromptWriter& to) {
   const PromptContext& s = to.context();
@@ -22,10 +37,9 @@ void add_partner(const Brief& brief, PromptWriter& to) {
   to.add("partner", to.kernel_text(second), 0);
   const auto a = s.record_view.evaluation(first), b = s.record_view.evaluation(second);
   if (!a || !b) return;
-  constexpr double kSame = 1.02;
-  const bool paired = to.speeds().by_duels(first, second);
-  const double same = paired ? kSame : std::max(kSame, std::exp(to.speeds().noise(first, second)));
-  int rows = 0, alike = 0, ahead = 0;
+  const auto duels = to.speeds().by_duels(first, second);
+  const double noise = duels ? 0.0 : to.speeds().noise(first, second);
+  int rows = 0, ahead = 0, behind = 0;
   std::string table = fmt::format("| workload | #{} | #{} | faster |\n|---|---|---|---|\n", first, second);
   for (std::size_t i = 0; i < s.workloads.size(); ++i) {
     const Workload& w = s.workloads[i];
@@ -39,23 +53,26 @@ void add_partner(const Brief& brief, PromptWriter& to) {
     // At one pace of the machine, so that the columns are in the ratio that the last one gives.
     const double left = to.speeds().value(first, i), right = to.speeds().value(second, i);
     if (!(left > 0.0) || !(right > 0.0)) continue;
-    const double ratio = left / right;
+    SpeedRatio ratio{std::log(left / right), std::log(left / right) - noise, std::log(left / right) + noise};
+    if (duels) ratio = i < duels->workloads.size() ? duels->workloads[i] : SpeedRatio{ratio.log_ratio};
     ++rows;
-    alike += ratio <= same && ratio >= 1.0 / same ? 1 : 0;
-    ahead += ratio > same ? 1 : 0;
+    const IndividualId faster = ratio.log_ratio > kSame && ratio.lower > 0.0    ? first
+                                : ratio.log_ratio < -kSame && ratio.upper < 0.0 ? second
+                                                                                : 0;
+    ahead += faster == first ? 1 : 0;
+    behind += faster == second ? 1 : 0;
     table += fmt::format("| {} | {:.4g} {} | {:.4g} {} | {} |\n", w.name, left, one->unit, right, two->unit,
-                         ratio > same         ? fmt::format("#{} by {:.1f} %", first, 100 * (ratio - 1))
-                         : ratio < 1.0 / same ? fmt::format("#{} by {:.1f} %", second, 100 * (1 / ratio - 1))
-                                              : std::string("neither"));
+                         difference_words(ratio, first, faster, duels.has_value()));
   }
-  table += paired ? "\nThe last column follows from duels, timed side by side.\n"
-                  : fmt::format(
-                        "\nThe last column compares one measurement of each; it names a kernel only beyond "
-                        "their noise of {:.0f} %.\n",
-                        100 * (same - 1));
+  table += duels ? "\nThe last column follows from duels, timed side by side, with their bounds.\n"
+                 : fmt::format(
+                       "\nThe last column compares one measurement of each; it names a kernel only beyond "
+                       "their noise of {:.0f} %.\n",
+                       100.0 * std::expm1(std::max(kSame, noise)));
   to.add("comparison", table, 0, "comparison");
-  if (rows > 0 && alike == rows) to.add("same", "yes", 0);
-  if (alike < rows && ahead == 0) to.add("behind", "yes", 0);
+  if (rows > 0 && ahead == 0 && behind == 0) to.add("same", "yes", 0);
+  if (ahead == 0 && behind > 0) to.add("behind", "yes", 0);
+  if (ahead > 0 && behind == 0) to.add("ahead", "yes", 0);
   if (const auto profile = s.record_view.profile(second))
     to.add("comparison",
            fmt::format("The bottlenecks of #{}:\n\n{}", second,

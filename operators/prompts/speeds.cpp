@@ -62,21 +62,13 @@ double Speeds::noise(IndividualId a, IndividualId b) const {
   return std::max({kLeast, rows > 0 ? spread / rows : 0.0, seen});
 }
 
-bool Speeds::by_duels(IndividualId a, IndividualId b) const {
-  const auto settled = [&](IndividualId id, IndividualId other) {
-    const DuelResult* const duel = s_.archive.duel(id);
-    return duel && (duel->incumbent == other || s_.archive.duel(other) != nullptr);
-  };
-  return settled(a, b) || settled(b, a);
-}
-
 std::string Speeds::gain(IndividualId a, IndividualId b) const {
   const double fast = s_.archive.fitness(a), slow = s_.archive.fitness(b);
   if (!(fast > 0.0) || !(slow > 0.0)) return "unknown";
   if (const DuelResult* const duel = s_.archive.duel(a); duel && duel->incumbent == b)
     return gain_words(duel->all) + " in a duel";
+  if (const auto duels = by_duels(a, b)) return gain_words(duels->all) + " by their duels";
   const double log_ratio = std::log(fast / slow);
-  if (by_duels(a, b)) return fmt::format("{:+.1f} % by their duels", percent(log_ratio));
   const double noise = this->noise(a, b);
   const std::string basis = fmt::format("one measurement of each, with a noise of {:.0f} %", percent(noise));
   if (std::fabs(log_ratio) <= noise) return "no difference shown by " + basis;

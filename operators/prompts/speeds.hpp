@@ -7,6 +7,7 @@
 #include <string>
 
 #include "operators/prompts/prompt_context.hpp"
+#include "population/speed_by_duels.hpp"
 
 namespace cultivar {
 
@@ -23,8 +24,11 @@ class Speeds {
   // The logarithm of two fitness ratios beyond which two measurements differ: from the spread of their times
   // and from how wrong measurements were in the duels so far.
   double noise(IndividualId, IndividualId) const;
-  // True if both follow from duels, so that their ratio has no noise of single measurements.
-  bool by_duels(IndividualId, IndividualId) const;
+  // The speed of the first over the second, if it follows from duels and so without the noise of single
+  // measurements.
+  std::optional<SpeedByDuels> by_duels(IndividualId first, IndividualId second) const {
+    return speed_by_duels(s_.archive, first, second);
+  }
   // The speed of the first over the second, in a sentence's part, with its source: "+4.4 % (+3.9 to +5.0 %)
   // in a duel", "+68 % by one measurement of each, whose noise is 5 %", "no difference beyond the noise ...".
   std::string gain(IndividualId, IndividualId) const;

@@ -368,7 +368,8 @@ BOOST_AUTO_TEST_CASE(what_a_duel_settled_is_told_instead_of_measurements) {
   record_view.archive.settle(slower, 96.0, lost);
   const std::string worse = ask(mutate(slower)).messages.at(0).text;
   BOOST_TEST(contains(worse, "over the best: -8.0 % (-10.0 to -6.0 %) in a duel. That is decided."), worse);
-  BOOST_TEST(contains(ask(mutate(best)).messages.at(0).text, "over the best: -4.2 % by their duels"));
+  BOOST_TEST(contains(ask(mutate(best)).messages.at(0).text,
+                      "over the best: -4.2 % (-4.8 to -3.8 %) by their duels"));
 }
 
 BOOST_AUTO_TEST_CASE(the_best_is_compared_at_the_pace_of_each_measurement) {
@@ -407,6 +408,43 @@ BOOST_AUTO_TEST_CASE(for_parents_with_equal_times_the_question_asks_for_an_idea)
   const std::string crossed = ask(brief).messages.at(0).text;
   BOOST_TEST(contains(crossed, "makes each of the two faster where it is faster"), crossed);
   BOOST_TEST(!contains(crossed, "The second is the faster one"), crossed);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_question_about_two_kernels_names_the_faster_one_only_where_the_bounds_of_their_duels_do) {
+  const IndividualId one = record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(100.0));
+  const IndividualId other =
+      record_view.add(seed("cuda_naive.cu") + "// b\n", "mutate", {one}, measured(115.0));
+  incumbent = one;
+  Brief brief = mutate(one);
+  brief.op = "crossover";
+  brief.direction = "one kernel with what each of the two does better";
+  brief.parents = {other, one};
+  DuelResult duel{one, Verdict::undecided, {0.14, -0.2, 0.5}, {}};
+  duel.workloads.resize(workloads.size(), {std::log(1.156), std::log(0.78), std::log(2.05)});
+  record_view.archive.settle(other, 115.0, duel);
+  const std::string unknown = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(unknown, "| not shown (#2: +15.6 % (-22.0 to +105.0 %)) |"), unknown);
+  BOOST_TEST(contains(unknown, "No difference between the two could be shown on any workload"), unknown);
+  BOOST_TEST(!contains(unknown, "makes each of the two faster where it is faster"), unknown);
+  // One of them is faster nowhere: what it does better cannot be asked for.
+  duel.workloads.back() = {std::log(1.2), std::log(1.1), std::log(1.3)};
+  record_view.archive.settle(other, 115.0, duel);
+  const std::string ahead = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(ahead, "| #2: +20.0 % (+10.0 to +30.0 %) |"), ahead);
+  BOOST_TEST(contains(ahead, "The first is the faster one wherever they differ"), ahead);
+  BOOST_TEST(!contains(ahead, "makes each of the two faster where it is faster"), ahead);
+  brief.parents = {one, other};
+  const std::string behind = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(behind, "| #2: +20.0 % (+10.0 to +30.0 %) |"), behind);
+  BOOST_TEST(contains(behind, "The second is the faster one wherever they differ"), behind);
+  // Each is faster somewhere.
+  duel.workloads.front() = {std::log(0.8), std::log(0.7), std::log(0.9)};
+  record_view.archive.settle(other, 115.0, duel);
+  const std::string both = ask(brief).messages.at(0).text;
+  BOOST_TEST(contains(both, "| #1: +25.0 % (+11.1 to +42.9 %) |"), both);
+  BOOST_TEST(contains(both, "makes each of the two faster where it is faster"), both);
+  BOOST_TEST(!contains(both, "wherever they differ"), both);
 }
 
 BOOST_AUTO_TEST_CASE(
