@@ -55,11 +55,11 @@ void Reflect::asked(const Brief&, const Archive&) {
 
 void Reflect::write(const Brief&, PromptWriter& to) const {
   add_insights(to);
+  add_all_ideas(to);  // before the others: of equal rank, the last is left out first
   to.add_kernel_briefly();
   to.add_measurements();
   to.add_report();
   to.add_standing();
-  add_all_ideas(to);
 }
 
 Move Reflect::next(const Conversation& c) const {

@@ -39,13 +39,14 @@ std::string told(PromptWriter& to, const Idea& idea, std::size_t most) {
   return words;
 }
 
-// `first_rank`: of the first piece, if it differs.
+// `first_ranks`: of the first pieces, if they differ.
 void add_lines(PromptWriter& to, const std::string& heading, const std::vector<std::string>& lines, int rank,
-               const std::string& name, int first_rank = 0) {
+               const std::string& name, const std::vector<int>& first_ranks = {}) {
   for (std::size_t i = 0; i < lines.size(); i += kLinesAPiece) {
     std::string text = i == 0 ? heading + "\n" : std::string();
     for (std::size_t j = i; j < std::min(lines.size(), i + kLinesAPiece); ++j) text += lines[j] + "\n";
-    to.add("ideas", std::move(text), i == 0 && first_rank > 0 ? first_rank : rank, name);
+    const std::size_t piece = i / kLinesAPiece;
+    to.add("ideas", std::move(text), piece < first_ranks.size() ? first_ranks[piece] : rank, name);
   }
 }
 
@@ -125,10 +126,10 @@ void add_all_ideas(PromptWriter& to) {
     if (idea->end == Idea::End::individual && s.archive.duplicate_of(idea->id) == 0)
       newest.push_back(told(to, *idea, PromptWriter::kMostNote));
   }
-  // The first of each are what the question is about: a long kernel must not leave no room for them.
-  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained", 3);
+  // What the question is about: neither a long kernel nor its report may leave no room for it.
+  add_lines(to, "The largest gains, by duels:", best, 5, "ideas that gained", {1, 3});
   add_lines(to, "Questions that came to nothing, newest first:", nothing, 5, "questions without a result");
-  add_lines(to, "All, newest first:", newest, 5, "older ideas", 3);
+  add_lines(to, "All, newest first:", newest, 5, "older ideas", {1, 1, 3, 3, 3, 3});
 }
 
 }  // namespace cultivar

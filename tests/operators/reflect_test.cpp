@@ -107,13 +107,20 @@ BOOST_AUTO_TEST_CASE(it_asks_after_eight_new_sources_with_all_ideas_and_their_re
   BOOST_TEST(!planned().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_long_kernel_makes_way_for_ideas) {
+BOOST_AUTO_TEST_CASE(a_long_kernel_and_a_long_report_make_way_for_ideas) {
   std::string kernel;
   for (int line = 0; line < 2000; ++line) kernel += "float line_" + std::to_string(line) + " = 0.0f;\n";
   const IndividualId seed = add(kernel, "seed", {}, measured(1.0), "");
   for (int i = 0; i < 40; ++i)
     add("source " + std::to_string(i), "mutate", {seed}, measured(0.5),
         "idea " + std::to_string(i) + " " + std::string(300, 'n'));
+  Profile& profile = record_view.profiles[seed];
+  profile.target = "cpu";
+  profile.loops.resize(4);
+  for (HotLoop& loop : profile.loops) {
+    loop.instructions = 24;
+    loop.code.resize(24, {1, std::string(200, 'v')});
+  }
   const PromptContext context{.task = task,
                               .workloads = workloads,
                               .facts = facts,
@@ -129,7 +136,9 @@ BOOST_AUTO_TEST_CASE(a_long_kernel_makes_way_for_ideas) {
     const ChatRequest request = first_question(brief, context, kit);
     const std::string user = request.messages.at(0).text;
     BOOST_TEST(estimated_tokens(user) + estimated_tokens(request.system.at(0).text) <= limit);
-    for (const int idea : {39, 38, 37, 36}) BOOST_TEST(contains(user, "idea " + std::to_string(idea)), user);
+    BOOST_TEST(contains(user, "Innermost loops"), user);
+    for (int idea = 39; idea >= (limit > 4'000 ? 16 : 32); --idea)
+      BOOST_TEST(contains(user, "idea " + std::to_string(idea) + " "), user);
     if (limit > 4'000) BOOST_TEST(contains(user, "line_0 "), user);
     if (limit > 4'000) BOOST_TEST(contains(user, " lines omitted]"), user);
   }
