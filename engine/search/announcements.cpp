@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kBetweenTroubles = 60.0, kBetweenMetrics = 10.0;  // seconds
 constexpr double kNearlySpent = 0.9;
+constexpr double kOutage = 60.0;  // seconds without a model that are told, and with one that end it
 
 }  // namespace
 
@@ -105,10 +106,26 @@ void Announcements::watch_budgets() {
   for (const Use& use : uses()) watch(use.kind, use.used, use.limit);
 }
 
+void Announcements::watch_models() {
+  if (!last_.questions) return;
+  const double now = last_.elapsed_s;
+  const std::string& paused = last_.questions->paused;
+  // Between two tries a model is not known to be away.
+  if (!paused.empty())
+    paused_last_s_ = now;
+  else if (now - paused_last_s_ >= kOutage)
+    paused_since_s_.reset(), paused_told_ = false;
+  if (paused.empty()) return;
+  if (!paused_since_s_) paused_since_s_ = now;
+  if (now - *paused_since_s_ < kOutage || std::exchange(paused_told_, true)) return;
+  tell(Occasion::trouble, now, fmt::format("for {:.0f} s {}", now - *paused_since_s_, paused), 0);
+}
+
 void Announcements::heard(const Progress& progress) {
   last_ = progress;
   if (promoted_ && last_.best == promoted_->individual) tell_promoted();
   watch_budgets();
+  watch_models();
   tell_troubles(progress.elapsed_s);
   if (metrics_ && progress.elapsed_s >= next_metrics_s_) {
     next_metrics_s_ = progress.elapsed_s + kBetweenMetrics;

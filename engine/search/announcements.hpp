@@ -42,6 +42,7 @@ class Announcements {
   void tell_promoted();
   void show(const Summary&);
   void watch_budgets();
+  void watch_models();
   void tell_troubles(double elapsed_s);
   void write_metrics(const std::string& state);
 
@@ -55,6 +56,9 @@ class Announcements {
   double next_metrics_s_ = 0.0, next_trouble_s_ = 0.0;  // in elapsed time
   int troubles_ = 0;                                    // not told yet
   std::map<std::string, bool> nearly_spent_;            // by budget: told
+  std::optional<double> paused_since_s_ = {};           // since when no language model is available
+  double paused_last_s_ = 0.0;
+  bool paused_told_ = false;
 };
 
 }  // namespace cultivar

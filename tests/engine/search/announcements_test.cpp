@@ -110,6 +110,34 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_search_is_told_in_one_sentence) {
   BOOST_TEST(text(2) == "simulated: stopped (interrupted; all results so far are recorded)");
 }
 
+BOOST_AUTO_TEST_CASE(that_no_language_model_can_be_reached_for_a_minute_is_told_once) {
+  ChatServer server([](const SeenRequest&) { return status_reply(200, "ok"); });
+  const Config config = softmax_config(path() / "config", {"notify=[{webhook: \"" + server.url() + "\"}]"});
+  const std::string paused = "no language model is available: m (unreachable: connection refused)";
+  {
+    Announcements announcements(config, path() / "run", {});
+    const auto at = [&](double elapsed_s, bool away) {
+      Progress progress;
+      progress.elapsed_s = elapsed_s;
+      progress.questions.emplace();
+      if (away) progress.questions->paused = paused;
+      announcements.callbacks().progress(progress);
+    };
+    at(10.0, true), at(40.0, true);  // a short one is not worth a notification
+    at(41.0, false), at(120.0, false);
+    at(200.0, true), at(230.0, true), at(231.0, false), at(232.0, true);  // tried in between
+    at(261.0, true), at(300.0, true);
+    at(301.0, false), at(400.0, false);
+    at(500.0, true), at(560.0, true);  // another one
+    announcements.ended("interrupted", {});
+  }
+  std::vector<std::string> told;
+  for (const SeenRequest& request : server.seen())
+    if (request.body["event"] == "trouble") told.push_back(request.body["text"].get<std::string>());
+  BOOST_TEST(
+      (told == std::vector<std::string>{"simulated: for 61 s " + paused, "simulated: for 60 s " + paused}));
+}
+
 BOOST_AUTO_TEST_CASE(a_notification_of_the_end_that_is_lost_is_told_recorded_and_forgotten_on_resume) {
   ChatServer server([](const SeenRequest& request) {
     return status_reply(request.body["event"] == "end" ? 410 : 200, "");
