@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "engine/cli/output.hpp"
@@ -19,10 +20,18 @@ double now() {
   return in_seconds(Clock::now().time_since_epoch());
 }
 
+// "14:05 ", of this machine's time zone.
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:02}:{:02} ", local.tm_hour, local.tm_min);
+}
+
 // Continuation lines begin below the text, so that no text from outside looks like an event of its own.
-std::string indented(const std::string& text) {
+std::string indented(const std::string& text, std::size_t width) {
   std::string result;
-  for (const char c : text) result += c == '\n' ? "\n" + std::string(22, ' ') : std::string(1, c);
+  for (const char c : text) result += c == '\n' ? "\n" + std::string(width, ' ') : std::string(1, c);
   return result;
 }
 
@@ -112,7 +121,7 @@ void ProgressLine::show(const Progress& progress) {
   next_s_ = now() + 10.0;
   std::string text = utf8_text(words_(progress));
   if (!terminal_) {
-    notify("{}\n", text);
+    notify("{}{}\n", time_of_day(), text);
     return;
   }
   const std::size_t width = terminal_width() - 1;
@@ -125,10 +134,12 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::show(const Event& event) {
   if (!verbose_ && !matters(event.kind)) return;
   clear();
+  const std::string begin = fmt::format("{}{:>9}  {:<10} ", terminal_ ? std::string() : time_of_day(),
+                                        time_in_log(event.elapsed_s), event.kind);
   notify(
-      "{:>9}  {:<10} {}{}\n", time_in_log(event.elapsed_s), event.kind,
+      "{}{}{}\n", begin,
       event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
-      indented(utf8_text(event.text)));
+      indented(utf8_text(event.text), begin.size()));
 }
 
 }  // namespace cultivar

@@ -1,5 +1,6 @@
 // The progress display of a search: one line that is redrawn on a terminal, a line every ten seconds
-// elsewhere, and a line for each event that matters.
+// elsewhere, and a line for each event that matters. Lines that do not go to a terminal begin with the time
+// of day.
 #pragma once
 
 #include <functional>
