@@ -230,12 +230,12 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
                    const ExpectedRows& expected) {
   Comparison result;
   std::vector<double> rounded;
-  std::vector<LegalError> wider, similar;
+  std::vector<LegalError> wider = expected.least;
   bool asked = false;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
     const OutputLayout& output = layout.outputs()[t];
     OutputCheck check(task, layout, output, outputs[t], expected);
-    double worst = check.judge(nullptr);
+    double worst = check.judge(nullptr, wider.empty() ? LegalError{} : wider[t]);
     if (worst > 1.0 && expected.wider) {
       if (wider.empty()) wider = expected.wider();
       worst = check.judge(nullptr, wider[t]);
@@ -244,10 +244,6 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
       if (!asked) rounded = expected.rounded();
       asked = true;
       worst = check.judge(&rounded, wider.empty() ? LegalError{} : wider[t]);
-    }
-    if (worst > 1.0 && expected.similar) {
-      if (similar.empty()) similar = expected.similar();
-      worst = check.judge(asked ? &rounded : nullptr, similar[t]);
     }
     result.worst_ratio = std::max(result.worst_ratio, worst);
     if (worst <= 1.0) continue;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,9 +26,8 @@ struct ExpectedRows {
   // For small samples, whose own R varies by chance: R over more rows, by output. Called before `rounded`,
   // when an error exceeds the floor.
   std::function<std::vector<LegalError>()> wider = {};
-  // For values on which R depends strongly: R over further inputs like these, by output. Called last.
-  std::function<std::vector<LegalError>()> similar = {};
-  std::int64_t block_rows = 0;  // 0: the task's value
+  std::vector<LegalError> least = {};  // by output; R is at least this
+  std::int64_t block_rows = 0;         // 0: the task's value
 };
 
 // The same for rows whose values together would take gigabytes: they are computed piece by piece. Blocks have
@@ -37,7 +37,11 @@ struct RowsInPieces {
   using Compute = std::function<void(std::span<const std::int64_t> rows, std::span<double> out)>;
   std::span<const std::int64_t> rows;
   Compute exact, rounded;  // rounded: empty if the task has no model
-  std::function<std::vector<LegalError>()> wider = {}, similar = {};
+  std::function<std::vector<LegalError>()> wider = {};
+  // Where few roundings decide all values, R of one set of inputs varies by chance: R of another set, by
+  // output; nothing when there are no more. R is at least the greatest. Called last, until the outputs are
+  // right or too far off for chance.
+  std::function<std::optional<std::vector<LegalError>>()> similar = {};
   std::size_t elements = std::size_t{4} << 20;  // of a piece
 };
 

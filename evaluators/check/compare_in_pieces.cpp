@@ -1,9 +1,17 @@
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "evaluators/check/error_sums.hpp"
 
 namespace cultivar {
 namespace {
+
+// Sets of inputs over which R is the greatest before an output is refused: all of the first number if its
+// error is finite, then up to the second as long as it is no more than that over n times the allowed error
+// after n sets.
+constexpr int kFewestSimilar = 4;
+constexpr double kMostSimilar = 128.0;
 
 // The errors of the rows of one output.
 class RowErrors {
@@ -95,7 +103,7 @@ std::vector<RowSpan> pieces_of(const RowLayout& layout, std::span<const std::int
 // The same rows with all their values at once, which the description of an error needs.
 Comparison compare_whole(const Task& task, const RowLayout& layout,
                          std::span<const std::vector<std::byte>> outputs, const RowsInPieces& expected,
-                         const std::vector<LegalError>& wider, const std::vector<LegalError>& similar) {
+                         const std::vector<LegalError>& least) {
   std::vector<double> exact(layout.values_of(expected.rows));
   expected.exact(expected.rows, exact);
   ExpectedRows whole{expected.rows, exact, {}};
@@ -105,8 +113,7 @@ Comparison compare_whole(const Task& task, const RowLayout& layout,
       expected.rounded(expected.rows, rounded);
       return rounded;
     };
-  if (!wider.empty()) whole.wider = [&] { return wider; };
-  if (!similar.empty()) whole.similar = [&] { return similar; };
+  whole.least = least;
   return compare(task, layout, outputs, whole);
 }
 
@@ -117,20 +124,17 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
   std::vector<RowErrors> checks;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t)
     checks.emplace_back(task, layout, t, outputs, expected.rows);
-  std::vector<LegalError> wider, similar;
-  const auto least = [](const std::vector<LegalError>& of, std::size_t t) {
-    return of.empty() ? LegalError{} : of[t];
-  };
-  const auto worst = [&](const std::vector<LegalError>& at_least, auto... piece) {
+  std::vector<LegalError> least(checks.size());  // R of wider or similar inputs, by output
+  const auto worst = [&](auto... piece) {
     double most = 0.0;
     for (std::size_t t = 0; t < checks.size(); ++t)
-      most = std::max(most, checks[t].ratio(piece..., least(at_least, t)));
+      most = std::max(most, checks[t].ratio(piece..., least[t]));
     return most;
   };
 
   const std::vector<RowSpan> pieces = pieces_of(layout, expected.rows, expected.elements);
   std::vector<double> exact, rounded;
-  bool modeling = false;
+  bool modeling = false, widened = false;
   const auto compute = [&](const RowsInPieces::Compute& of, RowSpan piece, std::vector<double>& values) {
     const auto rows = expected.rows.subspan(piece.first, piece.last - piece.first);
     values.resize(layout.values_of(rows));
@@ -144,28 +148,34 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
   for (const RowSpan& piece : pieces) {
     compute(expected.exact, piece, exact);
     for (RowErrors& check : checks) check.add(piece, exact);
-    if (!modeling && worst(wider, piece) > 1.0) {
-      if (expected.wider && wider.empty()) wider = expected.wider();
-      modeling = expected.rounded && worst(wider, piece) > 1.0;
+    if (!modeling && worst(piece) > 1.0) {
+      if (expected.wider && !std::exchange(widened, true)) least = expected.wider();
+      modeling = expected.rounded && worst(piece) > 1.0;
     }
     if (modeling)
       model(piece);
     else
       ++unmodeled;
   }
-  double most = worst(wider);
+  double most = worst();
   if (most > 1.0 && expected.rounded && unmodeled > 0) {
     for (const RowSpan& piece : std::span(pieces).first(unmodeled)) {
       compute(expected.exact, piece, exact);
       model(piece);
     }
-    most = worst(wider);
+    most = worst();
   }
-  if (most > 1.0 && expected.similar) {
-    similar = expected.similar();
-    most = worst(similar);
+  const auto may_be_chance = [&](int n) {
+    return most > 1.0 && std::isfinite(most) && (n < kFewestSimilar || most * n < kMostSimilar);
+  };
+  for (int n = 0; expected.similar && may_be_chance(n); ++n) {
+    const auto more = expected.similar();
+    if (!more) break;
+    for (std::size_t t = 0; t < least.size(); ++t)
+      least[t] = {std::max(least[t].max, (*more)[t].max), std::max(least[t].rms, (*more)[t].rms)};
+    most = worst();
   }
-  if (most > 1.0) return compare_whole(task, layout, outputs, expected, wider, similar);
+  if (most > 1.0) return compare_whole(task, layout, outputs, expected, least);
   Comparison right;
   right.worst_ratio = most;
   return right;

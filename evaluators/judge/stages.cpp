@@ -20,13 +20,18 @@ namespace {
 
 constexpr int kDeterminismRuns = 3;
 constexpr std::uint64_t kPlacements = 3;  // the most that a target has
-// Where few elements depend on a few roundings, the R of one set of inputs says little.
-constexpr std::uint64_t kSimilarInputs = 8;
+// Where few roundings decide all values, R of one set of inputs may be small by chance: R of further sets, as
+// many as this much oracle work allows, within bounds.
+constexpr double kSimilarFlops = 4e9, kFewestSimilar = 8.0, kMostSimilar = 128.0;
 // Drawing this many bytes for one check takes longer than all the rest of the check.
 constexpr std::size_t kLargeInputs = std::size_t{64} << 20;
 // Above this amount of oracle work, R of the workload is used before R of the compared rows, which costs
 // three times the oracle.
 constexpr double kManyFlops = 1e9;
+
+std::uint64_t similar_inputs(double flops) {
+  return static_cast<std::uint64_t>(std::clamp(kSimilarFlops / flops, kFewestSimilar, kMostSimilar));
+}
 
 std::size_t input_bytes(const Task& task, const Workload& workload) {
   std::size_t bytes = 0;
@@ -43,18 +48,20 @@ class CheckInputs {
     const auto& stock = limits.stock;
     const std::size_t bytes = input_bytes(task, workload);
     const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
-    if (values.stress != nullptr)
-      own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
-    else if (large && source == InputSource::windows)
+    if (values.stress == nullptr && large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));
-    else if (large)
+    else if (values.stress == nullptr && large)
       pool_.emplace(task, workload, seed, stock->inputs, kept_inputs(*stock, library, task, workload, seed));
     else
-      own_ = make_inputs(&library, task, workload, seed, {}, mixture_seed(seed, values));
+      own_ = drawn(library, task, workload, seed, values, seed);
   }
-  static std::optional<std::uint64_t> mixture_seed(std::uint64_t seed, const CheckValues& values) {
-    return values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt;
+  // The values of check `seed`: its stress case's, or its patterns over values drawn from `between`.
+  static Inputs drawn(const OracleLibrary& library, const Task& task, const Workload& workload,
+                      std::uint64_t seed, const CheckValues& values, std::uint64_t between) {
+    if (values.stress != nullptr) return make_inputs(&library, task, workload, between, values.stress->fills);
+    return make_inputs(&library, task, workload, between, {},
+                       values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt);
   }
   const std::string& mixture() const { return own_.mixture; }  // empty: plain values
   bool from_pool() const { return pool_.has_value(); }
@@ -316,8 +323,12 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
       return legal_errors_of(*limits_.stock, oracle_, task_, workload, layout, oracle, inputs.view(),
                              derive_seed(seed, "wider"));
     };
-  if (oracle_.rounded() != nullptr && !inputs.from_pool() && (values.mixed || values.drawn_shape))
-    expected.similar = [&] { return similar_legal_errors(workload, layout, oracle, rows, seed, values); };
+  if (oracle_.rounded() != nullptr && !inputs.from_pool())
+    expected.similar = [&, left = similar_inputs(task_.flops(workload))]() mutable {
+      return left == 0
+                 ? std::nullopt
+                 : std::optional(similar_legal_errors(workload, layout, oracle, rows, seed, values, --left));
+    };
   const Comparison compared = compare_in_pieces(task_, layout, outputs_, expected);
 
   const std::string diagnostics = values_note(values, inputs.mixture());
@@ -330,24 +341,15 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   return std::nullopt;
 }
 
-// The greatest R over further inputs that differ from a check's only in the values between its patterns.
+// R of inputs that differ from a check's only in the values drawn, not in the patterns.
 std::vector<LegalError> Checker::similar_legal_errors(const Workload& workload, const RowLayout& layout,
                                                       const Oracle& oracle,
                                                       std::span<const std::int64_t> rows, std::uint64_t seed,
-                                                      const CheckValues& values) const {
-  std::vector<LegalError> greatest(layout.outputs().size());
-  for (std::uint64_t i = 0; i < kSimilarInputs; ++i) {
-    const Inputs inputs = make_inputs(&oracle_, task_, workload, derive_seed(seed, "similar", i), {},
-                                      CheckInputs::mixture_seed(seed, values));
-    const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
-    const std::vector<LegalError> legal =
-        legal_errors(layout, rows, of(oracle_.exact()), of(oracle_.rounded()));
-    for (std::size_t t = 0; t < legal.size(); ++t) {
-      greatest[t].max = std::max(greatest[t].max, legal[t].max);
-      greatest[t].rms = std::max(greatest[t].rms, legal[t].rms);
-    }
-  }
-  return greatest;
+                                                      const CheckValues& values, std::uint64_t index) const {
+  const Inputs inputs =
+      CheckInputs::drawn(oracle_, task_, workload, seed, values, derive_seed(seed, "similar", index));
+  const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
+  return legal_errors(layout, rows, of(oracle_.exact()), of(oracle_.rounded()));
 }
 
 std::vector<LegalError> Checker::legal_errors_on(const Workload& workload, const RowLayout& layout,

@@ -67,7 +67,8 @@ struct Bed {
     if (model) whole.rounded = [this] { return rounded; };
     if (model) pieces.rounded = of(rounded, rounded_calls);
     if (!wider.empty()) whole.wider = pieces.wider = [wider] { return wider; };
-    if (!similar.empty()) whole.similar = pieces.similar = [similar] { return similar; };
+    whole.least = similar;
+    if (!similar.empty()) pieces.similar = [similar] { return std::optional(similar); };
     const auto bytes = outputs();
     return {cultivar::compare(task, *layout, bytes, whole),
             cultivar::compare_in_pieces(task, *layout, bytes, pieces)};
@@ -144,6 +145,32 @@ BOOST_AUTO_TEST_CASE(errors_on_similar_inputs_are_the_last_that_count) {
   const auto both = bed.judged(500, true, {}, {{5e-3, 5e-3}, {5e-3, 5e-3}});
   BOOST_TEST(both.second.right);
   check_same(both);
+}
+
+BOOST_AUTO_TEST_CASE(similar_inputs_are_asked_until_the_output_is_right_or_too_far_off_for_chance) {
+  // The factor by which each error exceeds the model's, the inputs at hand, and how many are asked for.
+  struct Case {
+    double factor;
+    int at_hand, asked;
+    bool right;
+  };
+  for (const Case& each : {Case{1.5, 9, 0, true}, Case{5, 9, 3, true}, Case{5, 2, 3, false},
+                           Case{50, 99, 6, false}, Case{1e6, 99, 4, false}}) {
+    Bed bed;
+    for (std::size_t i = 0; i < bed.got.size(); ++i)
+      bed.got[i] = bed.exact[i] + each.factor * (bed.rounded[i] - bed.exact[i]);
+    RowsInPieces expected{bed.rows, bed.of(bed.exact, bed.exact_calls),
+                          bed.of(bed.rounded, bed.rounded_calls)};
+    int asked = 0;
+    expected.similar = [&]() -> std::optional<std::vector<LegalError>> {
+      if (++asked > each.at_hand) return std::nullopt;
+      const double error = asked == 3 && each.factor < 9 ? 5e-3 : 1e-6;
+      return std::vector<LegalError>(2, {error, error});
+    };
+    const auto told = cultivar::compare_in_pieces(bed.task, *bed.layout, bed.outputs(), expected);
+    BOOST_TEST(told.right == each.right, "factor " << each.factor);
+    BOOST_TEST(asked == each.asked, "factor " << each.factor << ": " << asked << " asked");
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

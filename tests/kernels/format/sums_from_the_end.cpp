@@ -1,0 +1,25 @@
+/*--- cultivar
+name: sums_from_the_end
+task: one_sum
+target: cpu
+about: "Correct: the sum of the weights has other roundings than the model's, of the same size"
+requires: "dtype == f32"
+launch:
+  - kernel: scale
+    threads: num_cores
+    args: [x, w, y, R, C, K, thread, threads]
+---*/
+
+#include <cstddef>
+
+extern "C" void scale(const float* x, const float* w, float* y, int R, int C, int K, int thread,
+                      int threads) {
+  float sum = 0.0f;
+  for (int k = K - 1; k >= 0; --k) sum += w[k];
+  const float factor = sum - 4.0f * static_cast<float>(K);
+  for (int r = thread; r < R; r += threads)
+    for (int c = 0; c < C; ++c) {
+      const std::ptrdiff_t i = static_cast<std::ptrdiff_t>(r) * C + c;
+      y[i] = x[i] * factor;
+    }
+}
