@@ -3,16 +3,14 @@
 #include <SQLiteCpp/Exception.h>
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/config/asking_settings.hpp"
-#include "engine/config/duration.hpp"
 #include "engine/history/rebuild.hpp"
 #include "engine/history/saved_state.hpp"
 #include "engine/search/announcements.hpp"
 #include "engine/search/beginning.hpp"
+#include "engine/search/changed_settings.hpp"
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
@@ -290,78 +288,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
 
 namespace {
 
-// A budget that is already exhausted would end the search at once and would remain in the record.
-void require_larger_budgets(const Config& config, const std::vector<std::string>& overrides,
-                            const Summary& so_far) {
-  const std::map<std::string, double> limits{
-      {"wall", config.budget.wall_s},
-      {"evaluations", static_cast<double>(config.budget.evaluations)},
-      {"device_hours", config.budget.device_s / 3600.0},
-      {"plateau", config.budget.plateau_s},
-      {"usd", config.budget.models.usd.value_or(0.0)},
-      {"tokens", static_cast<double>(config.budget.models.tokens.value_or(0))}};
-  for (const std::string& text : overrides)
-    for (const auto& [kind, limit] : limits) {
-      const auto use = so_far.budget.find(kind);
-      if (!text.starts_with("budget." + kind + "=") || use == so_far.budget.end() || limit <= 0.0 ||
-          use->second.used < limit)
-        continue;
-      const double used = use->second.used;
-      throw InputError(fmt::format(
-          "--set {}: {} {} already spent; set a larger budget", text,
-          kind == "wall" || kind == "plateau" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
-          kind == "evaluations" || kind == "tokens" || kind == "device_hours" ? "are" : "is"));
-    }
-}
-
-// Sections and keys of the configuration that a resumed search may change: none of them changes what was
-// decided, and a replay does not read them, except the gate's, whose changes are recorded.
-constexpr std::string_view kChangeable[] = {"budget",
-                                            "checkpoint",
-                                            "gate",
-                                            "notify",
-                                            "metrics",
-                                            "evaluation.launcher",
-                                            "evaluation.devices",
-                                            "evaluation.depth",
-                                            "evaluation.workers_per_device",
-                                            "evaluation.compile_workers",
-                                            "evaluation.patience"};
-
-void require_changeable(const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) {
-    const std::string_view key = std::string_view(text).substr(0, text.find('='));
-    if (std::ranges::any_of(kChangeable, [&](std::string_view known) {
-          return key.starts_with(known) && (key.size() == known.size() || key[known.size()] == '.');
-        }))
-      continue;
-    if (key == "evaluation.cores")
-      throw InputError("--set " + text +
-                       ": another number of cores is another device, whose times cannot be compared with "
-                       "the recorded ones. Begin a new run with it, and `cultivar submit` the best kernel to "
-                       "that run");
-    throw InputError(
-        "--set " + text +
-        ": a resumed search can change only its budget, its checkpoints, its gate, notify, "
-        "metrics, and launcher, devices, depth, workers_per_device, compile_workers and patience "
-        "of its evaluation; begin a new run for other settings");
-  }
-}
-
-// What the record says about settings of the evaluation that are other ones from here on.
-std::string changed_settings(const std::vector<std::string>& overrides) {
-  std::string changed;
-  for (const std::string& text : overrides)
-    if (text.starts_with("evaluation.")) changed += (changed.empty() ? "" : ", ") + text;
-  if (changed.empty()) return {};
-  return fmt::format(
-      " with other settings: {}. Earlier times were measured with the former ones: the best kernel is "
-      "measured "
-      "again first, and new variants are compared at its current pace",
-      changed);
-}
-
-// The same for a card of another model that has equal facts.
+// What the record says about a card of another model that has equal facts.
 std::string changed_device(const json& recorded, const DeviceInfo& now) {
   const std::string model = recorded.value("model", now.model);  // older records name none
   if (model == now.model) return {};
