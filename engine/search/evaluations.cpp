@@ -183,6 +183,12 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
       recorder_.tell(step, "worker", id,
                      "the worker was lost during the evaluation and replaced by a new one");
   });
+  if (is_seed && !individual.measured && duplicate_of == 0)
+    recorder_.show(
+        "warning", id,
+        fmt::format("seed {} was rejected ({}): {}",
+                    recorder_.record().individual(id)->individual.descent.note, name_of(evaluation.stage),
+                    evaluation.stage == Stage::lint ? evaluation.diagnostics : evaluation.reason));
 }
 
 bool Evaluations::start_canary() {

@@ -1,6 +1,7 @@
 // Evaluations on their own: what is owed, what lint refuses, what is measured only once.
 #include "engine/search/evaluations.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "support/search_parts.hpp"
@@ -100,6 +101,27 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_claim_the_holdout_is_refused_before_
   const auto row = parts.writer.record().individual(id);
   BOOST_TEST(row->stage == "lint");
   BOOST_TEST(row->reason == "does not claim a workload of the holdout");
+}
+
+// Who wrote it sees the reason as the search begins, and not only a count.
+BOOST_AUTO_TEST_CASE(why_a_seed_is_refused_is_told_at_once) {
+  Simulation simulation;
+  simulation.evaluate_instead = [](const Variant& variant) -> Expected<Evaluation> {
+    return variant.manifest.name == "softmax_plain"
+               ? rejection(Stage::lint, "out of range", "seed.cpp:3: BLOCK is out of range: use 64")
+               : rejection(Stage::smoke, "wrong rows", "the rows");
+  };
+  Parts parts(simulation);
+  std::vector<Event> told;
+  parts.callbacks.event = [&](const Event& event) { told.push_back(event); };
+  parts.take_seeds();
+  (void)parts.breed({{"BLOCK", std::int64_t{7}}});  // rejected, but no seed
+  std::erase_if(told, [](const Event& event) { return event.kind != "warning"; });
+  std::ranges::sort(told, {}, &Event::individual);  // two workers evaluate them
+  BOOST_TEST_REQUIRE(told.size() == 2U);
+  BOOST_TEST(told[0].individual == 1);
+  BOOST_TEST(told[0].text == "seed plain.cpp was rejected (lint): seed.cpp:3: BLOCK is out of range: use 64");
+  BOOST_TEST(told[1].text == "seed fast.cpp was rejected (smoke): wrong rows");
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_that_is_late_is_owed_once_more_and_then_rejected) {
