@@ -13,14 +13,30 @@ namespace cultivar {
 namespace fs = std::filesystem;
 namespace {
 
-std::vector<fs::path> runs_below(const fs::path& folder) {
-  std::vector<fs::path> runs;
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> folders;
   std::error_code failed;
   fs::directory_iterator at(folder, failed);
-  for (const fs::directory_iterator end; !failed && at != end; at.increment(failed)) {
-    std::error_code none;
-    if (fs::exists(at->path() / "run.db", none)) runs.push_back(fs::canonical(at->path(), none));
-  }
+  for (const fs::directory_iterator end; !failed && at != end; at.increment(failed))
+    if (std::error_code none; at->is_directory(none)) folders.push_back(at->path());
+  return folders;
+}
+
+bool is_run(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / "run.db", none);
+}
+
+// Also those of suites, which lie in the folder of their suite.
+std::vector<fs::path> runs_below(const fs::path& folder) {
+  std::vector<fs::path> runs;
+  std::error_code none;
+  for (const fs::path& each : folders_in(folder))
+    if (is_run(each))
+      runs.push_back(fs::canonical(each, none));
+    else
+      for (const fs::path& of_suite : folders_in(each))
+        if (is_run(of_suite)) runs.push_back(fs::canonical(of_suite, none));
   std::ranges::sort(runs);
   return runs;
 }
@@ -41,7 +57,8 @@ std::uintmax_t disk_use(const fs::path& folder) {
 int runs_command(const Arguments& arguments) {
   std::string folder;
   bool as_json = false;
-  Options options("runs", "Lists the runs of a folder, the ones that run now first.", "cultivar runs");
+  Options options("runs", "Lists the runs of a folder, and of the suites in it; the ones that run now first.",
+                  "cultivar runs");
   options.optional_argument("FOLDER", folder,
                             "the folder whose runs to list (default: runs/ of the current folder and of the "
                             "installation)");
