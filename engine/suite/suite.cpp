@@ -30,6 +30,24 @@ bool limited(const Budget& budget) {
          budget.models.usd || budget.models.tokens;
 }
 
+std::string without(const std::string& place, std::string message) {
+  const std::size_t at = message.find(place);
+  if (at == std::string::npos) return message;
+  const std::size_t more = message.compare(at + place.size(), 2, ": ") == 0 ? 2 : 1;  // or a dot
+  return message.erase(at, place.size() + more);
+}
+
+// What is wrong in `common` or with --set is wrong for each task, and is said once.
+std::string complaints(const std::vector<std::pair<std::string, std::string>>& wrong) {
+  std::vector<std::string> lines;
+  for (const auto& [common, own] : wrong) {
+    const bool alone = std::ranges::count(wrong, common, &std::pair<std::string, std::string>::first) == 1;
+    const std::string& line = alone ? own : common;
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 }  // namespace
 
 Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides,
@@ -42,8 +60,10 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
     common->map().require("name").fail("each task has its own name: write it below `tasks`");
   const YamlNode list = map.require("tasks");
   map.finish();
-  std::vector<std::string> wrong;
+  std::vector<std::pair<std::string, std::string>> wrong;  // without the place in the list, and with it
+  std::size_t number = 0;
   for (const YamlNode& item : list.items()) try {
+      ++number;
       SuiteTask task{
           "", config_of(completed(item, common), fs::absolute(file).parent_path(), overrides, installation)};
       task.name = task.config.name;
@@ -55,9 +75,9 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
         item.fail(fmt::format("two searches are named '{}': give one of them another `name`", task.name));
       suite.tasks.push_back(std::move(task));
     } catch (const InputError& error) {
-      wrong.emplace_back(error.what());
+      wrong.emplace_back(without(fmt::format("tasks[{}]", number - 1), error.what()), error.what());
     }
-  if (!wrong.empty()) throw InputError(fmt::format("{}", fmt::join(wrong, "\n")));
+  if (!wrong.empty()) throw InputError(complaints(wrong));
   if (suite.tasks.empty()) list.fail("the list is empty: name at least one task, as - {task: softmax}");
   return suite;
 }

@@ -33,9 +33,9 @@ struct Folder : ScratchFolder {
     std::ofstream(path() / "suite.yaml") << text;
     return load_suite(path() / "suite.yaml", overrides, kInstallation);
   }
-  std::string complaint(const std::string& text) {
+  std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
     try {
-      load(text);
+      load(text, overrides);
     } catch (const InputError& error) {
       return error.what();
     }
@@ -76,6 +76,20 @@ BOOST_AUTO_TEST_CASE(every_wrong_task_is_named_with_its_line) {
       contains(complaint("name: x\ntasks:\n  - {task: softmax, workloads: cpu_quick}\n"), "has no budget"));
   BOOST_TEST(contains(complaint("name: x\ntasks: []\n"), "the list is empty"));
   BOOST_TEST(contains(complaint("name: a/b\ntasks: []\n"), "must not contain a slash"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_for_all_tasks_is_said_once) {
+  for (const std::string set : {"budget.evaluations=many", "bugdet.wall=5m"}) {
+    const std::string text = complaint(kCommon + kPair, {set});
+    const std::string key = set.substr(0, set.find('='));
+    BOOST_TEST(contains(text, key), text);
+    BOOST_TEST(!contains(text, "\n"), text);
+    BOOST_TEST(!contains(text, "tasks["), text);
+  }
+  std::string common = kCommon;
+  const std::string text = complaint(common.replace(common.find("seed: 7"), 7, "seed: x") + kPair);
+  BOOST_TEST(contains(text, "suite.yaml:2: seed: "), text);
+  BOOST_TEST(!contains(text, "\n"), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_suite_goes_on_where_it_was_interrupted_and_with_a_larger_budget) {
