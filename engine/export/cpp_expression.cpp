@@ -78,6 +78,8 @@ class Translator {
       auto right = binary(found->precedence + 1);
       if (found->text == "%")
         left = fmt::format("std::fmod({}, {})", left, right);
+      else if (found->text == "/")
+        left = fmt::format("expression::divide({}, {})", left, right);
       else if (found->text == "&&" || found->text == "||")
         left = fmt::format("double(({} != 0.0) {} ({} != 0.0))", left, found->text, right);
       else if (found->logical)

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 #include <deque>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 
@@ -18,21 +20,46 @@ namespace cultivar {
 namespace {
 
 constexpr std::size_t longest = 4000;
+constexpr const char* kWhyNone = "is not a number (check for x / 0, x % 0 or the root of a negative number)";
 
+// A value that does not exist, for example 1 / 0, is NaN. What is computed from it is NaN too, except where
+// && or || do not depend on it; a NaN at the end is an error.
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double divide(double a, double b) {
+  return b == 0.0 ? kNone : a / b;
+}
 double ceil_div(double a, double b) {
-  return std::ceil(a / b);
+  return std::ceil(divide(a, b));
 }
 double floor_div(double a, double b) {
-  return std::floor(a / b);
+  return std::floor(divide(a, b));
 }
 double round_up(double a, double b) {
-  return std::ceil(a / b) * b;
+  return ceil_div(a, b) * b;
 }
 double modulo(double a, double b) {
   return std::fmod(a, b);
 }
+double power(double a, double b) {
+  return std::isnan(a) || std::isnan(b) || (a == 0.0 && b < 0.0) ? kNone : std::pow(a, b);
+}
 double negate(double a) {
-  return a == 0.0 ? 1.0 : 0.0;
+  return std::isnan(a) ? kNone : a == 0.0 ? 1.0 : 0.0;
+}
+double both(double a, double b) {
+  return a == 0.0 || b == 0.0 ? 0.0 : std::isnan(a) || std::isnan(b) ? kNone : 1.0;
+}
+double either(double a, double b) {
+  return negate(both(negate(a), negate(b)));
+}
+template <template <class> class Operation>
+double apply(double a, double b) {
+  return Operation<double>()(a, b);
+}
+template <template <class> class Comparison>
+double compare(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? kNone : Comparison<double>()(a, b) ? 1.0 : 0.0;
 }
 double root(double a) {
   return std::sqrt(a);
@@ -41,13 +68,17 @@ double magnitude(double a) {
   return std::abs(a);
 }
 double binary_logarithm(double a) {
-  return std::log2(a);
+  return a == 0.0 ? kNone : std::log2(a);
 }
 double least(const double* values, int count) {
-  return *std::min_element(values, values + count);
+  return std::any_of(values, values + count, [](double v) { return std::isnan(v); })
+             ? kNone
+             : *std::min_element(values, values + count);
 }
 double greatest(const double* values, int count) {
-  return *std::max_element(values, values + count);
+  return std::any_of(values, values + count, [](double v) { return std::isnan(v); })
+             ? kNone
+             : *std::max_element(values, values + count);
 }
 double floor_of(double a) {
   return std::floor(a);
@@ -57,7 +88,7 @@ double ceil_of(double a) {
 }
 
 // Exactly the functions listed in evaluators/README.md: the export must be able to write each one in C++, so
-// muParser's own functions are excluded.
+// muParser's own functions are excluded. Its operators are, too: of a NaN they make 0 and 1.
 void define_language(mu::Parser& parser) {
   parser.ClearFun();
   parser.ClearConst();
@@ -72,9 +103,46 @@ void define_language(mu::Parser& parser) {
   parser.DefineFun("floor", floor_of);
   parser.DefineFun("ceil", ceil_of);
   parser.DefineOprtChars("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*^/?<>=#!$%&|~'_{}");
+  parser.EnableBuiltInOprt(false);
+  parser.DefineOprt("||", either, mu::prLOR);
+  parser.DefineOprt("&&", both, mu::prLAND);
+  parser.DefineOprt("==", compare<std::equal_to>, mu::prCMP);
+  parser.DefineOprt("!=", compare<std::not_equal_to>, mu::prCMP);
+  parser.DefineOprt("<=", compare<std::less_equal>, mu::prCMP);
+  parser.DefineOprt(">=", compare<std::greater_equal>, mu::prCMP);
+  parser.DefineOprt("<", compare<std::less>, mu::prCMP);
+  parser.DefineOprt(">", compare<std::greater>, mu::prCMP);
+  parser.DefineOprt("+", apply<std::plus>, mu::prADD_SUB);
+  parser.DefineOprt("-", apply<std::minus>, mu::prADD_SUB);
+  parser.DefineOprt("*", apply<std::multiplies>, mu::prMUL_DIV);
+  parser.DefineOprt("/", divide, mu::prMUL_DIV);
   parser.DefineOprt("%", modulo, mu::prMUL_DIV);
+  parser.DefineOprt("^", power, mu::prPOW, mu::oaRIGHT);
   parser.DefineInfixOprt("!", negate);
   for (int i = 0; i < dtype_count; ++i) parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
+}
+
+double condition(double a) {
+  if (std::isnan(a)) throw mu::Parser::exception_type("the condition of ? : " + std::string(kWhyNone));
+  return a;
+}
+
+// muParser takes a NaN before ? for true. This wraps each condition, which reaches back to the parenthesis,
+// comma, ? or : before it, in a function that does not.
+std::string with_conditions(std::string text) {
+  const std::string open = "condition(";
+  for (std::size_t at = text.find('?'); at != std::string::npos; at = text.find('?', at + 1)) {
+    std::size_t from = at;
+    for (int depth = 0; from > 0; --from) {
+      const char before = text[from - 1];
+      if (depth == 0 && std::string_view("(,?:").find(before) != std::string_view::npos) break;
+      depth += before == ')' ? 1 : before == '(' ? -1 : 0;
+    }
+    text.insert(at, ")");
+    text.insert(from, open);
+    at += 1 + open.size();
+  }
+  return text;
 }
 
 // A parser with its variables. One per thread and text, because muParser's evaluation is not const.
@@ -91,8 +159,9 @@ Compiled& compiled(const std::string& text, const std::vector<std::string>& name
   if (cache.size() >= most) cache.clear();
   auto fresh = std::make_unique<Compiled>();
   define_language(fresh->parser);
+  fresh->parser.DefineFun("condition", condition);
   for (const std::string& name : names) fresh->parser.DefineVar(name, &fresh->values.emplace_back(1.0));
-  fresh->parser.SetExpr(text);
+  fresh->parser.SetExpr(with_conditions(text));
   return *cache.emplace(text, std::move(fresh)).first->second;
 }
 
@@ -202,12 +271,8 @@ Expected<double> Expression::evaluate(const Bindings& bindings) const {
     for (std::size_t i = 0; i < names_.size(); ++i) ready.values[i] = bindings.find(names_[i])->second;
     const double value = ready.parser.Eval();
     if (!std::isfinite(value))
-      return bad(text_,
-                 fmt::format("is {}{}",
-                             std::isinf(value)
-                                 ? "infinite (check for division by 0)"
-                                 : "not a number (check for x / 0, x % 0 or the root of a negative number)",
-                             values_of(names_, bindings)));
+      return bad(text_, fmt::format("{}{}", std::isinf(value) ? "is infinite" : kWhyNone,
+                                    values_of(names_, bindings)));
     return value;
   } catch (const mu::Parser::exception_type& error) {
     return bad(text_, fmt::format("{}{}", error.GetMsg(), values_of(names_, bindings)));

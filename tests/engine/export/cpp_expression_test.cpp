@@ -27,6 +27,7 @@ BOOST_AUTO_TEST_CASE(numbers_become_doubles_and_precedence_is_kept) {
 
 BOOST_AUTO_TEST_CASE(what_cpp_spells_differently_is_translated) {
   BOOST_TEST(cpp("-2^2") == "(-std::pow(2.0, 2.0))");
+  BOOST_TEST(cpp("S / 2 / T") == "expression::divide(expression::divide(n_S, 2.0), n_T)");
   BOOST_TEST(cpp("S % 128") == "std::fmod(n_S, 128.0)");
   BOOST_TEST(cpp("ceil_div(S_q, TILE)") == "expression::ceil_div(n_S_q, n_TILE)");
   BOOST_TEST(cpp("D == 64 && causal") == "double((double(n_D == 64.0) != 0.0) && (n_causal != 0.0))");

@@ -64,12 +64,49 @@ BOOST_AUTO_TEST_CASE(an_unknown_name_is_named_with_the_nearest) {
 }
 
 BOOST_AUTO_TEST_CASE(a_non_finite_result_is_an_error_that_shows_the_numbers) {
-  BOOST_TEST(Expression::parse("a / b")->evaluate({{"a", 1}, {"b", 0}}).error().message ==
-             "'a / b': is infinite (check for division by 0) (with a=1, b=0)");
+  BOOST_TEST(Expression::parse("a * b")->evaluate({{"a", 1e300}, {"b", 1e300}}).error().message ==
+             "'a * b': is infinite (with a=1e+300, b=1e+300)");
   BOOST_TEST(
       Expression::parse("a % b")->evaluate({{"a", 1}, {"b", 0}}).error().message ==
       "'a % b': is not a number (check for x / 0, x % 0 or the root of a negative number) (with a=1, b=0)");
   BOOST_TEST(!Expression::parse("sqrt(0 - a)")->evaluate({{"a", 1}}).has_value());
+}
+
+// A constraint with it would hold or not by chance.
+BOOST_AUTO_TEST_CASE(what_is_computed_from_a_division_by_zero_is_an_error_too) {
+  for (const char* text : {"a / b",
+                           "a / b > 1",
+                           "a / b < 1",
+                           "!(a / b > 1)",
+                           "a % b != 1",
+                           "a % b == 0",
+                           "ceil_div(a, b) >= 1",
+                           "floor_div(a, b) != 2",
+                           "round_up(a, b) <= 4",
+                           "min(a, a / b)",
+                           "max(a / b, a)",
+                           "(a / b) ^ 0",
+                           "b ^ -1 > 1",
+                           "log2(b) < 1",
+                           "a > 0 && a / b > 1",
+                           "b > 0 || a % b == 0",
+                           "1 / (a / b) == 0",
+                           "a / b > 1 ? 1 : 2",
+                           "a > 1 ? a % b == 0 ? 1 : 2 : 3",
+                           "max((a / b) ? 1 : 2, 3)"}) {
+    const auto value = Expression::parse(text)->evaluate({{"a", 4}, {"b", 0}});
+    BOOST_TEST(!value, text);
+    BOOST_TEST((value || value.error().message.find("check for x / 0") != std::string::npos), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_condition_may_guard_a_division) {
+  const Bindings b{{"a", 4}, {"b", 0}};
+  BOOST_TEST(value_of("b != 0 && a / b > 1", b) == 0);
+  BOOST_TEST(value_of("a / b > 1 && b != 0", b) == 0);
+  BOOST_TEST(value_of("b == 0 || a % b == 0", b) == 1);
+  BOOST_TEST(value_of("b == 0 ? a : a / b", b) == 4);
+  BOOST_TEST(value_of("max(b == 0 || a / b > 1 ? a ? 5 : 6 : 7, b ? 1 : (b ? 2 : 3))", b) == 5);
 }
 
 BOOST_AUTO_TEST_CASE(integers_must_be_whole_and_large_enough) {
