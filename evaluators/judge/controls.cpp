@@ -154,6 +154,29 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
   return {};
 }
 
+bool applies(const Task& task, const Control& control, const Workload& workload) {
+  if (!control.when) return true;
+  const Expected<double> holds = control.when->evaluate(task.bindings(workload));
+  return holds && *holds != 0.0;
+}
+
+// On a check shape in any dtype of the task, also in those that only another target has.
+bool applies_somewhere(const Task& task, const Control& control) {
+  for (const auto* shapes : {&task.smoke, &task.sweep, &task.stress_shapes, &task.edge})
+    for (Workload shape : *shapes)
+      for (const Dtype dtype : task.dtypes) {
+        shape.dtype = dtype;
+        if (applies(task, control, shape)) return true;
+      }
+  return false;
+}
+
+std::string names_of(const std::vector<Dtype>& dtypes) {
+  std::string names;
+  for (const Dtype dtype : dtypes) names += (names.empty() ? "" : ", ") + std::string(name_of(dtype));
+  return names;
+}
+
 }  // namespace
 
 double round_to_fp8(double value) {
@@ -192,10 +215,7 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       bool refused = false;
       const auto try_on = [&](const Workload& w, const StressCase* stress) {
         if (refused || w.dtype != dtype) return;
-        if (control.when) {
-          const Expected<double> holds = control.when->evaluate(task.bindings(w));
-          if (!holds || *holds == 0.0) return;
-        }
+        if (!applies(task, control, w)) return;
         const Bed bed(task, library, w, stress, threads);
         refused = bed.refuses(bed.rows_of(wrong));
         if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();
@@ -205,12 +225,14 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       for (const Workload& w : check_shapes(task, Stage::stress, target))
         for (const StressCase& stress : task.stress) try_on(w, &stress);
       if (refused) continue;
+      if (accepted.empty() && applies_somewhere(task, control)) continue;  // in another dtype
       if (accepted.empty())
         return failure(
             "controls",
-            fmt::format("task {}: the control '{}' is not wrong on any check shape in {} (its `when` holds "
-                        "on none): add a shape to `sweep`",
-                        task.name, control.name, name_of(dtype)));
+            fmt::format("task {}: the control '{}' is not wrong on any check shape: its `when`, \"{}\", "
+                        "holds on none, in none of the task's dtypes ({}): correct it, or add a shape to "
+                        "`sweep` on which it holds",
+                        task.name, control.name, control.when->text(), names_of(task.dtypes)));
       return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
     }
   }

@@ -27,13 +27,14 @@ class OwnTask {
   }
   ~OwnTask() { fs::remove_all(folder_); }
 
-  Task write(const std::string& tolerance, const std::string& controls, const std::string& reference) {
+  Task write(const std::string& tolerance, const std::string& controls, const std::string& reference,
+             const std::string& dtypes = "[f32]") {
     std::ofstream(folder_ / "doubling/task.yaml") << R"(name: doubling
 summary: "y = f(x), row by row"
 dimensions:
   R: {about: "rows"}
   C: {about: "columns"}
-dtypes: [f32]
+dtypes: )" << dtypes << R"(
 tensors:
   x: {role: input, shape: [R, C], fill: {kind: normal}}
   y: {role: output, shape: [R, C]}
@@ -80,8 +81,8 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
 }
 
 std::string controls_of(OwnTask& own, const std::string& tolerance, const std::string& controls,
-                        const std::string& reference = kDoubles) {
-  const Task task = own.write(tolerance, controls, reference);
+                        const std::string& reference = kDoubles, const std::string& dtypes = "[f32]") {
+  const Task task = own.write(tolerance, controls, reference, dtypes);
   const auto library = OracleLibrary::build(task, own.cache());
   BOOST_REQUIRE_MESSAGE(library, words(library));
   const auto fit = check_controls(task, *library, target_named("cpu"), 2);
@@ -130,6 +131,16 @@ BOOST_AUTO_TEST_CASE(a_control_that_is_wrong_nowhere_is_refused) {
   const std::string said =
       controls_of(own, kTight, "controls: {triples: {about: \"3 x\", when: \"C > 1000\"}}");
   BOOST_TEST(said.find("is not wrong on any check shape") != std::string::npos, said);
+  BOOST_TEST(said.find("\"C > 1000\"") != std::string::npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(a_control_may_be_of_one_dtype_but_of_one_that_the_task_has) {
+  OwnTask own;
+  const std::string controls = "controls: {triples: {about: \"3 x\", when: \"dtype == bf16\"}}";
+  BOOST_TEST(controls_of(own, kTight, controls, kDoubles, "[f32, bf16]") == "");  // no bf16 on a CPU
+  const std::string said = controls_of(own, kTight, controls);
+  BOOST_TEST(said.find("holds on none, in none of the task's dtypes (f32): correct it") != std::string::npos,
+             said);
 }
 
 BOOST_AUTO_TEST_CASE(a_reference_that_does_not_compile_says_what_the_compiler_said) {
