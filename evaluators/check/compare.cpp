@@ -289,10 +289,16 @@ bool too_many_unwritten(const RowLayout& layout, std::size_t unwritten) {
 }
 
 std::string describe_unwritten(const RowLayout& layout, std::size_t unwritten) {
+  constexpr std::int64_t kGroup = 8;  // bytes that a session counts as one, see Session
+  std::int64_t all = 0;
+  for (const OutputLayout& output : layout.outputs())
+    all += output.elements * static_cast<std::int64_t>(size_of(output.dtype)) / kGroup;
+  const bool nothing = static_cast<std::int64_t>(unwritten) >= all;
   return fmt::format(
-      "{} of {} output elements were never written: they still hold the random pattern stored "
-      "before the run. Write every element of every output in every run.\n",
-      unwritten, layout.output_elements());
+      "{} were never written: they still hold the random pattern stored before the run. Write every element "
+      "of every output in every run.\n",
+      nothing ? "The outputs"
+              : fmt::format("{} of the outputs' {} groups of {} bytes", unwritten, all, kGroup));
 }
 
 }  // namespace cultivar
