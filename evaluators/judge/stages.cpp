@@ -106,6 +106,8 @@ std::string remedy_for(Fault::Kind kind) {
       return "No kernel can send such a signal: find out which program or person did.";
     case Fault::Kind::memory_limit:
       return "Give this machine or container more memory, or let the kernel and the workloads need less.";
+    case Fault::Kind::memory_held:
+      return "End the other programs that use the device (`nvidia-smi` lists them), or use another one.";
   }
   return {};
 }
@@ -177,6 +179,7 @@ Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& wher
   if (fault.kind == Fault::Kind::too_short) e.host_fault = HostFault::busy;
   if (fault.kind == Fault::Kind::killed) e.host_fault = HostFault::killed;
   if (fault.kind == Fault::Kind::memory_limit) e.host_fault = HostFault::out_of_memory;
+  if (fault.kind == Fault::Kind::memory_held) e.host_fault = HostFault::memory_held;
   return e;
 }
 

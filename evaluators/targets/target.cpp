@@ -5,10 +5,10 @@
 namespace cultivar {
 
 std::string_view name_of(Fault::Kind kind) {
-  static constexpr std::array<std::string_view, 14> names{
+  static constexpr std::array<std::string_view, 15> names{
       "load_failed",   "crashed",          "timed_out",     "forbidden_call", "guard_overwritten",
       "input_changed", "idle_activity",    "out_of_memory", "launch_failed",  "too_short",
-      "unsupported",   "contender_failed", "killed",        "memory_limit"};
+      "unsupported",   "contender_failed", "killed",        "memory_limit",   "memory_held"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -45,7 +45,8 @@ struct Fault {
     unsupported,       // a contender does not support this workload
     contender_failed,  // a contender reported a failure
     killed,            // from outside
-    memory_limit       // killed by the kernel for lack of memory
+    memory_limit,      // killed by the kernel for lack of memory
+    memory_held        // other programs hold the device's memory
   } kind = Kind::crashed;
   std::string detail;  // a description with the signal, the buffer and offset, the system call, ...
 };
@@ -99,7 +100,7 @@ class Session {
   // After a Fault the session cannot be used again.
   virtual tl::expected<Sample, Fault> run(const RunInputs& inputs, std::span<std::vector<std::byte>> outputs,
                                           const RunOptions&) = 0;
-  // True if an output element still holds this run's poison; call after run().
+  // How many groups of 8 bytes of the outputs still hold this run's poison; call after run().
   virtual std::size_t unwritten_elements() const = 0;
 };
 

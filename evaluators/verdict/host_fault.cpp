@@ -10,8 +10,9 @@ struct Known {
   std::string_view name, words;
   bool may_be_the_variants;
 };
-constexpr std::array<Known, 7> kKnown{{{"killed", "a process was killed from outside", false},
+constexpr std::array<Known, 8> kKnown{{{"killed", "a process was killed from outside", false},
                                        {"out_of_memory", "a process was killed for lack of memory", true},
+                                       {"memory_held", "other programs hold the device's memory", false},
                                        {"cache_lost", "the compiled kernel is no longer in the cache", false},
                                        {"cache_unwritable", "the cache cannot be written", false},
                                        {"busy", "the machine is too busy for these times", true},

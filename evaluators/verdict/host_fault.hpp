@@ -11,6 +11,7 @@ namespace cultivar {
 enum class HostFault {
   killed,            // a process was killed by a signal that no variant can send
   out_of_memory,     // the kernel killed a process at a memory limit
+  memory_held,       // other programs hold the device's memory
   cache_lost,        // a compiled variant is no longer in the cache
   cache_unwritable,  // full disk, permissions
   busy,              // runs could not be told from the noise of the machine

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "evaluators/system/process.hpp"
+#include "evaluators/targets/cuda/driver.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;
@@ -45,6 +46,25 @@ BOOST_AUTO_TEST_CASE(the_device_reports_its_name_and_features) {
     BOOST_TEST(ceilings.flops > 5e14);
     BOOST_TEST(ceilings.flops < 1.2e15);
   }
+}
+
+// The test holds the memory as another program would: it is none of the device's own.
+BOOST_AUTO_TEST_CASE(memory_that_others_hold_is_their_fault_and_a_plan_beyond_the_card_is_the_kernels) {
+  const cuda::Driver& driver = **cuda::load_driver();
+  std::size_t free = 0, total = 0;
+  const auto opened_with = [&](std::size_t bytes) {
+    const auto made = open(kCopy, copying(bytes / 8));
+    return made ? std::string("opened") : std::string(name_of(made.error().kind));
+  };
+  BOOST_REQUIRE(driver.MemGetInfo(&free, &total) == 0);
+  BOOST_TEST(opened_with(total + (std::size_t{1} << 30)) == "out_of_memory");
+  BOOST_REQUIRE(driver.MemGetInfo(&free, &total) == 0);  // without what an earlier session left
+  cuda::Address held = 0;
+  BOOST_REQUIRE(driver.MemAlloc(&held, free / 10 * 7) == 0);
+  BOOST_TEST(opened_with(total / 2) == "memory_held");
+  BOOST_TEST(opened_with(total + (std::size_t{1} << 30)) == "out_of_memory");
+  driver.MemFree(held);
+  BOOST_TEST(opened_with(total / 2) == "opened");
 }
 
 BOOST_AUTO_TEST_CASE(every_type_of_argument_arrives_as_it_was_meant) {

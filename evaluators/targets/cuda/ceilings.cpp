@@ -45,7 +45,7 @@ class Meter {
     const auto memory = [&](std::size_t bytes) {
       auto allocated = DeviceMemory::allocate(gpu_, bytes);
       if (!allocated)
-        throw MissingError(
+        throw std::runtime_error(
             "the GPU has too little free memory to measure its peak rates; free some and try again");
       gpu_.driver().must(own.poison(allocated->address(), bytes, 1), "measuring peak rates");
       return std::move(*allocated);

@@ -32,6 +32,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 }
 DeviceMemory::~DeviceMemory() {
   if (gpu_ == nullptr || gpu_->lost()) return;
+  gpu_->allocated() -= held();
   const Driver& driver = gpu_->driver();
   if (mapped_ == 0) {
     driver.MemFree(address_);
@@ -45,9 +46,10 @@ std::optional<DeviceMemory> DeviceMemory::allocate(Gpu& gpu, std::size_t bytes) 
   DeviceMemory memory;
   memory.gpu_ = &gpu;
   memory.bytes_ = bytes;
-  if (gpu.maps_memory()) {
-    if (memory.map_somewhere(std::max<std::size_t>(bytes, 1))) return memory;
-  } else if (gpu.driver().MemAlloc(&memory.address_, std::max<std::size_t>(bytes, 1)) == result::success) {
+  const std::size_t least = std::max<std::size_t>(bytes, 1);
+  if (gpu.maps_memory() ? memory.map_somewhere(least)
+                        : gpu.driver().MemAlloc(&memory.address_, least) == result::success) {
+    gpu.allocated() += memory.held();
     return memory;
   }
   memory.gpu_ = nullptr;  // there is nothing to free

@@ -28,6 +28,7 @@ class DeviceMemory {
 
  private:
   bool map_somewhere(std::size_t bytes);
+  std::size_t held() const { return mapped_ == 0 ? bytes_ : mapped_; }
   Gpu* gpu_ = nullptr;
   Address address_ = 0;
   std::size_t bytes_ = 0, mapped_ = 0;

@@ -6,15 +6,19 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
+#include "evaluators/targets/cuda/card_memory.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
 
 namespace cultivar::cuda {
 namespace {
 
 constexpr double kFirstAnswerSeconds = 20.0;
+// No MissingError: they may end by themselves, so a search waits.
+constexpr const char* kEndOthers = "end other programs that use it (`nvidia-smi` lists them)";
 // Poll without sleeping during short work, for exact times; during long work leave the core to others.
 constexpr auto kPollExactly = std::chrono::milliseconds(200);
 
@@ -38,7 +42,10 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
                     name(), capability()));
   turns_.emplace(cache / ("turns-" + uuid()));
   driver_->DevicePrimaryCtxSetFlags(handle_, flag::context_spin);
-  driver_->must(driver_->DevicePrimaryCtxRetain(&context_, handle_), "opening the GPU");
+  const Result opened = driver_->DevicePrimaryCtxRetain(&context_, handle_);
+  if (opened == result::out_of_memory)
+    throw std::runtime_error(fmt::format("{} has no free memory; {}", name(), kEndOthers));
+  driver_->must(opened, "opening the GPU");
   driver_->must(driver_->CtxSetCurrent(context_), "opening the GPU");
   driver_->must(driver_->StreamCreate(&stream_, flag::stream_non_blocking), "opening the GPU");
   driver_->must(driver_->EventCreate(&done_, flag::event_default), "opening the GPU");
@@ -68,8 +75,7 @@ Gpu::Gpu(int index, const std::filesystem::path& cache, const std::filesystem::p
   tools_.stamps = mapped(2 * 2 * multiprocessors * sizeof(std::uint64_t));
   tools_.findings = mapped(sizeof(Findings));
   auto found = DeviceMemory::allocate(*this, sizeof(Findings));
-  if (!found)
-    throw MissingError(fmt::format("{} has no free memory; end other processes that use it", name()));
+  if (!found) throw std::runtime_error(fmt::format("{} has no free memory; {}", name(), kEndOthers));
   tools_.found = std::move(*found);
   driver_->must(driver_->EventCreate(&tools_.begin, flag::event_default), "opening the GPU");
   driver_->must(driver_->EventCreate(&tools_.end, flag::event_default), "opening the GPU");
@@ -167,6 +173,12 @@ std::optional<DeviceMemory> Gpu::take_memory(std::size_t bytes) {
   return memory;
 }
 
+Fault Gpu::lack_of_memory(std::size_t bytes, const std::string& what) const {
+  std::size_t free = 0, total = 0;
+  if (driver_->MemGetInfo(&free, &total) != result::success) return {Fault::Kind::out_of_memory, what};
+  return cuda::lack_of_memory({total, free, allocated_}, bytes, what);
+}
+
 MappedMemory Gpu::mapped(std::size_t bytes) const {
   MappedMemory memory;
   driver_->must(driver_->MemHostAlloc(&memory.host, bytes, flag::host_mapped),
@@ -180,7 +192,9 @@ MappedMemory Gpu::mapped(std::size_t bytes) const {
 const DeviceMemory& Gpu::flush_memory() {
   if (flush_.size() == 0) {
     auto memory = DeviceMemory::allocate(*this, 2 * static_cast<std::size_t>(attribute(attribute::l2_bytes)));
-    if (!memory) throw MissingError("the GPU has too little free memory for flushing its cache");
+    if (!memory)
+      throw std::runtime_error(
+          fmt::format("{} has too little free memory for flushing its cache; {}", name(), kEndOthers));
     flush_ = std::move(*memory);
   }
   return flush_;

@@ -104,6 +104,9 @@ class Gpu {
   // memory of a finished session is kept for the next one of the same size. Contents are undefined. nullopt:
   // out of memory.
   std::optional<DeviceMemory> take_memory(std::size_t bytes);
+  // The fault after `bytes` could not be allocated; see card_memory.hpp.
+  Fault lack_of_memory(std::size_t bytes, const std::string& what) const;
+  std::size_t& allocated() { return allocated_; }  // bytes, counted by DeviceMemory
   void leave_memory(DeviceMemory memory) { left_ = std::move(memory); }
   // True if each piece of memory lies alone at a random address; see device_memory.hpp.
   bool maps_memory() const { return memory_grain_ != 0; }
@@ -129,6 +132,7 @@ class Gpu {
   Stream stream_ = nullptr;
   Event done_ = nullptr;
   bool lost_ = false;
+  std::size_t allocated_ = 0;  // before all memory, which counts itself
   std::optional<Turns> turns_;
   Facts facts_;
   LaunchWatch* watch_ = nullptr;

@@ -109,7 +109,7 @@ std::optional<Fault> CudaSession::allocate() {
     for (const PlannedBuffer& buffer : plan_.buffers) {
       auto memory = DeviceMemory::allocate(gpu_, buffer.bytes);
       if (!memory)
-        return fault(Fault::Kind::out_of_memory, "the kernel's buffers do not fit into the GPU's memory");
+        return gpu_.lack_of_memory(buffer.bytes, "the kernel's buffers do not fit into the GPU's memory");
       addresses_.push_back(memory->address());
       apart_.push_back(std::move(*memory));
     }
@@ -128,8 +128,8 @@ std::optional<Fault> CudaSession::allocate() {
   if (!ends_.empty()) ends_.back() = total;
   auto memory = gpu_.take_memory(total);
   if (!memory)
-    return fault(
-        Fault::Kind::out_of_memory,
+    return gpu_.lack_of_memory(
+        total,
         fmt::format("the kernel's buffers need {} bytes of GPU memory, which is more than is free", total));
   memory_ = std::move(*memory);
   return std::nullopt;
@@ -219,7 +219,7 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
     if (input.stretch != 0) {
       const Address whole = gpu_.residents().get(input.stretch, input.whole);
       if (whole == 0)
-        return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory for the inputs");
+        return gpu_.lack_of_memory(input.whole.size(), "the GPU has too little free memory for the inputs");
       const auto offset = static_cast<std::uint64_t>(input.bytes.data() - input.whole.data());
       steps << own.window(addresses_[i], whole + offset, buffer.bytes);
     } else if (buffer.bytes > 0) {
@@ -465,8 +465,7 @@ std::optional<Fault> CudaSession::gather(Address from, const PlannedBuffer& buff
   for (auto [memory, needed] : {std::pair{&index_, index.size_bytes()}, {&gathered_, bytes}}) {
     if (memory->size() >= needed) continue;
     auto larger = DeviceMemory::allocate(gpu_, needed);
-    if (!larger)
-      return fault(Fault::Kind::out_of_memory, "the GPU has too little free memory to fetch the output");
+    if (!larger) return gpu_.lack_of_memory(needed, "the GPU has too little free memory to fetch the output");
     *memory = std::move(*larger);
   }
   std::vector<std::byte> compact(bytes);

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_planted_faults_condemn_nobody) {
   simulation.host_fault = [&](const Variant& variant, Stage) -> std::optional<HostFault> {
     const std::lock_guard lock(mutex);
     constexpr std::array kinds{HostFault::killed, HostFault::cache_lost, HostFault::launcher_failed,
-                               HostFault::cache_unwritable};
+                               HostFault::cache_unwritable, HostFault::memory_held};
     if (planted >= 200 || !met.insert(variant.id).second) return std::nullopt;
     return kinds[static_cast<std::size_t>(planted++) % kinds.size()];
   };
