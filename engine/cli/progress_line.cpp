@@ -73,7 +73,8 @@ std::string words_of(const Progress& p) {
     if (each.doing == InFlight::Doing::confirmation)
       text += fmt::format(", #{} being confirmed", each.id);
     else if (each.doing == InFlight::Doing::duel)
-      text += fmt::format(", #{} in its duel", each.id);
+      text += fmt::format(", #{} in its duel with #{}{}", each.id, each.incumbent,
+                          each.note.empty() ? "" : ": " + plain_line(each.note, 100));
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
     text += fmt::format(" | {} question{} pending", q.open, q.open == 1 ? "" : "s");

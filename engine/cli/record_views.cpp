@@ -172,9 +172,11 @@ void print_models(const Summary& s, const Output& output) {
     for (const auto& where : s.questions.value("waits_for", json::array()))
       waits += (waits.empty() ? "; waits for " : ", ") + where.get<std::string>();
   const auto nothing = s.questions.value("nothing", std::int64_t{0});
-  output.line(fmt::format("  questions   {} open{}{}{}", s.questions.value("open", 0),
+  const std::string why = plain_line(s.questions.value("why_nothing", ""), 300);
+  output.line(fmt::format("  questions   {} open{}{}{}{}", s.questions.value("open", 0),
                           nothing > 0 ? fmt::format(", {} without a proposal", nothing) : std::string(),
-                          waits, paused.empty() ? "" : "; paused: " + paused));
+                          nothing > 0 && !why.empty() ? " (the last: " + why + ")" : "", waits,
+                          paused.empty() ? "" : "; paused: " + paused));
   const json unended = s.questions.value("unended", json::object());
   if (const auto calls = unended.value("calls", std::int64_t{0}); calls > 0) {
     const double usd = unended.value("usd", 0.0);
@@ -255,6 +257,9 @@ void print_summary(const Summary& s, const Output& output) {
                           : s.alive() ? fmt::format("; {} waiting", counted(s.challengers, "challenger"))
                                       : fmt::format("; {} left without a duel until the search is resumed",
                                                     counted(s.challengers, "challenger"))));
+  if (s.duel)
+    output.line(fmt::format("  duel        #{} against #{}{}", s.duel->challenger, s.duel->incumbent,
+                            s.duel->progress.empty() ? "" : ", " + plain_line(s.duel->progress, 300)));
   if (s.submissions_waiting > 0)
     output.line(fmt::format("  submitted   {} {}", counted(s.submissions_waiting, "kernel"),
                             s.alive() ? "waiting" : "waiting until the search is resumed"));

@@ -196,7 +196,7 @@ void Pipeline::measure_now(Job& job, int device) {
         if constexpr (requires { work.request; }) {
           board_.put(job, work.doing);
           auto found = measured_by(evaluator_, device, work.request,
-                                   [this](const std::string& text) { board_.note(text); });
+                                   [&](const std::string& text) { board_.note(job, text); });
           if (found)
             work.result = std::move(*found);
           else
@@ -205,7 +205,6 @@ void Pipeline::measure_now(Job& job, int device) {
       },
       job.work);
   job.seconds += seconds_since(begun);
-  board_.note("");
 }
 
 }  // namespace cultivar

@@ -49,7 +49,7 @@ class Pipeline {
   bool measure_probe(const JobPtr&, const Watch&);
 
   int starting_workers() const { return devices_.preparing(); }
-  WorkInProgress& board() { return board_; }
+  const WorkInProgress& board() const { return board_; }
 
  private:
   void compile_now(Job&);

@@ -104,6 +104,7 @@ void Questions::reopen() {
   reopened_ = true;
   const Record& record = recorder_.record();
   given_up_ = given_up_questions(record);
+  for (const GivenUpQuestion& last : newest_given_up(record, 1)) why_given_up_ = last.reason;
   if (breeding_.open_askings().empty()) return;
   for (AskedOn& asked : asked_questions(record)) {
     const std::int64_t number = asked.question.number;
@@ -366,6 +367,7 @@ void Questions::give_up(std::int64_t question, const GivenUp& end) {
   const Dialogue& dialogue = *node.mapped();
   breeding_.give_up(question, dialogue.usd, dialogue.device_s);
   ++given_up_;
+  why_given_up_ = end.reason;
   recorder_.step([&](Step& step) {
     step.give_up(question, dialogue.usd, dialogue.device_s, end);
     const std::string_view how = end.why == NoResult::fruitless ? "given up" : name_of(end.why);
@@ -410,6 +412,7 @@ void Questions::write_state(Step& step) const {
   step.set("questions",
            json{{"open", breeding_.open_askings().size()},  // also those that are not reopened yet
                 {"nothing", given_up_},
+                {"why_nothing", why_given_up_},
                 {"in_flight", state.in_flight},
                 {"paused", state.paused},
                 {"waits_for", waits_for()},

@@ -83,6 +83,7 @@ class Questions {
   std::stop_source tools_stop_;
   bool reopened_ = false;
   std::int64_t given_up_ = 0;  // questions, in all sessions
+  std::string why_given_up_;   // the last of them
   std::int64_t results_received_ = 0;
 };
 

@@ -36,6 +36,8 @@ struct InFlight {
   IndividualId id = 0;
   std::string op;
   Doing doing = Doing::waiting_for_compiler;
+  IndividualId incumbent = 0;  // of a duel
+  std::string note = {};       // how far its worker is, as text; empty if that is not known
 };
 
 // The state of questions to language models.
@@ -75,7 +77,6 @@ struct Progress {
   double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
   std::string closing;        // why it ends when the work in progress is done; empty if it does not
   std::string waiting;        // for a usable worker, as text; empty if it does not wait
-  std::string device_stage;   // what the device worker is doing, as text
 };
 
 // Called on the thread of the search loop. Must not block and must not throw.

@@ -302,8 +302,11 @@ std::string SearchLoop::momentary() const {
   const std::size_t challengers = breeding_.incumbent() ? breeding_.challengers() : 0;
   std::optional<Momentary::Closing> closing;
   if (phase_ == Phase::closing) closing = {outcome_->reason, unix_now() + grace_left()};
+  std::optional<DuelNow> duel;
+  for (const auto& [id, doing, note] : pipeline_.board().entries())
+    if (doing == InFlight::Doing::duel) duel = {id, breeding_.incumbent(), note};
   return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
-                  std::move(closing)});
+                  std::move(closing), std::move(duel)});
 }
 
 bool SearchLoop::exhausted() const {
@@ -449,9 +452,10 @@ void SearchLoop::show_progress() {
   Progress p;
   p.elapsed_s = recorder_.elapsed();
   evaluations_.show(p);
-  for (const auto& [id, doing] : pipeline_.board().entries()) {
+  for (const auto& [id, doing, note] : pipeline_.board().entries()) {
     const Member member = breeding_.archive().member(id);
-    p.in_flight.push_back({id, name_of(member.origin, member.op), doing});
+    const IndividualId incumbent = doing == InFlight::Doing::duel ? breeding_.incumbent() : 0;
+    p.in_flight.push_back({id, name_of(member.origin, member.op), doing, incumbent, note});
   }
   p.jobs = pipeline_.in_flight();
   p.wall_limit_s = budget.wall_s;
@@ -475,7 +479,6 @@ void SearchLoop::show_progress() {
   p.waiting = faults_.waiting_words();
   if (const int starting = pipeline_.starting_workers(); starting > 0 && p.waiting.empty())
     p.waiting = starting_words(starting);
-  p.device_stage = pipeline_.board().device_note();
   questions_.show(p);
   parts_.callbacks.progress(p);
 }

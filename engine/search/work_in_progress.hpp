@@ -18,6 +18,7 @@ class WorkInProgress {
   struct Entry {
     IndividualId id = 0;
     InFlight::Doing doing = InFlight::Doing::waiting_for_compiler;
+    std::string note = {};  // what its worker says
   };
 
   void put(const Job& job, InFlight::Doing doing) {
@@ -29,9 +30,9 @@ class WorkInProgress {
     const std::lock_guard lock(mutex_);
     entries_.erase(&job);
   }
-  void note(std::string text) {  // what the device is doing
+  void note(const Job& job, std::string text) {
     const std::lock_guard lock(mutex_);
-    note_ = std::move(text);
+    if (const auto found = entries_.find(&job); found != entries_.end()) found->second.note = std::move(text);
   }
   std::vector<Entry> entries() const {  // sorted by individual
     const std::lock_guard lock(mutex_);
@@ -40,15 +41,10 @@ class WorkInProgress {
     std::ranges::sort(all, {}, &Entry::id);
     return all;
   }
-  std::string device_note() const {
-    const std::lock_guard lock(mutex_);
-    return note_;
-  }
 
  private:
   mutable std::mutex mutex_;
   std::map<const Job*, Entry> entries_;
-  std::string note_;
 };
 
 }  // namespace cultivar

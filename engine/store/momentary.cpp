@@ -18,6 +18,7 @@ std::string to_body(const Momentary& now) {
   if (now.pause)
     body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
   if (now.closing) body["closing"] = {{"why", now.closing->why}, {"until", now.closing->until}};
+  if (now.duel) body["duel"] = *now.duel;
   body["workers"] = now.workers;
   return json_text(body);
 }
@@ -29,6 +30,8 @@ void set_momentary(Summary& s, const std::string& text) {
   if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
   if (const json closing = body.value("closing", json()); s.alive() && closing.is_object())
     s.ending = Ending{closing.value("why", ""), std::max(0.0, closing.value("until", 0.0) - unix_now())};
+  if (const json duel = body.value("duel", json()); s.alive() && duel.is_object())
+    s.duel = duel.get<DuelNow>();
   const json pause = body.value("pause", json());
   if (!s.alive() || !pause.is_object()) return;
   s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),

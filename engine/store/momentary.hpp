@@ -24,6 +24,7 @@ struct Momentary {
   std::optional<Pause> pause;
   std::vector<WorkersOf> workers;
   std::optional<Closing> closing = {};
+  std::optional<DuelNow> duel = {};
 };
 std::string to_body(const Momentary&);
 // Sets what `status` shows of it. Empty text: from a version that recorded none.
@@ -31,6 +32,7 @@ void set_momentary(Summary&, const std::string& text);
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Waiting, for_s, next_try_s, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, why, left_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DuelNow, challenger, incumbent, progress)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersOf, device, workers, measures)
 
 // Duels and confirmations since an individual was last judged.

@@ -115,6 +115,12 @@ struct Ending {
   double left_s = 0.0;  // at most, from now on
 };
 
+// At the last heartbeat.
+struct DuelNow {
+  IndividualId challenger = 0, incumbent = 0;
+  std::string progress;  // as text; empty if it is not known
+};
+
 // The workers that run on one kind of device. A search measures on one kind only, since times on different
 // devices cannot be compared; the workers on others wait until their launcher starts them elsewhere.
 struct WorkersOf {
@@ -142,12 +148,13 @@ struct Summary {
   std::optional<Outstanding> outstanding;
   std::optional<Waiting> waiting;           // of a search that runs
   std::optional<Ending> ending;             // the same
+  std::optional<DuelNow> duel;              // the same
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
                                             // since a promotion) if limited; usd, tokens where models are
                                             // asked
   nlohmann::json models;      // by name: state, calls in flight, tokens, USD; updated every few seconds
-  nlohmann::json questions;   // open, in_flight, paused, waits_for, unended (not while running), shares;
-                              // null: no model is asked
+  nlohmann::json questions;   // open, nothing, why_nothing, paused, waits_for, unended (not while running),
+                              // shares; null: no model is asked
   nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
   nlohmann::json plan;        // the newest answer of a planner: question, strategies; null: none
   std::string gate_advice;    // another setting of the gate, while duels stay undecided

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -87,6 +88,13 @@ class Duel {
     return seconds;
   }
 
+  // With the next progress; `spent`: device time of the blocks so far.
+  void tell(std::string doing, double spent) {
+    doing_ = std::move(doing);
+    spent_ = spent;
+    since_ = Clock::now();
+  }
+
   std::vector<double> medians(Side side) const {
     std::vector<double> all;
     for (const Bout& bout : bouts_) {
@@ -134,7 +142,11 @@ class Duel {
     if (!site_.device.apart_from_host()) sampled.session.reset();
     auto sample = bout.runs->time(sampled);
     if (const double now = seconds_since(start_); now > told_ + kTellEvery) {
-      site_.progress({Stage::gate, {}, fmt::format("gate: {:.1f} s", now)});
+      const double spent = spent_ + seconds_since(since_);
+      site_.progress(
+          {Stage::gate,
+           {},
+           fmt::format("{}, {:.1f} of {:.4g} s", doing_, spent, request_.options.max_device_seconds)});
       told_ = now;
     }
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
@@ -144,6 +156,9 @@ class Duel {
   static constexpr double kTellEvery = 0.5;
   const Clock::time_point start_ = Clock::now();
   double told_ = 0.0;
+  std::string doing_ = "warm-up";
+  double spent_ = 0.0;
+  Clock::time_point since_ = start_;
   const CascadeSite& site_;
   const GateRequest& request_;
   std::uint64_t seed_;
@@ -167,15 +182,25 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   Duel duel(site, request, report.input_seed);
   std::vector<std::string> names;
   for (const Workload& w : request.workloads) names.push_back(w.name);
-  site.progress({Stage::gate, {}, "gate: warm-up"});
+  site.progress({Stage::gate, {}, "warm-up"});
   std::optional<Failed> failed = duel.open();
   DuelTimes times = request.earlier;
   if (times.blocks.empty() && !failed) times.pilots = duel.pilots();
   GateOptions options = request.options;
   options.within_limit = request.within_limit;
   Gate gate(names, options, request.seed, times.pilots);
-  for (const DuelTimes::Block& block : request.earlier.blocks) gate.add(block.seconds, block.device_seconds);
+  int pairs = 0;
+  double spent = 0.0;
+  const auto add = [&](const DuelTimes::Block& block) {
+    pairs += gate.in_batch() ? 0 : 1;
+    spent += block.device_seconds;
+    gate.add(block.seconds, block.device_seconds);
+  };
+  std::ranges::for_each(request.earlier.blocks, add);
   while (!failed && !gate.done()) {
+    duel.tell(gate.in_batch() ? "runs in random order"
+                              : fmt::format("{} of at most {} pairs", pairs, options.max_blocks),
+              spent);
     const double before = seconds_since(start);
     auto seconds = duel.block(gate.next_order(), gate.in_batch());
     if (!seconds) {
@@ -183,7 +208,7 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
       break;
     }
     times.blocks.push_back({std::move(*seconds), seconds_since(start) - before});
-    gate.add(times.blocks.back().seconds, times.blocks.back().device_seconds);
+    add(times.blocks.back());
   }
   report.decision = gate.decision();
   if (!failed && gate.may_go_on()) report.times = std::move(times);

@@ -16,12 +16,12 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
   p.evaluations = 7, p.measured = 5, p.rejected = {{Stage::compile, 2}};
   p.in_flight = {{8, "tune", InFlight::Doing::compiling},
                  {3, "seed", InFlight::Doing::confirmation},
-                 {5, "tune", InFlight::Doing::duel}};
+                 {5, "tune", InFlight::Doing::duel, 2, "14 of at most 2000 pairs, 3.1 of 10 s"}};
   p.elapsed_s = 61.0, p.wall_limit_s = 180.0, p.seconds_left = 119.0;
   BOOST_TEST(words_of(p) ==
              "no kernel confirmed yet | 7 evaluated | rejected 2 (compile 2) | 3 in flight, #3 being "
-             "confirmed, #5 in "
-             "its duel | 1 min 01 s of 3 min 00 s, about 1 min 59 s left");
+             "confirmed, #5 in its duel with #2: 14 of at most 2000 pairs, 3.1 of 10 s | 1 min 01 s of 3 min "
+             "00 s, about 1 min 59 s left");
 }
 
 BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {

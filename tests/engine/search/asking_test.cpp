@@ -9,6 +9,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/askings.hpp"
+#include "support/contains.hpp"
 #include "support/scripted_run.hpp"
 
 using namespace cultivar;
@@ -158,6 +159,8 @@ BOOST_AUTO_TEST_CASE(a_kernel_too_large_for_a_question_is_not_asked_about) {
   BOOST_TEST(server.seen().empty());
   BOOST_TEST(events("unanswered", "a run with asking.prompt_tokens: ") >= 1);
   BOOST_TEST(events("trouble", "model m is not asked again in this session") == 1);
+  const std::string why = record().summary().questions.at("why_nothing").get<std::string>();
+  BOOST_TEST(contains(why, "more than 2 times asking.prompt_tokens (1000)"), why);
   require_replay_agrees();
 }
 

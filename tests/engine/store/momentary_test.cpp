@@ -35,6 +35,21 @@ BOOST_AUTO_TEST_CASE(a_pause_is_shown_with_its_ages_while_a_process_holds_the_ru
   BOOST_TEST(stopped.workers.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_duel_is_shown_while_it_goes_on) {
+  const std::string body = to_body({0, {}, {}, {}, DuelNow{7, 3, "14 of at most 2000 pairs, 3.1 of 10 s"}});
+  Summary s;
+  s.state = "running";
+  set_momentary(s, body);
+  BOOST_REQUIRE(s.duel.has_value());
+  BOOST_TEST(s.duel->challenger == 7);
+  BOOST_TEST(s.duel->incumbent == 3);
+  BOOST_TEST(s.duel->progress == "14 of at most 2000 pairs, 3.1 of 10 s");
+  Summary stopped;
+  stopped.state = "stopped";
+  set_momentary(stopped, body);
+  BOOST_TEST(!stopped.duel);
+}
+
 BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
   Summary s;
   s.state = "running";
