@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
@@ -80,6 +81,15 @@ void add_partner(const Brief& brief, PromptWriter& to) {
            3, "report of the second");
 }
 
+// Whether duels show that one of the two is faster on each of several workloads: then the other one has no
+// speed to give.
+bool one_sided(const Archive& archive, IndividualId first, IndividualId second) {
+  const auto speed = speed_by_duels(archive, first, second);
+  if (!speed || speed->workloads.size() < 2) return false;
+  return std::ranges::all_of(speed->workloads, [](const SpeedRatio& w) { return w.lower > 0.0; }) ||
+         std::ranges::all_of(speed->workloads, [](const SpeedRatio& w) { return w.upper < 0.0; });
+}
+
 }  // namespace
 
 std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
@@ -91,13 +101,30 @@ std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
   const ParentsOf parents_of = [&](IndividualId id) { return s.archive.parents(id); };
   // Selection often returns two parents with the same source, because tuning produces many: then the second
   // parent is the fittest with another source.
-  const IndividualId partner = s.parents.size() > 1 && fits(s.archive.source_id(s.parents[1]))
-                                   ? best_setting(s.archive, s.parents[1])
-                                   : fittest_of(s.archive, fits);
-  if (partner == 0 || (s.kin_apart && in_one_line(s.parents.front(), partner, parents_of)))
-    return std::nullopt;
+  IndividualId partner = s.parents.size() > 1 && fits(s.archive.source_id(s.parents[1]))
+                             ? best_setting(s.archive, s.parents[1])
+                             : fittest_of(s.archive, fits);
+  const auto kin = [&](IndividualId id) {
+    return s.kin_apart && in_one_line(s.parents.front(), id, parents_of);
+  };
+  const IndividualId edited = best_setting(s.archive, s.parents.front());
+  if (s.mutual_gain && partner != 0 && one_sided(s.archive, edited, partner)) {
+    constexpr int kOthers = 8;  // that are looked at, fittest first
+    std::set<std::string> seen;
+    for (int i = 0; i < kOthers; ++i) {
+      const IndividualId other = fittest_of(
+          s.archive, [&](const std::string& source) { return fits(source) && !seen.contains(source); });
+      if (other == 0) break;
+      if (!kin(other) && !one_sided(s.archive, edited, other)) {
+        partner = other;
+        break;
+      }
+      seen.insert(s.archive.source_id(other));
+    }
+  }
+  if (partner == 0 || kin(partner)) return std::nullopt;
   Brief brief;
-  brief.parents = {best_setting(s.archive, s.parents.front()), partner};
+  brief.parents = {edited, partner};
   brief.island = s.island;
   brief.direction = "one kernel with what each of the two does better";
   return brief;

@@ -14,7 +14,8 @@ class Crossover : public AskingOperator {
   int parents_wanted() const override { return 2; }
   Partner partner() const override { return Partner::complement; }
   // The second parent has another source (crossover_knobs handles parents with the same source): the one from
-  // selection, or else the fittest. nullopt if every pair with the first parent was asked about before.
+  // selection, or else the fittest, rather one that duels do not show to be faster or slower everywhere.
+  // nullopt if every pair with the first parent was asked about before.
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void write(const Brief&, PromptWriter&) const override;

@@ -57,6 +57,8 @@ struct OperatorContext {
   bool all_settings = false;    // the child of two settings takes all of the second parent's that it can have
   bool apt_directions = false;  // of those that a target has, only the ones that suit the task's arithmetic
   bool kin_apart = false;       // the parents of a crossover must not descend from each other
+  bool mutual_gain = false;     // of a crossover's pairs, rather one of which no duel says that one kernel is
+                                // faster on every workload
 };
 
 class AskingOperator;

@@ -136,6 +136,25 @@ BOOST_AUTO_TEST_CASE(crossover_takes_two_sources_and_each_pair_once) {
   BOOST_TEST(crossover.plan(around({b, a}), stream).has_value());  // the other is edited
 }
 
+BOOST_AUTO_TEST_CASE(crossover_rather_takes_a_partner_that_is_not_shown_to_be_slower_everywhere) {
+  const IndividualId a = add("a", "seed"), b = add("b", "seed"), c = add("c", "seed"), d = add("d", "seed");
+  for (const IndividualId id : {a, b, c, d}) archive.judge(id, true, 4.0 - 0.1 * static_cast<double>(id));
+  const SpeedRatio slower{-0.2, -0.3, -0.1}, faster{0.1, 0.05, 0.15};
+  archive.settle(b, 3.0, {a, Verdict::worse, slower, {slower, slower}});
+  archive.settle(c, 2.9, {a, Verdict::worse, slower, {slower, slower}});
+  archive.settle(d, 2.8, {a, Verdict::worse, slower, {slower, faster}});
+  OperatorContext s = around({a, b});
+  const auto parents = [&] { return Crossover().plan(s, stream)->parents; };
+  BOOST_TEST((parents() == std::vector<IndividualId>{a, b}));  // as records of earlier rules have it
+  s.mutual_gain = true;
+  BOOST_TEST((parents() == std::vector<IndividualId>{a, d}));
+  archive.settle(d, 2.8, {a, Verdict::worse, slower, {slower, slower}});
+  BOOST_TEST((parents() == std::vector<IndividualId>{a, b}));  // there is no other
+  archive.settle(b, 3.0, {a, Verdict::worse, slower, {slower}});
+  archive.settle(d, 2.8, {a, Verdict::worse, slower, {slower, faster}});
+  BOOST_TEST((parents() == std::vector<IndividualId>{a, b}));  // one workload says nothing of the others
+}
+
 BOOST_AUTO_TEST_CASE(failures_are_repaired_newest_first_for_as_many_rounds_as_allowed) {
   CritiqueRepair repair(2);
   const IndividualId seed = add("a", "seed");
