@@ -16,8 +16,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The compared rows of one output tensor, with the oracle's rows.
 class OutputCheck {
  public:
+  // `least`: the place of this output's in `expected`.
   OutputCheck(const Task& task, const RowLayout& layout, const OutputLayout& output,
-              std::span<const std::byte> bytes, const ExpectedRows& expected)
+              std::span<const std::byte> bytes, const ExpectedRows& expected, std::size_t least = 0)
       : tolerance_(task.tolerance),
         layout_(layout),
         output_(output),
@@ -27,7 +28,10 @@ class OutputCheck {
         read_(layout, output, bytes),
         block_rows_(
             std::max<std::int64_t>(1, expected.block_rows > 0 ? expected.block_rows : tolerance_.block_rows)),
-        starts_(block_starts(layout.group(output), rows_, block_rows_)) {}
+        starts_(block_starts(layout.group(output), rows_, block_rows_)) {
+    if (least < expected.least.size()) least_ = expected.least[least];
+    least_.blocks.resize(blocks());
+  }
 
   // Computes the error ratios. `rounded` may be null if no error exceeds the floor.
   double judge(const std::vector<double>* rounded, const LegalError& at_least = {}) {
@@ -41,10 +45,10 @@ class OutputCheck {
       const ErrorSums &errors = errors_[b], &legal = of_rounded[b];
       all.add(errors);
       all_rounded.add(legal);
-      ratios_[b] = ratio(errors, legal, at_least, &allowed_max_[b]);
+      ratios_[b] = ratio(errors, legal, greater(at_least, least_.blocks[b]), &allowed_max_[b]);
     }
     double ignored = 0.0;
-    whole_ = ratio(all, all_rounded, at_least, &ignored);
+    whole_ = ratio(all, all_rounded, greater(at_least, least_.whole), &ignored);
     wrong_non_finite_ = all.wrong_non_finite;
     return std::max(whole_, ratios_.empty() ? 0.0 : *std::max_element(ratios_.begin(), ratios_.end()));
   }
@@ -121,6 +125,7 @@ class OutputCheck {
   std::int64_t block_rows_;
   std::vector<std::size_t> starts_;  // of each block in rows_, and the end
   std::vector<ErrorSums> errors_;    // by block, once known
+  BlockErrors least_;
   std::vector<double> ratios_, allowed_max_;
   double whole_ = 0.0;
   std::int64_t wrong_non_finite_ = 0;
@@ -230,11 +235,11 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
                    const ExpectedRows& expected) {
   Comparison result;
   std::vector<double> rounded;
-  std::vector<LegalError> wider = expected.least;
+  std::vector<LegalError> wider;
   bool asked = false;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t) {
     const OutputLayout& output = layout.outputs()[t];
-    OutputCheck check(task, layout, output, outputs[t], expected);
+    OutputCheck check(task, layout, output, outputs[t], expected, t);
     double worst = check.judge(nullptr, wider.empty() ? LegalError{} : wider[t]);
     if (worst > 1.0 && expected.wider) {
       if (wider.empty()) wider = expected.wider();

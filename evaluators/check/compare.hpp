@@ -17,6 +17,12 @@
 
 namespace cultivar {
 
+// R of one output's rows: of all of them, and of each block.
+struct BlockErrors {
+  LegalError whole;
+  std::vector<LegalError> blocks;
+};
+
 // What is compared: rows in increasing order; rows of a group with equal row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
@@ -26,8 +32,8 @@ struct ExpectedRows {
   // For small samples, whose own R varies by chance: R over more rows, by output. Called before `rounded`,
   // when an error exceeds the floor.
   std::function<std::vector<LegalError>()> wider = {};
-  std::vector<LegalError> least = {};  // by output; R is at least this
-  std::int64_t block_rows = 0;         // 0: the task's value
+  std::vector<BlockErrors> least = {};  // by output; R is at least this
+  std::int64_t block_rows = 0;          // 0: the task's value
 };
 
 // The same for rows whose values together would take gigabytes: they are computed piece by piece. Blocks have
@@ -38,10 +44,13 @@ struct RowsInPieces {
   std::span<const std::int64_t> rows;
   Compute exact, rounded;  // rounded: empty if the task has no model
   std::function<std::vector<LegalError>()> wider = {};
-  // Where few roundings decide all values, R of one set of inputs varies by chance: R of another set, by
-  // output; nothing when there are no more. R is at least the greatest. Called last, until the outputs are
-  // right or too far off for chance.
-  std::function<std::optional<std::vector<LegalError>>()> similar = {};
+  // Where few roundings decide all values, R of one set of inputs varies by chance: R is at least the
+  // greatest over further sets, of which each call draws one; none when there are no more. Called last, until
+  // the outputs are right or too far off for chance.
+  struct Similar {
+    Compute exact, rounded;
+  };
+  std::function<std::optional<Similar>()> similar = {};
   std::size_t elements = std::size_t{4} << 20;  // of a piece
 };
 

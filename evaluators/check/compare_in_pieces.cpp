@@ -24,8 +24,10 @@ class RowErrors {
         read_(layout, output_, outputs[output]),
         span_(layout.span_of(output_, rows)),
         rows_(rows.subspan(span_.first, span_.last - span_.first)),
+        starts_(block_starts(group_, rows_, std::max<std::int64_t>(1, tolerance_.block_rows))),
         errors_(rows_.size()),
-        legal_(rows_.size()) {}
+        legal_(rows_.size()),
+        least_{{}, std::vector<LegalError>(starts_.size() - 1)} {}
 
   // `piece`: these rows of the list, with their values.
   void add(RowSpan piece, std::span<const double> exact) {
@@ -34,10 +36,30 @@ class RowErrors {
     });
   }
   void add_legal(RowSpan piece, std::span<const double> exact, std::span<const double> rounded) {
-    each(piece, [&](std::size_t row, std::size_t value) {
-      legal_[row] = {};
-      legal_[row].add(rounded.subspan(value, read_.row_size()), exact.subspan(value, read_.row_size()));
-    });
+    set_legal(legal_, piece, exact, rounded);
+  }
+  // The same of another set of inputs, a piece after the other.
+  void add_similar(RowSpan piece, std::span<const double> exact, std::span<const double> rounded) {
+    similar_.resize(rows_.size());
+    set_legal(similar_, piece, exact, rounded);
+  }
+  // From here on, R is at least this set's.
+  void raise() {
+    if (rows_.empty()) return;
+    const auto raise = [&](LegalError& to, std::size_t first, std::size_t last) {
+      ErrorSums sums;
+      for (std::size_t i = first; i < last; ++i) sums.add(similar_[i]);
+      to = greater(to, {sums.max, sums.rms()});
+    };
+    raise(least_.whole, 0, rows_.size());
+    for (std::size_t b = 0; b < least_.blocks.size(); ++b)
+      raise(least_.blocks[b], starts_[b], starts_[b + 1]);
+  }
+  BlockErrors least(const LegalError& of_wider) const {
+    BlockErrors least = least_;
+    least.whole = greater(least.whole, of_wider);
+    for (LegalError& block : least.blocks) block = greater(block, of_wider);
+    return least;
   }
 
   // Errors relative to the allowed ones: of a piece, and of each block and the whole.
@@ -46,11 +68,9 @@ class RowErrors {
     return ratio(first, last, at_least);
   }
   double ratio(const LegalError& at_least) const {
-    const std::vector<std::size_t> starts =
-        block_starts(group_, rows_, std::max<std::int64_t>(1, tolerance_.block_rows));
-    double worst = ratio(0, rows_.size(), at_least);
-    for (std::size_t b = 0; b + 1 < starts.size(); ++b)
-      worst = std::max(worst, ratio(starts[b], starts[b + 1], at_least));
+    double worst = ratio(0, rows_.size(), greater(at_least, least_.whole));
+    for (std::size_t b = 0; b < least_.blocks.size(); ++b)
+      worst = std::max(worst, ratio(starts_[b], starts_[b + 1], greater(at_least, least_.blocks[b])));
     return worst;
   }
 
@@ -68,6 +88,13 @@ class RowErrors {
     for_each_row(last - first, (last - first) * read_.row_size(),
                  [&, from = first](std::size_t i) { use(from + i, begin + i * width); });
   }
+  void set_legal(std::vector<ErrorSums>& of_rows, RowSpan piece, std::span<const double> exact,
+                 std::span<const double> rounded) {
+    each(piece, [&](std::size_t row, std::size_t value) {
+      of_rows[row] = {};
+      of_rows[row].add(rounded.subspan(value, read_.row_size()), exact.subspan(value, read_.row_size()));
+    });
+  }
   double ratio(std::size_t first, std::size_t last, const LegalError& at_least) const {
     ErrorSums errors, legal;
     for (std::size_t i = first; i < last; ++i) errors.add(errors_[i]), legal.add(legal_[i]);
@@ -81,7 +108,9 @@ class RowErrors {
   OutputRows read_;
   RowSpan span_;
   std::span<const std::int64_t> rows_;  // those of this output
-  std::vector<ErrorSums> errors_, legal_;
+  std::vector<std::size_t> starts_;     // of each block in rows_, and the end
+  std::vector<ErrorSums> errors_, legal_, similar_;
+  BlockErrors least_;
 };
 
 std::vector<RowSpan> pieces_of(const RowLayout& layout, std::span<const std::int64_t> rows,
@@ -103,7 +132,7 @@ std::vector<RowSpan> pieces_of(const RowLayout& layout, std::span<const std::int
 // The same rows with all their values at once, which the description of an error needs.
 Comparison compare_whole(const Task& task, const RowLayout& layout,
                          std::span<const std::vector<std::byte>> outputs, const RowsInPieces& expected,
-                         const std::vector<LegalError>& least) {
+                         std::vector<BlockErrors> least) {
   std::vector<double> exact(layout.values_of(expected.rows));
   expected.exact(expected.rows, exact);
   ExpectedRows whole{expected.rows, exact, {}};
@@ -113,7 +142,7 @@ Comparison compare_whole(const Task& task, const RowLayout& layout,
       expected.rounded(expected.rows, rounded);
       return rounded;
     };
-  whole.least = least;
+  whole.least = std::move(least);
   return compare(task, layout, outputs, whole);
 }
 
@@ -124,11 +153,11 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
   std::vector<RowErrors> checks;
   for (std::size_t t = 0; t < layout.outputs().size(); ++t)
     checks.emplace_back(task, layout, t, outputs, expected.rows);
-  std::vector<LegalError> least(checks.size());  // R of wider or similar inputs, by output
+  std::vector<LegalError> wider(checks.size());  // R of more rows, by output
   const auto worst = [&](auto... piece) {
     double most = 0.0;
     for (std::size_t t = 0; t < checks.size(); ++t)
-      most = std::max(most, checks[t].ratio(piece..., least[t]));
+      most = std::max(most, checks[t].ratio(piece..., wider[t]));
     return most;
   };
 
@@ -149,7 +178,7 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
     compute(expected.exact, piece, exact);
     for (RowErrors& check : checks) check.add(piece, exact);
     if (!modeling && worst(piece) > 1.0) {
-      if (expected.wider && !std::exchange(widened, true)) least = expected.wider();
+      if (expected.wider && !std::exchange(widened, true)) wider = expected.wider();
       modeling = expected.rounded && worst(piece) > 1.0;
     }
     if (modeling)
@@ -169,13 +198,21 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
     return most > 1.0 && std::isfinite(most) && (n < kFewestSimilar || most * n < kMostSimilar);
   };
   for (int n = 0; expected.similar && may_be_chance(n); ++n) {
-    const auto more = expected.similar();
-    if (!more) break;
-    for (std::size_t t = 0; t < least.size(); ++t)
-      least[t] = {std::max(least[t].max, (*more)[t].max), std::max(least[t].rms, (*more)[t].rms)};
+    const auto inputs = expected.similar();
+    if (!inputs) break;
+    for (const RowSpan& piece : pieces) {
+      compute(inputs->exact, piece, exact);
+      compute(inputs->rounded, piece, rounded);
+      for (RowErrors& check : checks) check.add_similar(piece, exact, rounded);
+    }
+    for (RowErrors& check : checks) check.raise();
     most = worst();
   }
-  if (most > 1.0) return compare_whole(task, layout, outputs, expected, least);
+  if (most > 1.0) {
+    std::vector<BlockErrors> least;
+    for (std::size_t t = 0; t < checks.size(); ++t) least.push_back(checks[t].least(wider[t]));
+    return compare_whole(task, layout, outputs, expected, std::move(least));
+  }
   Comparison right;
   right.worst_ratio = most;
   return right;

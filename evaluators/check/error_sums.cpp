@@ -79,6 +79,10 @@ double ErrorSums::reference_rms() const {
   return count == 0 ? 0.0 : std::sqrt(reference_square_sum / static_cast<double>(count));
 }
 
+LegalError greater(const LegalError& a, const LegalError& b) {
+  return {std::max(a.max, b.max), std::max(a.rms, b.rms)};
+}
+
 double error_ratio(const Tolerance& tolerance, Dtype dtype, const ErrorSums& errors, const ErrorSums& legal,
                    const LegalError& at_least, double* allowed_max) {
   // Each norm has its own floor, scaled by that norm: if one element dominates, its last bits do too.

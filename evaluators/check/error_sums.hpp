@@ -25,6 +25,9 @@ struct ErrorSums {
   double reference_rms() const;
 };
 
+// The greater of each norm.
+LegalError greater(const LegalError&, const LegalError&);
+
 // Error divided by allowed error: of the maximum or the RMS, whichever is greater. `allowed_max`: the allowed
 // maximum.
 double error_ratio(const Tolerance&, Dtype, const ErrorSums& errors, const ErrorSums& legal,

@@ -328,9 +328,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
     };
   if (oracle_.rounded() != nullptr && !inputs.from_pool())
     expected.similar = [&, left = similar_inputs(task_.flops(workload))]() mutable {
-      return left == 0
-                 ? std::nullopt
-                 : std::optional(similar_legal_errors(workload, layout, oracle, rows, seed, values, --left));
+      return left == 0 ? std::nullopt : std::optional(similar_rows(workload, oracle, seed, values, --left));
     };
   const Comparison compared = compare_in_pieces(task_, layout, outputs_, expected);
 
@@ -344,15 +342,18 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   return std::nullopt;
 }
 
-// R of inputs that differ from a check's only in the values drawn, not in the patterns.
-std::vector<LegalError> Checker::similar_legal_errors(const Workload& workload, const RowLayout& layout,
-                                                      const Oracle& oracle,
-                                                      std::span<const std::int64_t> rows, std::uint64_t seed,
-                                                      const CheckValues& values, std::uint64_t index) const {
-  const Inputs inputs =
-      CheckInputs::drawn(oracle_, task_, workload, seed, values, derive_seed(seed, "similar", index));
-  const auto of = [&](RowFunction f) { return oracle.rows(f, inputs.view(), rows); };
-  return legal_errors(layout, rows, of(oracle_.exact()), of(oracle_.rounded()));
+// Inputs that differ from a check's only in the values drawn, not in the patterns.
+RowsInPieces::Similar Checker::similar_rows(const Workload& workload, const Oracle& oracle,
+                                            std::uint64_t seed, const CheckValues& values,
+                                            std::uint64_t index) const {
+  const auto inputs = std::make_shared<const Inputs>(
+      CheckInputs::drawn(oracle_, task_, workload, seed, values, derive_seed(seed, "similar", index)));
+  const auto computed = [&](RowFunction function) {
+    return [&oracle, inputs, function](std::span<const std::int64_t> some, std::span<double> out) {
+      oracle.rows(function, inputs->view(), some, out);
+    };
+  };
+  return {computed(oracle_.exact()), computed(oracle_.rounded())};
 }
 
 std::vector<LegalError> Checker::legal_errors_on(const Workload& workload, const RowLayout& layout,
