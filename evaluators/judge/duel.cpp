@@ -142,11 +142,11 @@ class Duel {
     if (!site_.device.apart_from_host()) sampled.session.reset();
     auto sample = bout.runs->time(sampled);
     if (const double now = seconds_since(start_); now > told_ + kTellEvery) {
-      const double spent = spent_ + seconds_since(since_);
-      site_.progress(
-          {Stage::gate,
-           {},
-           fmt::format("{}, {:.1f} of {:.4g} s", doing_, spent, request_.options.max_device_seconds)});
+      const double spent = spent_ + seconds_since(since_), limit = request_.options.max_device_seconds;
+      site_.progress({Stage::gate,
+                      {},
+                      doing_.empty() ? fmt::format("warm-up, {:.1f} s", now)
+                                     : fmt::format("{}, {:.1f} of {:.4g} s", doing_, spent, limit)});
       told_ = now;
     }
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
@@ -156,7 +156,7 @@ class Duel {
   static constexpr double kTellEvery = 0.5;
   const Clock::time_point start_ = Clock::now();
   double told_ = 0.0;
-  std::string doing_ = "warm-up";
+  std::string doing_;  // empty: the warm-up, which the limit does not count
   double spent_ = 0.0;
   Clock::time_point since_ = start_;
   const CascadeSite& site_;
