@@ -4,6 +4,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/search_log.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -40,7 +41,7 @@ int attach_command(const Arguments& arguments) {
   if (interrupted() && runs())
     notify("The search goes on. To stop it:  {} stop {}\n", called_as(), as_typed(path));
   if (!std::filesystem::exists(folder.database(), none)) return runs() ? 0 : 1;
-  const Summary summary = open_run(find_installation(), path.string()).summary();
+  const Summary summary = summary_of(open_run(find_installation(), path.string()));
   output.facts(summary);
   return summary.state == "failed" ? 1 : 0;
 }

@@ -11,6 +11,7 @@
 
 #include "engine/cli/workbench.hpp"
 #include "engine/search/descriptors.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"

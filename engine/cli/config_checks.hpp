@@ -9,6 +9,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/config/config.hpp"
 #include "engine/store/momentary.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

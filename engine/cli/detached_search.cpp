@@ -17,6 +17,7 @@
 #include "engine/cli/search_log.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -53,7 +54,7 @@ bool has_begun(const RunFolder& folder, pid_t pid, double start) {
   if (RunLock::holder(folder) != std::optional<int>(pid)) return false;
   const auto record = Record::open(folder.path());
   if (!record) return false;
-  const Summary now = record->summary();
+  const Summary now = summary_of(*record);
   return now.state == "running" && now.heartbeat_age_s && unix_now() - *now.heartbeat_age_s >= start;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/export/tables.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -74,7 +75,7 @@ int portfolio_command(const Arguments& arguments) {
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   const Record record = must(Record::open(folder));
-  if (record.summary().alive())
+  if (summary_of(record).alive())
     throw InputError(
         fmt::format("the search is running, and would disturb the measurements; stop it first: {} "
                     "stop {}",

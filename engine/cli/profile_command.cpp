@@ -7,6 +7,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/store/record_writer.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -97,7 +98,7 @@ Workload choose_workload(const Task& task, const Variant& variant, const std::st
 std::string keep(const Subject& subject, const Profile& profile) {
   auto writer = RecordWriter::open(RunFolder(subject.run));
   if (!writer) return fmt::format("Not stored in the record: {}", writer.error().message);
-  const double elapsed = writer->record().summary().elapsed_s;
+  const double elapsed = summary_of(writer->record()).elapsed_s;
   const auto kept = writer->step(elapsed, [&](Step& step) { step.profile(subject.id, profile); });
   if (!kept) return fmt::format("Not stored in the record: {}", kept.error().message);
   return fmt::format("Stored in the record; to show it again: {} show {} {}", called_as(),

@@ -5,6 +5,7 @@
 
 #include "engine/cli/trouble.hpp"
 #include "engine/export/tables.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

@@ -9,6 +9,7 @@
 #include "engine/store/names.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

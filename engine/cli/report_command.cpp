@@ -10,6 +10,7 @@
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/store/exchanges.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 

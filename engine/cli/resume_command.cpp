@@ -8,6 +8,7 @@
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/store/names.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // None of a damaged record, which only the search itself restores.
 std::optional<Summary> summary_of(const std::filesystem::path& folder) try {
   const auto record = Record::open(folder);
-  return record ? std::optional(record->summary()) : std::nullopt;
+  return record ? std::optional(summary_of(*record)) : std::nullopt;
 } catch (const std::exception&) {
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/systemd_unit.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

@@ -7,6 +7,7 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -86,7 +87,7 @@ int runs_command(const Arguments& arguments) {
       shown.path = path;
       shown.bytes = disk_use(path);
       try {  // one damaged run does not hide the others
-        shown.summary = must(Record::open(path)).summary();
+        shown.summary = summary_of(must(Record::open(path)));
       } catch (const std::exception& error) {
         shown.trouble = error.what();
       }

@@ -11,6 +11,7 @@
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
 #include "engine/export/target_parts.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -76,7 +77,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
 
   const std::string place = as_typed(folder);
   const Record record = must(Record::open(folder));
-  Summary summary = record.summary();
+  Summary summary = summary_of(record);
   if (outcome.stop == Outcome::Stop::failed) {  // not always recorded: the disk may be full
     summary.state = "failed";
     summary.stop_reason = outcome.reason;

@@ -12,6 +12,7 @@
 #include "engine/cli/search_log.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

@@ -8,6 +8,7 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 
@@ -28,7 +29,7 @@ int status_command(const Arguments& arguments) {
       must(Record::open(find_run(find_installation(), run)));  // the summary says what is lost
   const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
   for (;;) {
-    const Summary summary = record.summary();
+    const Summary summary = summary_of(record);
     if (redraw) std::fputs("\033[H\033[2J", stdout);
     output.facts(summary);
     if (!as_json) print_summary(summary, output);

@@ -11,6 +11,7 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
@@ -38,7 +39,7 @@ int stop_command(const Arguments& arguments) {
   const auto tell = [&] {
     std::error_code none;
     if (!std::filesystem::exists(folder.database(), none)) return;
-    const Summary summary = must(Record::open(path)).summary();
+    const Summary summary = summary_of(must(Record::open(path)));
     output.facts(summary);
     if (!as_json) print_summary(summary, output);
   };

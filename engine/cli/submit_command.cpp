@@ -12,6 +12,7 @@
 #include "engine/store/names.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/store/similar_idea.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -64,7 +65,7 @@ int submit_command(const Arguments& arguments) {
         "`status` and `lineage` show it.");
     return 0;
   }
-  const std::string more = twice_what_is_spent(record.summary());
+  const std::string more = twice_what_is_spent(summary_of(record));
   output.line(fmt::format(
       "Its manifest is valid; stored as {}. The search compiles and checks it when it is resumed:\n"
       "  {} resume {}{}",

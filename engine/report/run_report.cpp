@@ -7,6 +7,7 @@
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 
@@ -37,7 +38,7 @@ void count_calls(const Record& record, RunReport& run_report) {
 
 RunReport tell(const Record& record) {
   RunReport run_report;
-  run_report.summary = record.summary();
+  run_report.summary = summary_of(record);
   run_report.interventions = interventions_of(record);
   std::map<IndividualId, Person> people;
   Standings standings(record);

@@ -9,6 +9,7 @@
 
 #include "engine/store/interventions.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

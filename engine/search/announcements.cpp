@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 

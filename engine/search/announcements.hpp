@@ -13,6 +13,7 @@
 #include "engine/notify/notifier.hpp"
 #include "engine/search/search_callbacks.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/store/momentary.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
@@ -53,7 +54,7 @@ FirstWorkers::FirstWorkers(RecordWriter& writer, const Config& config, const Sea
     : writer_(writer),
       callbacks_(callbacks),
       stop_(stop),
-      before_(writer.record().summary()),
+      before_(summary_of(writer.record())),
       stays_finished_(nothing_new && before_.state == "finished"),
       next_event_s_(config.evaluation.launcher.empty() ? 5.0 : 0.0) {}  // local workers take seconds
 

@@ -9,6 +9,7 @@
 #include "engine/search/evaluator.hpp"
 #include "engine/search/search_callbacks.hpp"
 #include "engine/store/record_writer.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {

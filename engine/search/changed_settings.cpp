@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/config/duration.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 namespace {

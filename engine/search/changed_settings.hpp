@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/config/config.hpp"
-#include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

@@ -6,6 +6,7 @@
 
 #include "engine/config/sampling.hpp"
 #include "engine/store/momentary.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 
@@ -25,7 +26,7 @@ Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& r
       contenders_(std::move(contenders)),
       judged_(breeding.judged()),
       ended_(comparisons_since_judgement(recorder.record())),
-      ledger_(config.gate_alpha, static_cast<std::uint64_t>(recorder.record().summary().duels)),
+      ledger_(config.gate_alpha, static_cast<std::uint64_t>(summary_of(recorder.record()).duels)),
       pace_(config, recorder, breeding, sources, pipeline) {
   for (const std::string& library : config.libraries) libraries_.push_back(evaluator.contender(library));
   if (!config.holdout.empty()) holdout_ = breeding.task().workloads(config.holdout)->workloads;

@@ -4,6 +4,7 @@
 
 #include "engine/config/sampling.hpp"
 #include "engine/search/descriptors.hpp"
+#include "engine/store/summary.hpp"
 #include "operators/registry.hpp"
 
 namespace cultivar {
@@ -18,7 +19,7 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
       second_tries_(second_tries),
       faults_(faults) {
   const Record& record = recorder.record();
-  const Summary so_far = record.summary();
+  const Summary so_far = summary_of(record);
   judged_before_ = so_far.evaluations;
   measured_ = so_far.measured;
   rejected_ = so_far.rejected;

@@ -11,6 +11,7 @@
 
 #include "engine/config/config.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {

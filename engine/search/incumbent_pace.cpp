@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/config/sampling.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/statistics/location.hpp"
 
 namespace cultivar {
@@ -22,7 +23,7 @@ IncumbentPace::IncumbentPace(const Config& config, Recorder& recorder, Breeding&
       unknown_(breeding.incumbent() != 0),
       // An idle card warms up within minutes and is then some percent slower, so the first interval is short.
       gap_s_(std::min(60.0, config.evaluation.pace_every_s)),
-      due_(recorder.record().summary().elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
+      due_(summary_of(recorder.record()).elapsed_s + (unknown_ ? 0.0 : gap_s_)) {
   if (const IndividualId incumbent = breeding.incumbent())
     if (const auto evaluation = recorder.record().evaluation(incumbent)) set_medians(*evaluation);
 }

@@ -5,7 +5,7 @@
 namespace cultivar {
 
 Recorder::Recorder(RecordWriter& writer, const SearchCallbacks& callbacks)
-    : writer_(writer), callbacks_(callbacks), before_(writer.record().summary().elapsed_s) {}
+    : writer_(writer), callbacks_(callbacks), before_(summary_of(writer.record()).elapsed_s) {}
 
 double Recorder::session() const {
   return seconds_since(began_);

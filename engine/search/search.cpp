@@ -20,6 +20,7 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/snapshot.hpp"
 #include "engine/store/submissions.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -69,7 +70,7 @@ void tell_end(Announcements& announcements, RecordWriter& writer, const SearchCa
               const Outcome& outcome) {
   Summary summary;
   try {
-    summary = writer.record().summary();
+    summary = summary_of(writer.record());
   } catch (const std::exception&) {
     // The record cannot be read; the outcome says why the search ended.
   }
@@ -120,7 +121,7 @@ GateOptions gate_of(const Config& config) {
 // Records the start of a session, which waits for its workers first.
 Expected<void> open_session(RecordWriter& writer, const RunFolder& folder, const Config& config,
                             const std::string& what, const std::optional<GateChange>& change = {}) {
-  return writer.step(writer.record().summary().elapsed_s, [&](Step& step) {
+  return writer.step(summary_of(writer.record()).elapsed_s, [&](Step& step) {
     step.session(what, change);
     step.set("state", kWaitingForWorkers);
     step.set("stop_reason", "");
@@ -140,7 +141,7 @@ Expected<void> open_session(RecordWriter& writer, const RunFolder& folder, const
 // Records that it has them: `environment`, if the record has none yet.
 Expected<void> begin_work(const SessionParts& parts, const std::string& session,
                           const std::optional<json>& environment) {
-  const double elapsed = parts.writer.record().summary().elapsed_s;
+  const double elapsed = summary_of(parts.writer.record()).elapsed_s;
   std::vector<std::string> troubles = parts.evaluator.left_out();
   if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
   auto begun = parts.writer.step(elapsed, [&](Step& step) {
@@ -158,7 +159,7 @@ Expected<void> begin_work(const SessionParts& parts, const std::string& session,
 
 void record_failure(RecordWriter& writer, const std::string& why) {
   try {
-    if (writer.step(writer.record().summary().elapsed_s, [&](Step& step) {
+    if (writer.step(summary_of(writer.record()).elapsed_s, [&](Step& step) {
           step.set("state", state_after(Outcome::Stop::failed));
           step.set("stop_reason", why);
           step.event("stop", 0, why);
@@ -316,7 +317,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       const Config config = recorded_config(facts.config_yaml, folder, overrides, runtime.installation);
       require_trust(config, folder, runtime);
       remember_programs(config, runtime);
-      require_larger_budgets(config, overrides, writer->record().summary());
+      require_larger_budgets(config, overrides, summary_of(writer->record()));
       auto models = make_models(config, folder);
       if (!models) return tl::make_unexpected(models.error());
       const auto evaluator = evaluator_for(config, runtime);

@@ -9,6 +9,7 @@
 
 #include "engine/config/duration.hpp"
 #include "engine/store/interventions.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/foreign_json.hpp"
 
 namespace cultivar {
@@ -34,7 +35,7 @@ Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0)
     for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
-  device_s_ = 3600.0 * recorder_.record().summary().budget.at("device_hours").used;
+  device_s_ = 3600.0 * summary_of(recorder_.record()).budget.at("device_hours").used;
   if (const auto promotions = recorder_.record().promotions(); !promotions.empty())
     promoted_s_ = promotions.back().elapsed_s;
   for (auto tick_at = Clock::now(); !done_;) {

@@ -10,6 +10,7 @@
 
 #include "engine/search/evaluator.hpp"
 #include "engine/search/search.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/shell_words.hpp"

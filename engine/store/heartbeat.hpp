@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

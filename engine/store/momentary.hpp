@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

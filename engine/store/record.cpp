@@ -8,19 +8,14 @@
 #include <cmath>
 
 #include "engine/store/duel_body.hpp"
-#include "engine/store/exchanges.hpp"
-#include "engine/store/heartbeat.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
-#include "engine/store/tool_results.hpp"
 #include "engine/store/trouble.hpp"
 #include "engine/store/witness.hpp"
-#include "evaluators/system/json_fields.hpp"
 #include "evaluators/variant/configuration_json.hpp"
 #include "population/lineage.hpp"
 
@@ -29,9 +24,6 @@ namespace cultivar {
 using nlohmann::json;
 
 namespace {
-std::string meta(SQLite::Database& db, const char* key) {
-  return first_of<std::string>(db, "SELECT value FROM meta WHERE key = ?", key);
-}
 
 constexpr const char* kIndividual =
     "SELECT i.id, variant_id, source_id, configuration, parents, op, model, usd, tokens, island, note, "
@@ -164,126 +156,6 @@ RunFacts Record::facts() const {
 
 std::string Record::lost_steps() const {
   return cultivar::lost_steps(*database_, RunFolder(folder_));
-}
-
-Summary Record::summary() const {
-  SQLite::Database& db = *database_;
-  Summary s;
-  s.run = meta(db, "name");
-  s.task = meta(db, "task");
-  s.target = meta(db, "target");
-  s.state = meta(db, "state");
-  s.stop_reason = meta(db, "stop_reason");
-  s.lost = lost_steps();
-  s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
-  if (s.alive()) set_liveness(s, RunFolder(folder_), meta(db, "heartbeat"));
-  set_momentary(s, meta(db, "momentary"));
-  std::int64_t proposed = 0;
-  double device_s = 0.0;
-  each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
-    const auto key = column<std::string>(tally, 0);
-    const auto value = column<std::int64_t>(tally, 1);
-    if (key == "evaluations") s.evaluations = value;
-    if (key == "measured") s.measured = value;
-    if (key == "duels") s.duels = value;
-    if (key == "promotions") s.promotions = value;
-    if (key == "proposed") proposed = value;
-    if (key == "device_ms") device_s = 1e-3 * static_cast<double>(value);
-    for (const Stage stage : all_stages())
-      if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
-  });
-  s.in_flight = proposed - s.evaluations;
-  s.submissions_waiting = static_cast<std::int64_t>(RunFolder(folder_).submitted().size());
-
-  const json budget = json_in(meta(db, "budget").empty() ? "{}" : meta(db, "budget"));
-  const auto limit = [&](const char* key) {
-    return budget.contains(key) && budget[key].is_number() && budget[key] > 0
-               ? std::optional(budget[key].get<double>())
-               : std::nullopt;
-  };
-  s.budget["wall"] = {s.elapsed_s, limit("wall")};
-  s.budget["evaluations"] = {static_cast<double>(s.evaluations), limit("evaluations")};
-  s.budget["device_hours"] = {device_s / 3600.0, limit("device_hours")};
-  if (const auto plateau = limit("plateau")) {
-    const double promoted = first_of<double>(
-        db, "SELECT elapsed_s FROM decisions WHERE kind = 'promote' ORDER BY seq DESC LIMIT 1");
-    s.budget["plateau"] = {s.elapsed_s - promoted, plateau};
-  }
-  s.models = json_in(meta(db, "models").empty() ? "{}" : meta(db, "models"));
-  s.tools = tool_use(*this);
-  s.supervisor = json_in(meta(db, "supervisor").empty() ? "null" : meta(db, "supervisor"));
-  s.questions = json_in(meta(db, "questions").empty() ? "null" : meta(db, "questions"));
-  s.plan = json_in(meta(db, "plan").empty() ? "null" : meta(db, "plan"));
-  s.gate_advice = meta(db, "gate_advice");
-  s.undelivered = meta(db, "undelivered");
-  if (!s.alive()) {  // no call is pending; unanswered questions are asked again on resume
-    const auto [all, unended] = spending_of(*this);
-    // Killed before a step recorded its first questions.
-    if (s.questions.is_null() && unended.calls > 0) s.questions = {{"open", unended.calls}};
-    if (s.questions.is_object()) {
-      // The usage with which a resumed search starts: the last step did not include all calls that a kill
-      // interrupted.
-      s.questions["usd"] = all.usd;
-      s.questions["tokens"] = all.usage.total();
-      s.questions["unended"] = {
-          {"calls", unended.calls}, {"tokens", unended.usage.total()}, {"usd", unended.usd}};
-      s.questions["in_flight"] = 0;
-      s.questions["paused"] = "";
-      for (json& model : s.models) model["in_flight"] = 0;
-    }
-  }
-  if (s.questions.is_object()) {
-    s.budget["usd"] = {s.questions.value("usd", 0.0), limit("usd")};
-    s.budget["tokens"] = {s.questions.value("tokens", 0.0), limit("tokens")};
-  }
-  const json environment = json_in(meta(db, "environment"));
-  for (const json& device : environment.value("devices", json::array()))
-    s.devices.push_back(device.value("description", ""));
-
-  if (const auto id = best()) {
-    const auto row = individual(*id);
-    Best b;
-    b.id = *id;
-    Standings standings(*this);
-    b.fitness = standings.fitness(*id);
-    b.measured = row->individual.fitness;
-    if (const DuelResult* const duel = standings.duel(*id)) b.gain = std::expm1(duel->all.log_ratio);
-    b.unit = meta(db, "unit");
-    if (const auto seed = first_seed()) {
-      const double base = standings.fitness(*seed);
-      if (base > 0) b.ratio_to_seed = b.fitness / base;
-    }
-    if (const auto confirmed = confirmation(*id)) {
-      std::map<std::string, std::vector<double>> logs;
-      for (const WorkloadResult& workload : confirmed->workloads)
-        for (const auto& [contender, ratio] : workload.ratios)
-          if (ratio > 0) logs[contender].push_back(std::log(ratio));
-      for (const auto& [contender, values] : logs) {
-        double sum = 0;
-        for (const double value : values) sum += value;
-        b.ratios[contender] = std::exp(sum / static_cast<double>(values.size()));
-      }
-    }
-    s.best = std::move(b);
-  }
-  if (const auto id = outstanding())
-    s.outstanding = Outstanding{*id, Standings(*this).fitness(existing(*id, count())), meta(db, "unit")};
-  return s;
-}
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, ratios)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, lost, elapsed_s, evaluations, measured,
-                   in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s,
-                   challengers, waiting, ending, duel, workers)
-
-void to_json(json& j, const Summary& s) {
-  write_fields(j, s);
-  auto& rejected = j["rejected"] = json::object();
-  for (const auto& [stage, count] : s.rejected) rejected[std::string(name_of(stage))] = count;
-  j["models"] = s.models.is_object() ? s.models : json::object();
 }
 
 std::int64_t Record::count() const {

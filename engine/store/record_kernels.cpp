@@ -9,6 +9,7 @@
 
 #include "engine/store/names.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/tool_results.hpp"
 
 namespace cultivar {
@@ -106,7 +107,7 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
 }  // namespace
 
 std::string situation_of(const Record& record) {
-  const Summary s = record.summary();
+  const Summary s = summary_of(record);
   std::string words =
       fmt::format("Run {}: {} on {}, {}{}. {} evaluated, {} measured", s.run, s.task, s.target, s.state,
                   s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")", s.evaluations, s.measured);

@@ -71,4 +71,9 @@ T first_of(SQLite::Database& database, const std::string& sql, const Values&... 
   return rows.executeStep() ? column<T>(rows, 0) : T();
 }
 
+// A fact of the run by its name; empty if it has none.
+inline std::string meta(SQLite::Database& db, const char* key) {
+  return first_of<std::string>(db, "SELECT value FROM meta WHERE key = ?", key);
+}
+
 }  // namespace cultivar

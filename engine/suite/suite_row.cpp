@@ -10,6 +10,7 @@
 #include "engine/export/tables.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
 #include "evaluators/timing/roofline.hpp"
 
@@ -138,7 +139,7 @@ void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder) {
     if (row.trouble.empty()) row.trouble = record.error().text();
     return;
   }
-  const Summary summary = record->summary();
+  const Summary summary = summary_of(*record);
   row.state = summary.state;
   row.elapsed_s = summary.elapsed_s;
   row.evaluations = summary.evaluations;

@@ -7,6 +7,7 @@
 #include "engine/export/bundle.hpp"
 #include "engine/export/target_parts.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
 
 namespace cultivar {
@@ -67,7 +68,7 @@ Expected<SuiteStep> next_step(const SuiteTask& task, const fs::path& folder) {
       return fmt::format(
           "{} holds a search of another task, target or workloads: name another folder with --run-dir",
           folder.string());
-    const Summary summary = record->summary();
+    const Summary summary = summary_of(*record);
     bool done = summary.state == "finished";
     for (const auto& [kind, most] : limits_of(budget)) {
       const auto use = summary.budget.find(kind);

@@ -21,6 +21,7 @@
 
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 3; ++i)
     std::printf("status: %.3f s\n", seconds_of([&] {
                   const auto record = Record::open(folder / "run");
-                  const nlohmann::json json = record->summary();
+                  const nlohmann::json json = summary_of(*record);
                   recorded = json.at("evaluations").get<std::int64_t>();
                   if (recorded < target) std::exit(1);
                 }));

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;
@@ -47,7 +48,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     const double used = processor_seconds() - before;
-    const Summary summary = Record::open(folder.path() / "run")->summary();
+    const Summary summary = summary_of(*Record::open(folder.path() / "run"));
     const double busy = 3600.0 * summary.budget.at("device_hours").used / summary.elapsed_s;
     if (workers == 1) one = busy;
     fmt::print(

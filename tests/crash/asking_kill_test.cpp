@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/tool_results.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
@@ -92,8 +93,8 @@ void killed_at_any_instant(const fs::path& folder, const char* model, const std:
   BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
 
   const auto record = Record::open(run);
-  BOOST_TEST(record->summary().in_flight == 0);
-  BOOST_TEST(record->summary().questions.at("open").get<int>() == 0);
+  BOOST_TEST(summary_of(*record).in_flight == 0);
+  BOOST_TEST(summary_of(*record).questions.at("open").get<int>() == 0);
   std::map<std::string, int> arrived, sent;
   int cut = 0;
   for (const ExchangeRow& row : exchanges_of(*record)) {

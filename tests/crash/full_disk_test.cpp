@@ -13,6 +13,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "operators/llm/mailbox.hpp"
 #include "support/chat_models.hpp"
 #include "support/child_process.hpp"
@@ -158,7 +159,7 @@ BOOST_FIXTURE_TEST_CASE(a_question_waits_for_space_in_its_mailbox_longer_than_it
   const auto waits = [&] {  // as `status` shows it, some tries later
     const auto record = Record::open(run);
     if (!record || exchanges_of(*record).size() < 4) return false;
-    const nlohmann::json questions = record->summary().questions;
+    const nlohmann::json questions = summary_of(*record).questions;
     return questions.is_object() && contains(questions.value("paused", ""), "No space left");
   };
   BOOST_TEST((soon(waits) || soon(waits)));
@@ -193,7 +194,7 @@ BOOST_FIXTURE_TEST_CASE(a_search_tells_of_it_leaves_nothing_unfinished_and_goes_
   for (const char* rest : {"unfinished", ".part", ".tmp", "restored"})
     BOOST_TEST(files_with(rest).empty(), rest);
   BOOST_TEST(damage_of(run / "run.db", true).empty());
-  const std::int64_t judged = Record::open(run)->summary().evaluations;
+  const std::int64_t judged = summary_of(*Record::open(run)).evaluations;
   BOOST_TEST(judged > 5);
 
   BOOST_REQUIRE(mounted("size=64m", MS_REMOUNT));
@@ -218,7 +219,7 @@ BOOST_FIXTURE_TEST_CASE(the_status_of_a_search_that_could_not_record_its_end_say
                                     runtime, callbacks, kNever);
   BOOST_REQUIRE(outcome);
   BOOST_TEST((outcome->stop == Outcome::Stop::failed), outcome->reason);
-  const auto status = [&] { return Record::open(run)->summary(); };
+  const auto status = [&] { return summary_of(*Record::open(run)); };
   BOOST_TEST(status().state == "failed");
   BOOST_TEST(status().stop_reason == outcome->reason);
   BOOST_TEST(contains(status().stop_reason, "Free disk space, then resume"), status().stop_reason);
@@ -257,7 +258,7 @@ BOOST_FIXTURE_TEST_CASE(a_damaged_record_that_cannot_be_restored_for_lack_of_spa
   BOOST_TEST(read_text(run / "run.db") == before);
   fs::remove(disk / "others");
   BOOST_TEST(contains(session("20"), "evaluations is exhausted"), read_text(told));
-  BOOST_TEST(Record::open(run)->summary().evaluations == 20);
+  BOOST_TEST(summary_of(*Record::open(run)).evaluations == 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

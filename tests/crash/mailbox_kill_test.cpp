@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/summary.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
 #include "support/scripted_search.hpp"
@@ -80,7 +81,7 @@ BOOST_FIXTURE_TEST_SUITE(mailbox_kill, Mail)
 
 BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_is_taken_under_the_cap) {
   killed_with_two_letters_out();
-  const Summary first = Record::open(run)->summary();
+  const Summary first = summary_of(*Record::open(run));
   const auto unended = first.questions.at("unended");
   BOOST_TEST(unended.at("calls") == 2);
   const auto tokens = unended.at("tokens").get<std::int64_t>();
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_
   BOOST_TEST(first.budget.at("tokens").used == static_cast<double>(tokens));
   for (int i = 0; i < 3; ++i) killed_with_two_letters_out();
   BOOST_TEST(exchanges().size() == 2U);
-  BOOST_TEST(Record::open(run)->summary().questions.at("unended") == unended);
+  BOOST_TEST(summary_of(*Record::open(run)).questions.at("unended") == unended);
 
   // Answered while no search runs. The limit is lowered until nothing fits, and the answers still count.
   int number = 0;
@@ -102,8 +103,8 @@ BOOST_AUTO_TEST_CASE(killed_again_and_again_a_letter_counts_once_and_its_answer_
     used += row.used_by != 0;
   }
   BOOST_TEST(used == 2);
-  BOOST_TEST(record->summary().questions.at("open") == 0);
-  BOOST_TEST(record->summary().questions.at("unended").at("calls") == 0);
+  BOOST_TEST(summary_of(*record).questions.at("open") == 0);
+  BOOST_TEST(summary_of(*record).questions.at("unended").at("calls") == 0);
   BOOST_TEST(letters(mail / "requests").empty());
   BOOST_TEST(letters(mail / "answers/taken").size() == 2U);
   BOOST_TEST(replayed() == "agrees");
@@ -115,7 +116,7 @@ BOOST_AUTO_TEST_CASE(letters_of_questions_that_a_cap_ends_are_closed_and_count_n
   BOOST_TEST(reason.find("the budget for language models is exhausted") != std::string::npos, reason);
   BOOST_TEST(letters(mail / "requests").empty());
   BOOST_TEST(letters(mail / "requests/closed").size() == 2U);
-  const Summary summary = Record::open(run)->summary();
+  const Summary summary = summary_of(*Record::open(run));
   BOOST_TEST(summary.questions.at("open") == 0);
   BOOST_TEST(summary.questions.at("unended").at("calls") == 0);
   BOOST_TEST(summary.budget.at("tokens").used == 0.0);  // nothing was paid
@@ -133,8 +134,8 @@ BOOST_AUTO_TEST_CASE(interrupted_its_letters_stay_open_and_an_answer_given_meanw
   BOOST_TEST(read_text(told).find("interrupted") != std::string::npos, read_text(told));
   const auto open = letters(mail / "requests");
   BOOST_TEST_REQUIRE(open.size() == 2U);
-  BOOST_TEST(Record::open(run)->summary().questions.at("open") == 2);
-  BOOST_TEST(Record::open(run)->summary().questions.at("unended").at("calls") == 0);
+  BOOST_TEST(summary_of(*Record::open(run)).questions.at("open") == 2);
+  BOOST_TEST(summary_of(*Record::open(run)).questions.at("unended").at("calls") == 0);
   int number = 0;
   for (const fs::path& letter : open) answer(letter, ++number);
   const auto before = Record::open(run)->count();

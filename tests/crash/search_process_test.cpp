@@ -17,6 +17,7 @@
 #include "engine/search/search.hpp"
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/random.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
@@ -69,7 +70,7 @@ void kill_at_any_moment(const ScratchFolder& folder, int wanted, std::uint64_t n
     BOOST_TEST(damage_of(run / "run.db", true).empty());
     const auto record = Record::open(run);
     BOOST_REQUIRE(record);
-    const Summary summary = record->summary();
+    const Summary summary = summary_of(*record);
     BOOST_TEST(summary.state == "stopped");  // not "running": no process holds the lock
     BOOST_TEST(summary.evaluations >= judged);
     judged = summary.evaluations;
@@ -98,7 +99,7 @@ void kill_at_any_moment(const ScratchFolder& folder, int wanted, std::uint64_t n
   wait_for(in_child(told, [&] { return told_by(resume_search(run, {budget}, runtime(), {}, kNever)); }));
   BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
-  BOOST_TEST(record->summary().in_flight == 0);  // what the kills interrupted was evaluated
+  BOOST_TEST(summary_of(*record).in_flight == 0);  // what the kills interrupted was evaluated
   wait_for(in_child(told, [&] { return told_by(replay(run, runtime())); }));
   BOOST_TEST(read_text(told) == "agrees");
 }
@@ -126,14 +127,14 @@ BOOST_AUTO_TEST_CASE(a_full_disk_stops_the_search_cleanly_and_loses_nothing) {
   const std::string text = read_text(told);
   BOOST_TEST(text.find("all recorded steps are safe") != std::string::npos, text);
   BOOST_TEST(damage_of(run / "run.db", true).empty());
-  const std::int64_t judged = Record::open(run)->summary().evaluations;
+  const std::int64_t judged = summary_of(*Record::open(run)).evaluations;
   BOOST_TEST(judged > 5);
   wait_for(in_child(told, [&] {
     return told_by(
         resume_search(run, {"budget.evaluations=" + std::to_string(judged + 30)}, runtime(), {}, kNever));
   }));
   BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
-  BOOST_TEST(Record::open(run)->summary().evaluations >= judged + 30);
+  BOOST_TEST(summary_of(*Record::open(run)).evaluations >= judged + 30);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
@@ -169,16 +170,16 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_said_at_once) {
   fs::permissions(path() / "run", fs::perms::owner_all);
   for (const char* folder : {"run/checkpoints", "run/submissions"})
     fs::permissions(path() / folder, fs::perms::owner_all);
-  BOOST_TEST(Record::open(path() / "run")->summary().evaluations == 10);  // untouched
+  BOOST_TEST(summary_of(*Record::open(path() / "run")).evaluations == 10);  // untouched
 }
 
 BOOST_AUTO_TEST_CASE(a_second_process_gets_the_first_ones_pid_and_may_still_submit) {
   const fs::path run = path() / "run", told = path() / "told";
   const pid_t pid = in_child(told, [&] { return begin(*this, "100000"); });
-  for (int i = 0; i < 3000 && !(fs::exists(run / "run.db") && Record::open(run)->summary().evaluations > 3);
+  for (int i = 0; i < 3000 && !(fs::exists(run / "run.db") && summary_of(*Record::open(run)).evaluations > 3);
        ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  BOOST_TEST(Record::open(run)->summary().state == "running");
+  BOOST_TEST(summary_of(*Record::open(run)).state == "running");
   const auto second = resume_search(run, {}, runtime(), {}, kNever);
   BOOST_REQUIRE(!second);
   BOOST_TEST(second.error().message.find("process " + std::to_string(pid)) != std::string::npos,

@@ -12,6 +12,7 @@
 
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/random.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(no_kernel_is_rejected_for_a_process_that_somebody_killed) {
   for (std::int64_t judged = -1; kills < wanted;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20 + draw(1000)));
     BOOST_REQUIRE_MESSAGE(::kill(search, 0) == 0, "the search ended: " << read_text(told));
-    const std::int64_t now = fs::exists(run / "run.db") ? Record::open(run)->summary().evaluations : -1;
+    const std::int64_t now = fs::exists(run / "run.db") ? summary_of(*Record::open(run)).evaluations : -1;
     if (now < 1 || (kills % 10 == 9 && now == judged)) continue;
     judged = now;
     // A kind of process first, so that each is met.
@@ -138,11 +139,11 @@ BOOST_AUTO_TEST_CASE(no_kernel_is_rejected_for_a_process_that_somebody_killed) {
   for (const auto& [name, times] : killed_by_name) BOOST_TEST_MESSAGE(times << " times " << name);
 
   // What met a kill last is evaluated without one.
-  const auto before = Record::open(run)->summary().evaluations;
+  const auto before = summary_of(*Record::open(run)).evaluations;
   wait_for(in_child(told, [&] { return session(path(), std::to_string(before + 3)); }), kLongest);
   BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
-  BOOST_TEST(record->summary().in_flight == 0);
+  BOOST_TEST(summary_of(*record).in_flight == 0);
   std::map<IndividualId, int> judged;
   record->each_decision(
       [&](const DecisionRow& row) { judged[row.individual] += row.kind == DecisionKind::judge; });

@@ -14,6 +14,7 @@
 #include "engine/search/search.hpp"
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "support/child_process.hpp"
 #include "support/command.hpp"
 #include "support/killing_vfs.hpp"
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_write_of_the_record_loses_and_doubles_nothing
     BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos,
                when << ": " << read_text(told));
     require_recorded(folder.path(), when + ", resumed");
-    BOOST_TEST(Record::open(folder.path() / "run")->summary().evaluations == 6, when);
+    BOOST_TEST(summary_of(*Record::open(folder.path() / "run")).evaluations == 6, when);
     wait_for(in_child(told, [&] { return told_by(replay(folder.path() / "run", runtime())); }));
     BOOST_TEST(read_text(told) == "agrees", when);
   }

@@ -7,6 +7,7 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include "engine/store/summary.hpp"
 #include "operators/dialogue.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
@@ -168,7 +169,7 @@ BOOST_FIXTURE_TEST_CASE(a_search_follows_a_plan_and_its_replay_agrees_when_it_wa
                                             "use eight independent sums"};
   begin(with_model(server.url(), "{mutate: 1, plan: 1}", {"budget.evaluations=16", "asking.in_flight=2"}));
   BOOST_TEST(plans >= 1);
-  BOOST_TEST((record().summary().plan.at("strategies") == nlohmann::json(strategies)));
+  BOOST_TEST((summary_of(record()).plan.at("strategies") == nlohmann::json(strategies)));
   for (const std::string& strategy : strategies) BOOST_TEST(directions.count(strategy) >= 1U, strategy);
   require_replay_agrees();
 
@@ -181,7 +182,7 @@ BOOST_FIXTURE_TEST_CASE(a_search_follows_a_plan_and_its_replay_agrees_when_it_wa
   for (const std::string& strategy : strategies)
     BOOST_TEST(directions.count(strategy) <= static_cast<std::size_t>(plans), strategy);
   BOOST_TEST(by_operator()["plan"] == 0);  // it makes no individuals
-  BOOST_TEST(record().summary().questions.at("open").get<int>() == 0);
+  BOOST_TEST(summary_of(record()).questions.at("open").get<int>() == 0);
   require_replay_agrees();
 
   // Other words than the recorded answers give are a difference.

@@ -10,6 +10,7 @@
 
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 
 namespace cultivar::testing {
@@ -48,7 +49,7 @@ struct SimulatedRun : ScratchFolder {
     const auto report = replay(run, simulated_runtime({}));
     BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
     for (const std::string& difference : report->differences) BOOST_ERROR(difference);
-    BOOST_TEST(report->judgements == record().summary().evaluations);
+    BOOST_TEST(report->judgements == summary_of(record()).evaluations);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "engine/report/chart.hpp"
+#include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;

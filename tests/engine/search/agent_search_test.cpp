@@ -9,6 +9,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/store/tool_results.hpp"
 #include "support/scripted_run.hpp"
 
@@ -315,7 +316,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_dialogue_resumes_where_it_was_and_pays_and_r
   BOOST_TEST((first.stop == Outcome::Stop::interrupted), first.reason);
   const json before = tool_use(record());
   BOOST_TEST(before.at("check").at("calls").get<int>() == 2);
-  BOOST_TEST(record().summary().questions.at("agents").at(0).at("step").get<int>() == 4);
+  BOOST_TEST(summary_of(record()).questions.at("agents").at(0).at("step").get<int>() == 4);
   quick = true;
   const Outcome second = resume();
   BOOST_TEST((second.stop == Outcome::Stop::evaluations), second.reason);

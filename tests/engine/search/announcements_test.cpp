@@ -5,6 +5,7 @@
 #include <map>
 
 #include "engine/store/record.hpp"
+#include "engine/store/summary.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
@@ -48,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_promotion_while_work_in_progress_is_finished_takes_back_t
   };
   callbacks.progress = [&](const Progress& progress) {
     if (progress.closing.empty()) return;
-    const auto ending = record().summary().ending;
+    const auto ending = summary_of(record()).ending;
     shown = shown || (ending && contains(ending->why, "no kernel was promoted") && ending->left_s > 0.0);
   };
   const Config config =
@@ -58,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_promotion_while_work_in_progress_is_finished_takes_back_t
   BOOST_TEST(shown);
   BOOST_TEST(reopened);
   BOOST_TEST((outcome->stop == Outcome::Stop::interrupted), outcome->reason);
-  BOOST_TEST(!record().summary().ending);
+  BOOST_TEST(!summary_of(record()).ending);
 }
 
 BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) {
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_search_tells_of_its_best_kernels_its_budget_and_its_end) 
     ++events[request.body["event"].get<std::string>()];
     if (request.body["event"] == "best") best = request.body;
   }
-  BOOST_TEST(events["best"] == record().summary().promotions);
+  BOOST_TEST(events["best"] == summary_of(record()).promotions);
   BOOST_TEST(best["individual"] == outcome.best);
   BOOST_TEST(best["best"]["individual"] == outcome.best, best.dump());
   BOOST_TEST(events["end"] == 1);
@@ -153,12 +154,12 @@ BOOST_AUTO_TEST_CASE(a_notification_of_the_end_that_is_lost_is_told_recorded_and
   BOOST_REQUIRE(begin_search(config, path() / "run", simulated_runtime({}), shown, kNever));
   BOOST_REQUIRE(told.size() == 1U);
   BOOST_TEST(contains(told[0], "HTTP status 410"), told[0]);
-  BOOST_TEST(record().summary().undelivered == told[0]);
+  BOOST_TEST(summary_of(record()).undelivered == told[0]);
   BOOST_TEST(record().events(1).at(0).text == told[0]);
-  BOOST_TEST(record().summary().state == "finished");
+  BOOST_TEST(summary_of(record()).state == "finished");
   BOOST_REQUIRE(resume_search(path() / "run", {"budget.evaluations=6", "notify=[]"}, simulated_runtime({}),
                               {}, kNever));
-  BOOST_TEST(record().summary().undelivered.empty());
+  BOOST_TEST(summary_of(record()).undelivered.empty());
 }
 
 BOOST_AUTO_TEST_CASE(the_metrics_have_every_budget) {
@@ -178,7 +179,7 @@ BOOST_AUTO_TEST_CASE(device_hours_are_a_budget_over_all_sessions) {
   const std::string limit = std::to_string(0.5 / 3600.0);
   const Outcome outcome = search({"budget.device_hours=" + limit}, slow());
   BOOST_TEST((outcome.stop == Outcome::Stop::device), outcome.reason);
-  const Summary summary = record().summary();
+  const Summary summary = summary_of(record());
   BOOST_TEST(summary.state == "finished");
   BOOST_TEST(summary.budget.at("device_hours").used >= 0.5 / 3600.0);
   BOOST_TEST(summary.budget.at("device_hours").used < 5.0 / 3600.0);
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(device_hours_are_a_budget_over_all_sessions) {
                                   simulated_runtime({}), {}, kNever);
   BOOST_REQUIRE(more);
   BOOST_TEST((more->stop == Outcome::Stop::evaluations), more->reason);
-  BOOST_TEST(record().summary().budget.at("device_hours").used >= summary.budget.at("device_hours").used);
+  BOOST_TEST(summary_of(record()).budget.at("device_hours").used >= summary.budget.at("device_hours").used);
 }
 
 BOOST_AUTO_TEST_CASE(a_plateau_ends_a_search_and_says_what_was_tried) {
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_plateau_ends_a_search_and_says_what_was_tried) {
   BOOST_TEST((outcome.stop == Outcome::Stop::plateau), outcome.reason);
   BOOST_TEST(contains(outcome.reason, "no kernel was promoted for 2s"), outcome.reason);
   BOOST_TEST(contains(outcome.reason, "the supervisor tried: "), outcome.reason);
-  const Summary summary = record().summary();
+  const Summary summary = summary_of(record());
   BOOST_TEST(summary.state == "finished");
   BOOST_TEST(summary.budget.at("plateau").limit.value() == 2.0);
   const auto report = replay(path() / "run", simulated_runtime({}));

@@ -9,6 +9,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/askings.hpp"
+#include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_run.hpp"
 
@@ -45,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_model_mutates_kernels_and_the_record_says_what_was_asked_
             unhurried());
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   const Record run = record();
-  BOOST_TEST(run.summary().evaluations == 60);
+  BOOST_TEST(summary_of(run).evaluations == 60);
   int made = 0;
   double usd = 0.0;
   run.each_individual([&](const IndividualRow& row) {
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_model_mutates_kernels_and_the_record_says_what_was_asked_
     BOOST_TEST(run.individual(row.used_by)->individual.descent.op == "mutate");
   }
   BOOST_TEST(used == made);
-  const Summary summary = run.summary();
+  const Summary summary = summary_of(run);
   BOOST_TEST(summary.models.at("m").at("calls").get<int>() == static_cast<int>(server.seen().size()));
   BOOST_TEST(std::abs(summary.budget.at("usd").used - kUsdEach * static_cast<double>(server.seen().size())) <
              1e-9);
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_never_makes_a_usable_edit_is_given_up_question
   const int given_up = events("unanswered", "2 answers could not be used");
   BOOST_TEST(given_up >= 2);
   BOOST_TEST(server.seen().size() >= 2 * static_cast<std::size_t>(given_up));
-  BOOST_TEST(record().summary().questions.at("nothing").get<int>() == given_up);
+  BOOST_TEST(summary_of(record()).questions.at("nothing").get<int>() == given_up);
   require_replay_agrees();
 }
 
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_too_large_for_a_question_is_not_asked_about) {
   BOOST_TEST(server.seen().empty());
   BOOST_TEST(events("unanswered", "a run with asking.prompt_tokens: ") >= 1);
   BOOST_TEST(events("trouble", "model m is not asked again in this session") == 1);
-  const std::string why = record().summary().questions.at("why_nothing").get<std::string>();
+  const std::string why = summary_of(record()).questions.at("why_nothing").get<std::string>();
   BOOST_TEST(contains(why, "more than 2 times asking.prompt_tokens (1000)"), why);
   require_replay_agrees();
 }
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_question_pending_when_the_search_stops_is_repeated_verbat
   const Outcome first = begin(
       with_model(server.url(), "{mutate: 1}", {"budget.evaluations=6", "asking.in_flight=1"}), {}, {}, stop);
   BOOST_TEST((first.stop == Outcome::Stop::interrupted), first.reason);
-  BOOST_TEST(record().summary().questions.at("open").get<int>() == 1);
+  BOOST_TEST(summary_of(record()).questions.at("open").get<int>() == 1);
   quick = true;
   const Outcome second = resume();
   BOOST_TEST((second.stop == Outcome::Stop::evaluations), second.reason);
@@ -265,7 +266,7 @@ BOOST_AUTO_TEST_CASE(the_budget_for_models_stops_the_search_when_what_was_paid_h
                                            {"budget={evaluations: 100000, usd: 0.2}", "asking.in_flight=4"}));
   BOOST_TEST((outcome.stop == Outcome::Stop::models), outcome.reason);
   BOOST_TEST(outcome.reason.find("0.20 USD") != std::string::npos, outcome.reason);
-  const Summary summary = record().summary();
+  const Summary summary = summary_of(record());
   BOOST_TEST(summary.state == "finished");
   BOOST_TEST(summary.in_flight == 0);
   BOOST_TEST(summary.budget.at("usd").used <= 0.2);
@@ -470,7 +471,7 @@ BOOST_AUTO_TEST_CASE(the_budget_of_one_operator_leaves_its_models_to_the_others)
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(events("trouble", "operator mutate asks no more questions in this session: over_budget") == 1);
   BOOST_TEST(events("trouble", "is not asked again") == 0);
-  const auto mutate = record().summary().models.at("m").at("operators").at("mutate");
+  const auto mutate = summary_of(record()).models.at("m").at("operators").at("mutate");
   BOOST_TEST(mutate.at("usd").get<double>() <= 0.19);
   BOOST_TEST(mutate.at("calls").get<int>() >= 2);
   BOOST_TEST(by_operator()["critique_repair"] > by_operator()["mutate"]);
@@ -507,7 +508,7 @@ BOOST_AUTO_TEST_CASE(the_budget_of_one_model_leaves_the_others_and_the_knobs_at_
   BOOST_TEST(by_model["m"] >= 1);
   BOOST_TEST(by_model["n"] >= 1);
   BOOST_TEST(by_operator()["tune"] >= 5);
-  const auto summary = record().summary();
+  const auto summary = summary_of(record());
   BOOST_TEST(summary.models.at("m").at("usd").get<double>() <= 0.19);
   require_replay_agrees();
 }

@@ -10,6 +10,7 @@
 #include "engine/history/rebuild.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 #include "support/search_parts.hpp"
 
 using namespace cultivar;
@@ -173,12 +174,12 @@ BOOST_AUTO_TEST_CASE(duels_that_noise_leaves_undecided_lead_to_one_advice_until_
   Parts parts(simulation, {"gate.max_device_seconds=0.2s"});
   parts.compare();
   for (int i = 0; i < 6; ++i) {
-    BOOST_TEST(parts.writer.record().summary().gate_advice.empty() == (i < 5), i);
+    BOOST_TEST(summary_of(parts.writer.record()).gate_advice.empty() == (i < 5), i);
     parts.add("softmax_fastest_" + std::to_string(i));
     parts.compare();
     BOOST_TEST((parts.writer.record().duels().back().verdict == Verdict::undecided));
   }
-  const std::string advice = parts.writer.record().summary().gate_advice;
+  const std::string advice = summary_of(parts.writer.record()).gate_advice;
   BOOST_TEST(advice.find(" --set gate.max_device_seconds=") != std::string::npos, advice);
   BOOST_TEST(parts.events("warning").size() == 1U);
 }
@@ -248,7 +249,7 @@ BOOST_AUTO_TEST_CASE(an_undecided_duel_goes_on_without_another_share_of_alpha_wh
   duels = parts.writer.record().duels();
   BOOST_TEST(duels.size() >= 2U);
   BOOST_TEST(duels.size() <= static_cast<std::size_t>(Breeding::kMostParts));
-  BOOST_TEST(parts.writer.record().summary().duels == 1);
+  BOOST_TEST(summary_of(parts.writer.record()).duels == 1);
   const auto blocks = [&](std::size_t i) { return duels[i].report.at("decision").at("blocks").get<int>(); };
   for (std::size_t i = 1; i < duels.size(); ++i) {
     BOOST_TEST(blocks(i) > blocks(i - 1));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/store/summary.hpp"
 #include "support/simulated_run.hpp"
 
 using namespace cultivar;
@@ -51,7 +52,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_planted_faults_condemn_nobody) {
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(planted == 200);
   BOOST_TEST(condemned() == 0);
-  const Summary summary = record().summary();
+  const Summary summary = summary_of(record());
   BOOST_TEST(summary.evaluations == 400);
   BOOST_TEST(summary.best->fitness > 15.0);
   require_replay_agrees();
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_that_meet_a_fault_are_repeated) {
   BOOST_TEST(told("the duel is repeated") == 2);
   BOOST_TEST(told("it is confirmed again") == 2);
   BOOST_TEST(condemned() == 0);
-  BOOST_TEST(record().summary().best->fitness > 15.0);
+  BOOST_TEST(summary_of(record()).best->fitness > 15.0);
   require_replay_agrees();
 }
 
@@ -123,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_contender_whose_compiler_met_a_fault_is_compiled_again_an
   BOOST_TEST(left == 0);
   BOOST_TEST(told("it is compiled again") == 2);
   BOOST_TEST(told("does not compile") == 0);
-  BOOST_TEST(record().summary().best->ratios.contains("softmax_rival"));
+  BOOST_TEST(summary_of(record()).best->ratios.contains("softmax_rival"));
   require_replay_agrees();
 }
 
@@ -137,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_contender_that_meets_faults_again_and_again_does_not_hold
       search({"budget.evaluations=5", "contenders=[./rival.cpp]", "evaluation.patience=20s"});
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(told("contender softmax_rival does not compile") >= 1);
-  BOOST_TEST(record().summary().best->ratios.empty());
+  BOOST_TEST(summary_of(record()).best->ratios.empty());
 }
 
 BOOST_AUTO_TEST_CASE(without_a_worker_a_search_waits_for_its_patience_and_a_resumed_one_goes_on) {
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(without_a_worker_a_search_waits_for_its_patience_and_a_resu
   const Outcome outcome = search({"budget.evaluations=10", "evaluation.patience=1s"});
   BOOST_TEST((outcome.stop == Outcome::Stop::failed));
   BOOST_TEST(outcome.reason.find("evaluation.patience") != std::string::npos, outcome.reason);
-  BOOST_TEST(record().summary().evaluations == 0);
+  BOOST_TEST(summary_of(record()).evaluations == 0);
   BOOST_TEST(told("the device does not answer") >= 3);
   away = false;
   const auto again = resume_search(run, {}, simulated_runtime(simulation), {}, kNever);
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(while_it_waits_its_record_says_since_when_and_when_it_tries
   SearchCallbacks callbacks;
   callbacks.progress = [&](const Progress& progress) {
     if (!std::filesystem::exists(run / "run.db")) return;
-    const Summary summary = record().summary();
+    const Summary summary = summary_of(record());
     if (away && summary.waiting && summary.waiting->for_s > 0.1) {
       seen = summary.waiting;
       BOOST_TEST(nlohmann::json(summary).at("waiting").at("why") == seen->why);
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(while_it_waits_its_record_says_since_when_and_when_it_tries
   BOOST_REQUIRE(seen.has_value());
   BOOST_TEST(seen->why.find("the device does not answer") != std::string::npos, seen->why);
   BOOST_TEST(gone_again);
-  BOOST_TEST(!record().summary().waiting);
+  BOOST_TEST(!summary_of(record()).waiting);
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_come_back_within_the_patience_are_used_again) {

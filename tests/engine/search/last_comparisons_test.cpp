@@ -4,6 +4,7 @@
 
 #include "engine/search/search.hpp"
 #include "engine/store/momentary.hpp"
+#include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_run.hpp"
 
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(they_end_at_their_limit_and_those_left_are_compared_when_th
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   BOOST_TEST(contains(outcome.reason, "left without a duel after the last 3 comparisons"), outcome.reason);
   BOOST_TEST(shown == 3);
-  const std::int64_t left = record().summary().challengers;
+  const std::int64_t left = summary_of(record()).challengers;
   BOOST_TEST(left > 0);
   // The confirmation of a winner may come on top.
   const std::int64_t made = comparisons_since_judgement(record());
@@ -51,19 +52,19 @@ BOOST_AUTO_TEST_CASE(they_end_at_their_limit_and_those_left_are_compared_when_th
   BOOST_TEST(comparisons_since_judgement(record()) == made);
 
   BOOST_TEST((resumed({"budget.last_comparisons=1000"}).stop == Outcome::Stop::evaluations));
-  BOOST_TEST(record().summary().challengers == 0);
-  BOOST_TEST(record().summary().evaluations == 60);
+  BOOST_TEST(summary_of(record()).challengers == 0);
+  BOOST_TEST(summary_of(record()).evaluations == 60);
   require_replay_agrees();
 }
 
 BOOST_AUTO_TEST_CASE(a_larger_budget_goes_on_with_those_left) {
   search({"budget.evaluations=60", "budget.last_comparisons=0", "gate.max_device_seconds=0.3s"});
-  const auto left = record().summary().challengers;
-  const auto duels = record().summary().duels;
+  const auto left = summary_of(record()).challengers;
+  const auto duels = summary_of(record()).duels;
   BOOST_TEST(left > 0);
   resumed({"budget.evaluations=64", "budget.last_comparisons=1000"});
-  BOOST_TEST(record().summary().challengers == 0);
-  BOOST_TEST(record().summary().duels > duels);
+  BOOST_TEST(summary_of(record()).challengers == 0);
+  BOOST_TEST(summary_of(record()).duels > duels);
   require_replay_agrees();
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "engine/store/summary.hpp"
 #include "support/simulated_run.hpp"
 
 using namespace cultivar;
@@ -51,7 +52,7 @@ BOOST_AUTO_TEST_CASE(seeds_that_time_out_once_are_retried_and_become_parents) {
   for (const IndividualId seed : {1, 2})
     BOOST_TEST((record().individual(seed)->state == IndividualState::measured));
   BOOST_TEST(told("smoke: timed out on tiny; it is evaluated again") == 2);
-  BOOST_TEST(record().summary().evaluations == 12);
+  BOOST_TEST(summary_of(record()).evaluations == 12);
   require_replay_agrees();
 }
 

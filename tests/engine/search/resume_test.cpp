@@ -7,6 +7,7 @@
 
 #include "engine/search/trust.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
 
@@ -65,10 +66,10 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
   BOOST_REQUIRE(!again);
   BOOST_TEST(again.error().message == "the same kernel is already in the inbox, as " + file->string());
-  BOOST_TEST(record().summary().submissions_waiting == 1);
+  BOOST_TEST(summary_of(record()).submissions_waiting == 1);
   go_on("24");
   BOOST_TEST(!std::filesystem::exists(*file));
-  BOOST_TEST(record().summary().submissions_waiting == 0);
+  BOOST_TEST(summary_of(record()).submissions_waiting == 0);
   const auto known = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, thrice");
   BOOST_REQUIRE(!known);
   BOOST_TEST(known.error().message.find("of this run is the same kernel") != std::string::npos);
@@ -122,15 +123,15 @@ BOOST_AUTO_TEST_CASE(a_rejected_kernel_is_evaluated_again_when_somebody_asks_for
 
 BOOST_AUTO_TEST_CASE(a_budget_that_is_already_exhausted_is_rejected_and_leaves_no_trace) {
   begin("20");
-  const auto judged = record().summary().evaluations;
+  const auto judged = summary_of(record()).evaluations;
   for (const char* spent : {"budget.evaluations=2", "budget.evaluations=20"})
     BOOST_CHECK_EXCEPTION((void)resume_search(run, {spent}, simulated_runtime({}), {}, kNever), InputError,
                           [&](const InputError& e) {
                             return contains(e.what(), "--set " + std::string(spent)) &&
                                    contains(e.what(), "already spent");
                           });
-  BOOST_TEST(record().summary().evaluations == judged);
-  BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 20.0);
+  BOOST_TEST(summary_of(record()).evaluations == judged);
+  BOOST_TEST(summary_of(record()).budget.at("evaluations").limit.value() == 20.0);
   go_on("24");
   require_replay_agrees();
 }
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_duels_were_all_undecided_is_rescued_by_other_se
   // No further individual is evaluated: the undecided ones are compared again, on a quieter machine.
   BOOST_REQUIRE(resume({"gate.max_device_seconds=20s", "gate.min_gain=0.02"}));
   BOOST_TEST(best().fitness > stuck);
-  BOOST_TEST(record().summary().evaluations == 30);
+  BOOST_TEST(summary_of(record()).evaluations == 30);
   std::vector<std::string> after = decisions();
   BOOST_REQUIRE(after.size() > before.size());
   after.resize(before.size());
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(a_decision_of_a_later_version_is_refused_by_its_name_and_ch
                  told);
       BOOST_TEST(contains(told, "written by " + writer + ":"), told);
     }
-    BOOST_TEST(record().summary().evaluations == 3);
+    BOOST_TEST(summary_of(record()).evaluations == 3);
   };
   BOOST_TEST(record().written_by() == "cultivar " CULTIVAR_VERSION);
   db.exec("INSERT INTO decisions (kind, individual, stream, body, elapsed_s) VALUES ('graft', 1, '', '', 9)");
@@ -284,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_search_that_waits_for_its_first_worker_has_a_record_that_
   std::optional<Summary> seen;
   away.start = [&](const Evaluator::WhileStarting& told) -> Expected<void> {
     BOOST_TEST(told("waiting for worker 1 of 1 to be started by `srun`"));
-    seen = record().summary();
+    seen = summary_of(record());
     return failure("worker measure", "no hello within 6 hours");
   };
   const Config config =
@@ -298,14 +299,14 @@ BOOST_AUTO_TEST_CASE(a_search_that_waits_for_its_first_worker_has_a_record_that_
   BOOST_TEST(seen->process.value_or(0) == ::getpid());
   BOOST_REQUIRE(seen->waiting);
   BOOST_TEST(contains(seen->waiting->why, "by `srun`"), seen->waiting->why);
-  BOOST_TEST(record().summary().state == "failed");
-  BOOST_TEST(contains(record().summary().stop_reason, "no hello within 6 hours"));
+  BOOST_TEST(summary_of(record()).state == "failed");
+  BOOST_TEST(contains(summary_of(record()).stop_reason, "no hello within 6 hours"));
 
   // Neither does this session begin. Its new budget counts from now on.
   Runtime trusting = simulated_runtime(away);
   trusting.trusts_record = true;
   BOOST_REQUIRE(!resume_search(run, {"budget.evaluations=8"}, trusting, {}, kNever));
-  BOOST_TEST(record().summary().budget.at("evaluations").limit.value() == 8.0);
+  BOOST_TEST(summary_of(record()).budget.at("evaluations").limit.value() == 8.0);
   std::atomic<bool> stop{true};
   away.start = [&](const Evaluator::WhileStarting& told) -> Expected<void> {
     if (told("waiting")) return {};
@@ -314,14 +315,14 @@ BOOST_AUTO_TEST_CASE(a_search_that_waits_for_its_first_worker_has_a_record_that_
   trusting = simulated_runtime(away);
   trusting.trusts_record = true;
   BOOST_REQUIRE(!resume_search(run, {}, trusting, {}, stop));
-  BOOST_TEST(record().summary().state == "stopped");
+  BOOST_TEST(summary_of(record()).state == "stopped");
   stop = false;
   const auto last = resume_search(run, {}, trusting, {}, stop);
   BOOST_REQUIRE(last);
   BOOST_TEST((last->stop == Outcome::Stop::evaluations), last->reason);
-  BOOST_TEST(record().summary().evaluations == 8);
-  BOOST_TEST(record().summary().devices.size() == 1U);
-  BOOST_TEST(!record().summary().waiting);
+  BOOST_TEST(summary_of(record()).evaluations == 8);
+  BOOST_TEST(summary_of(record()).devices.size() == 1U);
+  BOOST_TEST(!summary_of(record()).waiting);
   require_replay_agrees();
 }
 
@@ -334,13 +335,13 @@ BOOST_AUTO_TEST_CASE(what_a_resume_in_vain_set_holds_for_later_sessions_also_for
   Runtime trusting = simulated_runtime(away);
   trusting.trusts_record = true;
   BOOST_REQUIRE(!resume_search(run, {}, trusting, {}, kNever));
-  BOOST_TEST(record().summary().state == "finished");  // as before
+  BOOST_TEST(summary_of(record()).state == "finished");  // as before
   BOOST_REQUIRE(!resume_search(run, {"budget.evaluations=20", "gate.min_gain=0.03"}, trusting, {}, kNever));
-  BOOST_TEST(record().summary().state == "failed");
+  BOOST_TEST(summary_of(record()).state == "failed");
   trusting = simulated_runtime({});
   trusting.trusts_record = true;
   BOOST_REQUIRE(resume_search(run, {}, trusting, {}, kNever));
-  BOOST_TEST(record().summary().evaluations == 20);
+  BOOST_TEST(summary_of(record()).evaluations == 20);
   require_replay_agrees();
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/store/record.hpp"
 #include "engine/store/run_lock.hpp"
+#include "engine/store/summary.hpp"
 #include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
@@ -58,7 +59,7 @@ BOOST_AUTO_TEST_CASE(finds_a_much_better_variant_and_records_how) {
   const Outcome outcome = run_search(scratch, {"budget.evaluations=80"});
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
   const Record record = record_of(scratch);
-  const Summary summary = record.summary();
+  const Summary summary = summary_of(record);
   BOOST_TEST(summary.state == "finished");
   BOOST_TEST(summary.evaluations == 80);
   BOOST_TEST(summary.in_flight == 0);
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_stays_wedged_is_skipped_and_the_others_contin
   const Outcome outcome = run_search(scratch, {"budget.evaluations=40", "evaluation.depth=4"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations));
   const Record record = record_of(scratch);
-  BOOST_TEST(record.summary().evaluations == 40);
+  BOOST_TEST(summary_of(record).evaluations == 40);
   BOOST_TEST(tried.load() == 2);
   int told = 0;
   for (const auto& event : record.events(10'000))
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
 BOOST_AUTO_TEST_CASE(a_crash_and_a_compile_failure_are_values_in_the_record) {
   ScratchFolder scratch;
   run_search(scratch, {"budget.evaluations=150"});
-  const Summary summary = record_of(scratch).summary();
+  const Summary summary = summary_of(record_of(scratch));
   BOOST_TEST(summary.rejected.at(Stage::compile) > 0);
   BOOST_TEST(summary.rejected.at(Stage::smoke) > 0);
 }
@@ -186,7 +187,7 @@ BOOST_AUTO_TEST_CASE(stops_when_the_whole_space_was_tried) {
   const auto outcome = begin_search(config, scratch.path() / "run", runtime({}), {}, kNever);
   BOOST_REQUIRE(outcome);
   BOOST_TEST((outcome->stop == Outcome::Stop::exhausted), outcome->reason);
-  BOOST_TEST(record_of(scratch).summary().evaluations == 2 * 2 * 2 * 2 * 2);
+  BOOST_TEST(summary_of(record_of(scratch)).evaluations == 2 * 2 * 2 * 2 * 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_search_in_which_no_seed_works_fails_and_says_so) {
@@ -198,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_search_in_which_no_seed_works_fails_and_says_so) {
   const Outcome outcome = run_search(scratch, {}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::failed));
   BOOST_TEST(outcome.reason.find("no seed") != std::string::npos, outcome.reason);
-  BOOST_TEST(record_of(scratch).summary().rejected.at(Stage::edge) == 2);
+  BOOST_TEST(summary_of(record_of(scratch)).rejected.at(Stage::edge) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_promoted_is_profiled_where_the_configuration_asks_for_it) {
@@ -282,7 +283,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_resumes_where_it_was) {
   const Outcome first = run_search(scratch, {"budget.evaluations=60"}, simulation, {}, stop);
   BOOST_TEST((first.stop == Outcome::Stop::interrupted));
   BOOST_TEST((std::chrono::steady_clock::now() - began < std::chrono::seconds(20)));
-  const Summary between = record_of(scratch).summary();
+  const Summary between = summary_of(record_of(scratch));
   BOOST_TEST(between.state == "stopped");
   BOOST_TEST(between.evaluations < 60);
   BOOST_TEST(!std::filesystem::is_empty(scratch.path() / "run" / "checkpoints"));
@@ -291,10 +292,10 @@ BOOST_AUTO_TEST_CASE(an_interrupted_search_resumes_where_it_was) {
   BOOST_REQUIRE_MESSAGE(second, (second ? "" : second.error().message));
   BOOST_TEST((second->stop == Outcome::Stop::evaluations), second->reason);
   const Record record = record_of(scratch);
-  BOOST_TEST(record.summary().evaluations == 60);
-  BOOST_TEST(record.summary().in_flight == 0);
+  BOOST_TEST(summary_of(record).evaluations == 60);
+  BOOST_TEST(summary_of(record).in_flight == 0);
   BOOST_TEST(record.count() == 60);
-  BOOST_TEST(record.summary().elapsed_s >= between.elapsed_s);
+  BOOST_TEST(summary_of(record).elapsed_s >= between.elapsed_s);
   require_replay_agrees(scratch);
 }
 
@@ -304,8 +305,8 @@ BOOST_AUTO_TEST_CASE(a_finished_search_takes_a_bigger_budget) {
   const auto again =
       resume_search(scratch.path() / "run", {"budget.evaluations=50"}, runtime({}), {}, kNever);
   BOOST_REQUIRE(again);
-  BOOST_TEST(record_of(scratch).summary().evaluations == 50);
-  BOOST_TEST(record_of(scratch).summary().budget.at("evaluations").limit.value() == 50);
+  BOOST_TEST(summary_of(record_of(scratch)).evaluations == 50);
+  BOOST_TEST(summary_of(record_of(scratch)).budget.at("evaluations").limit.value() == 50);
   require_replay_agrees(scratch);
   BOOST_CHECK_THROW(resume_search(scratch.path() / "run", {"seed=3"}, runtime({}), {}, kNever), InputError);
 }
@@ -317,13 +318,13 @@ BOOST_AUTO_TEST_CASE(the_wall_clock_budget_counts_all_sessions_and_stops_soon_af
   simulation.noise = 0.0;
   const Outcome outcome = run_search(scratch, {"budget={wall: 2s}"}, simulation);
   BOOST_TEST((outcome.stop == Outcome::Stop::wall), outcome.reason);
-  const Summary summary = record_of(scratch).summary();
+  const Summary summary = summary_of(record_of(scratch));
   BOOST_TEST(summary.elapsed_s >= 2.0);
   BOOST_TEST(summary.elapsed_s < 8.0);
   const auto again = resume_search(scratch.path() / "run", {}, runtime(simulation), {}, kNever);
   BOOST_REQUIRE(again);
   BOOST_TEST((again->stop == Outcome::Stop::wall));
-  BOOST_TEST(record_of(scratch).summary().elapsed_s < summary.elapsed_s + 4.0);
+  BOOST_TEST(summary_of(record_of(scratch)).elapsed_s < summary.elapsed_s + 4.0);
 }
 
 // Otherwise all measurements would be lost.
@@ -333,8 +334,8 @@ BOOST_AUTO_TEST_CASE(the_first_confirmation_may_end_long_after_the_wall_clock_bu
   simulation.evaluate_s = 0.02;
   simulation.confirm_s = 7.0;  // more than the five seconds that everything else has
   BOOST_TEST((run_search(scratch, {"budget={wall: 1s}"}, simulation).stop == Outcome::Stop::wall));
-  BOOST_TEST(record_of(scratch).summary().best.has_value());
-  BOOST_TEST(record_of(scratch).summary().elapsed_s < 20.0);  // and the next one may not
+  BOOST_TEST(summary_of(record_of(scratch)).best.has_value());
+  BOOST_TEST(summary_of(record_of(scratch)).elapsed_s < 20.0);  // and the next one may not
 }
 
 BOOST_AUTO_TEST_CASE(a_search_that_cannot_begin_leaves_no_folder) {
@@ -399,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_search_started_in_a_folder_of_another_search_writes_nothi
         [&] { begun += begin_search(config, scratch.path() / "race", runtime({}), {}, kNever) ? 1 : 0; });
   for (std::thread& thread : threads) thread.join();
   BOOST_TEST(begun.load() == 1);
-  BOOST_TEST(Record::open(scratch.path() / "race")->summary().evaluations == 5);
+  BOOST_TEST(summary_of(*Record::open(scratch.path() / "race")).evaluations == 5);
 }
 
 BOOST_AUTO_TEST_CASE(the_run_folder_may_be_moved_and_the_task_edited) {
@@ -411,7 +412,7 @@ BOOST_AUTO_TEST_CASE(the_run_folder_may_be_moved_and_the_task_edited) {
   const auto again =
       resume_search(scratch.path() / "moved", {"budget.evaluations=20"}, runtime({}), {}, kNever);
   BOOST_REQUIRE_MESSAGE(again, (again ? "" : again.error().message));
-  BOOST_TEST(Record::open(scratch.path() / "moved")->summary().evaluations == 20);
+  BOOST_TEST(summary_of(*Record::open(scratch.path() / "moved")).evaluations == 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/report/run_report.hpp"
+#include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(each_is_recorded_with_its_result_and_decided_again_by_a_rep
     for (const std::string& difference : differences()) BOOST_ERROR(strategy + (": " + difference));
     BOOST_TEST(interventions >= static_cast<std::int64_t>(rows.size()));
 
-    const Summary summary = record().summary();
+    const Summary summary = summary_of(record());
     BOOST_REQUIRE(summary.supervisor.is_object());
     BOOST_TEST(summary.supervisor.at("interventions") == static_cast<std::int64_t>(rows.size()));
     BOOST_TEST(summary.supervisor.at(rows.back().result ? "last" : "current").is_object());
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_search_goes_on_with_the_intervention_and_its_coun
 BOOST_AUTO_TEST_CASE(an_inactive_supervisor_leaves_no_trace_and_rules_1_have_none) {
   search({"budget.evaluations=40", "supervisor.active=false"});
   BOOST_TEST(interventions_of(record()).empty());
-  BOOST_TEST(record().summary().supervisor.is_null());
+  BOOST_TEST(summary_of(record()).supervisor.is_null());
   std::filesystem::remove_all(run);
   search({"budget.evaluations=40", "rules=1"});
   BOOST_TEST(interventions_of(record()).empty());

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 
 using namespace cultivar;

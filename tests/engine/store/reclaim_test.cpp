@@ -8,6 +8,7 @@
 #include "engine/search/search.hpp"
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record_writer.hpp"
+#include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
 
@@ -62,7 +63,7 @@ BOOST_FIXTURE_TEST_SUITE(reclaim, Grown)
 BOOST_AUTO_TEST_CASE(a_run_becomes_smaller_and_its_history_stays) {
   const auto before = decisions();
   const auto line = line_of_best();
-  const auto summary = nlohmann::json(record().summary());
+  const auto summary = nlohmann::json(summary_of(record()));
   const IndividualId best = *record().best();
   const auto samples = record().evaluation(best)->workloads.front().samples.size();
   IndividualId dead = 0;  // measured, and among the slowest
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_run_becomes_smaller_and_its_history_stays) {
   BOOST_TEST(damage_of(RunFolder(run).database(), true) == "");
   BOOST_TEST(decisions() == before, boost::test_tools::per_element());
   BOOST_TEST(line_of_best() == line, boost::test_tools::per_element());
-  BOOST_TEST(nlohmann::json(record().summary()) == summary);
+  BOOST_TEST(nlohmann::json(summary_of(record())) == summary);
   BOOST_TEST(record().evaluation(best)->workloads.front().samples.size() == samples);
   const Evaluation thin = *record().evaluation(dead);
   BOOST_TEST(thin.workloads.front().samples.empty());
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_run_becomes_smaller_and_its_history_stays) {
   BOOST_TEST(!fs::exists(run / "damaged"));
 
   BOOST_REQUIRE(resume_search(run, {"budget.evaluations=430"}, simulated_runtime(simulation), {}, kNever));
-  BOOST_TEST(record().summary().evaluations == 430);
+  BOOST_TEST(summary_of(record()).evaluations == 430);
   require_replay_agrees();
 
   // The database is lost: the checkpoint, which was made anew, has all.

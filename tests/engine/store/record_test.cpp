@@ -12,6 +12,7 @@
 #include "engine/store/names.hpp"
 #include "engine/store/record_writer.hpp"
 #include "engine/store/samples.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/hash.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
@@ -108,19 +109,19 @@ BOOST_AUTO_TEST_CASE(a_search_that_records_nothing_for_a_minute_is_frozen) {
   BOOST_REQUIRE(writer->step(1.0, [](Step& step) { step.set("state", "running"); }));
   const auto record = Record::open(folder.path());
   BOOST_REQUIRE(record);
-  BOOST_TEST(record->summary().state == "running");
-  BOOST_TEST((record->summary().process == getpid()));
-  BOOST_TEST(*record->summary().heartbeat_age_s < 60.0);
+  BOOST_TEST(summary_of(*record).state == "running");
+  BOOST_TEST((summary_of(*record).process == getpid()));
+  BOOST_TEST(*summary_of(*record).heartbeat_age_s < 60.0);
   {
     SQLite::Database db((folder.database()).string(), SQLite::OPEN_READWRITE);
     db.exec("UPDATE meta SET value = value - 100 WHERE key = 'heartbeat'");
   }
-  const Summary frozen = record->summary();
+  const Summary frozen = summary_of(*record);
   BOOST_TEST(frozen.state == "frozen");
   BOOST_TEST(*frozen.heartbeat_age_s > 99.0);
   BOOST_TEST(contains(frozen.stop_reason, "recorded nothing for 100 s"), frozen.stop_reason);
   BOOST_REQUIRE(writer->step(2.0, [](Step&) {}));
-  BOOST_TEST(record->summary().state == "running");  // it was only suspended
+  BOOST_TEST(summary_of(*record).state == "running");  // it was only suspended
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
@@ -169,12 +170,12 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
   BOOST_TEST(then(duel(1, Verdict::undecided)) == 0);
   BOOST_TEST(then(challenge(2)) == 0);
   BOOST_TEST(then(duel(2, Verdict::better)) == 2);
-  BOOST_TEST(record.summary().outstanding->fitness == 2.0);
-  BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").at("id") == 2);
+  BOOST_TEST(summary_of(record).outstanding->fitness == 2.0);
+  BOOST_TEST(nlohmann::json(summary_of(record)).at("outstanding").at("id") == 2);
   BOOST_TEST(then(challenge(2)) == 2);  // its confirmation,
   BOOST_TEST(then(challenge(2)) == 2);  // and again after trouble
   BOOST_TEST(then([](Step& step) { step.confirm(2, measured(2)), step.promote(2, 2.0); }) == 0);
-  BOOST_TEST(nlohmann::json(record.summary()).at("outstanding").is_null());
+  BOOST_TEST(nlohmann::json(summary_of(record)).at("outstanding").is_null());
   BOOST_TEST(then(challenge(3)) == 0);
   BOOST_TEST(then(duel(3, Verdict::better)) == 3);
   BOOST_TEST(then([](Step& step) { step.expel(3); }) == 0);
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(profiles_are_kept_beside_evaluations_and_the_newest_counts)
   BOOST_TEST(!record->profile(2, "huge"));
   BOOST_TEST(!record->profile(1));
   BOOST_TEST(record->evaluation(2)->fitness == 2.0);
-  BOOST_TEST(record->summary().evaluations == 3);
+  BOOST_TEST(summary_of(*record).evaluations == 3);
 }
 
 BOOST_AUTO_TEST_CASE(samples_come_back_bit_for_bit) {
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_nothing) {
   });
   BOOST_TEST(!again);
   BOOST_TEST(writer->record().events(10).empty());
-  BOOST_TEST(writer->record().summary().in_flight == 1);
+  BOOST_TEST(summary_of(writer->record()).in_flight == 1);
   BOOST_REQUIRE(
       writer->step(3, [](Step& step) { step.propose(proposal(2), "text", "s"); }));  // and it goes on
   BOOST_TEST(writer->record().count() == 2);
@@ -365,7 +366,7 @@ BOOST_AUTO_TEST_CASE(what_a_record_says_that_no_search_writes_is_an_error_and_no
       const auto record = Record::open(folder.path());
       if (!record) return record.error().message;
       (void)record->facts();
-      (void)record->summary();
+      (void)summary_of(*record);
       record->each_individual([](const IndividualRow&) {});
       record->each_decision([](const DecisionRow&) {});
       (void)record->lineage(5);
@@ -405,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for) {
   fs::remove(folder.lock());
   BOOST_REQUIRE(::mkfifo(folder.lock().c_str(), 0600) == 0);
   BOOST_REQUIRE(::mkfifo((folder.checkpoints() / "9999999999.db").c_str(), 0600) == 0);
-  BOOST_TEST(Record::open(folder.path())->summary().state == "stopped");
+  BOOST_TEST(summary_of(*Record::open(folder.path())).state == "stopped");
   fs::remove(folder.lock());
   fs::remove(folder.database());
   BOOST_REQUIRE(::mkfifo(folder.database().c_str(), 0600) == 0);

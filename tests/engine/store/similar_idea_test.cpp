@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_run.hpp"
 
@@ -55,7 +56,7 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_idea_is_answered_once_in_its_dialogue_and_the
   BOOST_TEST(notes["squaring"] == 1);
   BOOST_TEST(notes["halving, but I insist"] == 2);
   BOOST_TEST(notes["halving the input"] == 0);
-  BOOST_TEST(record().summary().tools.empty());  // no tool was called
+  BOOST_TEST(summary_of(record()).tools.empty());  // no tool was called
   // A kernel from outside of the search is compared in the same way.
   std::string again = softmax_source("softmax_plain"), other = again;
   again.insert(again.find("extern"), kAgain + "\n");

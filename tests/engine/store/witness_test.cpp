@@ -9,6 +9,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/record_writer.hpp"
+#include "engine/store/summary.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
@@ -59,7 +60,7 @@ struct Killed : ScratchFolder {
     BOOST_REQUIRE_MESSAGE(writer, (writer ? "" : writer.error().message));
     return writer->recovery();
   }
-  std::int64_t judged() const { return Record::open(run)->summary().evaluations; }
+  std::int64_t judged() const { return summary_of(*Record::open(run)).evaluations; }
 };
 
 }  // namespace
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(who_only_reads_a_record_whose_log_is_gone_is_told_and_chang
   search(12, 20);
   fs::remove(run / "run.db-wal");
   const std::string before = read_text(run / "run.db");
-  const Summary summary = Record::open(run)->summary();
+  const Summary summary = summary_of(*Record::open(run));
   BOOST_TEST(contains(summary.lost, "run.db lacks recorded steps ("), summary.lost);
   BOOST_TEST(contains(summary.lost, "`cultivar resume`"), summary.lost);
   BOOST_TEST(read_text(run / "run.db") == before);

@@ -1,0 +1,106 @@
+// What `status` shows of a run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/store/record.hpp"
+
+namespace cultivar {
+
+struct Best {
+  IndividualId id = 0;
+  double fitness = 0.0;  // from its duel, if there was one (Standings)
+  std::string unit;
+  double measured = 0.0;                 // its own measurement, before its duel
+  std::optional<double> gain;            // ratio of its duel with the incumbent before it, minus 1
+  std::optional<double> ratio_to_seed;   // fitness over that of the first seed that was measured
+  std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
+};
+
+// Won its comparison, or is the first candidate: becomes the best when it is confirmed.
+struct Outstanding {
+  IndividualId id = 0;
+  double fitness = 0.0;
+  std::string unit;
+};
+
+// For a usable worker.
+struct Waiting {
+  double for_s = 0.0;
+  double next_try_s = 0.0;  // from now on; 0: it is trying
+  std::string why;          // the last fault
+};
+
+// Of a search that ends when the work in progress is done.
+struct Ending {
+  std::string why;
+  double left_s = 0.0;  // at most, from now on
+};
+
+// At the last heartbeat.
+struct DuelNow {
+  IndividualId challenger = 0, incumbent = 0;
+  std::string progress;  // as text; empty if it is not known
+};
+
+// The workers that run on one kind of device. A search measures on one kind only, since times on different
+// devices cannot be compared; the workers on others wait until their launcher starts them elsewhere.
+struct WorkersOf {
+  std::string device;  // its description
+  int workers = 0;
+  bool measures = true;
+};
+
+struct BudgetUse {
+  double used = 0.0;
+  std::optional<double> limit;
+};
+
+struct Summary {
+  std::string run, task, target;
+  std::string state;        // running, waiting for workers (its first), frozen, stopped, finished, failed
+  std::string stop_reason;  // empty while running
+  std::string lost;         // see Record::lost_steps()
+  double elapsed_s = 0.0;
+  std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
+  std::map<Stage, std::int64_t> rejected;
+  std::int64_t submissions_waiting = 0;  // in the inbox
+  std::int64_t challengers = 0;          // whose duel with the best is pending, at the last heartbeat
+  std::optional<Best> best;
+  std::optional<Outstanding> outstanding;
+  std::optional<Waiting> waiting;           // of a search that runs
+  std::optional<Ending> ending;             // the same
+  std::optional<DuelNow> duel;              // the same
+  std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
+                                            // since a promotion) if limited; usd, tokens where models are
+                                            // asked
+  nlohmann::json models;      // by name: state, calls in flight, tokens, USD; updated every few seconds
+  nlohmann::json questions;   // open, nothing, why_nothing, paused, waits_for, unended (not while running),
+                              // shares; null: no model is asked
+  nlohmann::json supervisor;  // interventions (their number), current, last; null: none yet
+  nlohmann::json plan;        // the newest answer of a planner: question, strategies; null: none
+  std::string gate_advice;    // another setting of the gate, while duels stay undecided
+  std::string undelivered;    // why a notification of the end was not delivered
+  nlohmann::json tools;       // agents' tools by name: calls, failed, device_s
+  std::vector<std::string> devices;
+  std::vector<WorkersOf> workers;  // of a search that runs: the kind that measures first
+  // Of a search that runs: its process, and the seconds since it last recorded anything; it does so every few
+  // seconds. Older than kFrozenAfter: its state is frozen.
+  std::optional<int> process;
+  std::optional<double> heartbeat_age_s;
+  static constexpr double kFrozenAfter = 60.0;
+  bool alive() const {  // a process holds the run
+    return state == "running" || state == "waiting for workers" || state == "frozen";
+  }
+};
+void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`
+
+// Does not read the individuals: as fast at 100,000 as at 10.
+Summary summary_of(const Record&);
+
+}  // namespace cultivar
