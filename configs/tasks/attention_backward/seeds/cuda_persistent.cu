@@ -91,7 +91,7 @@ enum : int {
   kSumsAt = kWeightsAt + 2 * kWeightTile,
   kStatsAt = kSumsAt + kSumTile,
   kBarriersAt = kStatsAt + STAGES * kStatTile,
-  kTicketsAt = kBarriersAt + 128,  // of 4 tiles
+  kTicketsAt = kBarriersAt + 160,  // of 4 tiles
   kPlacesAt = kTicketsAt + 16      // of 4 steps
 };
 // Barriers, 8 bytes each.
@@ -103,7 +103,7 @@ enum : int {
   WeightsFull,
   WeightsEmpty = WeightsFull + 2,
   SumsAdded = WeightsEmpty + 2,
-  Full = SumsAdded + 2,
+  Full = SumsAdded + 4,
   Empty = Full + STAGES
 };
 
@@ -239,7 +239,7 @@ struct Feeder {
       load_box(memory + kValuesAt + column * kKeyColumn, maps.v, full, column * 64, walk.hk, walk.first_key, walk.b);
   }
   __device__ __forceinline__ void count(int tile, int head) const {
-    barrier_wait(barriers + 8 * (SumsAdded + (tile & 1)), tile >> 1 & 1);
+    barrier_wait(barriers + 8 * (SumsAdded + (tile & 3)), tile >> 2 & 1);
     announce(counters.done + head);
   }
   __device__ __forceinline__ void run() const {
@@ -328,7 +328,7 @@ struct Adder {
   // All that this team has added is in global memory; of one thread.
   __device__ __forceinline__ void all_added(int tile) const {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    barrier_arrive(barriers + 8 * (SumsAdded + (tile & 1)));
+    barrier_arrive(barriers + 8 * (SumsAdded + (tile & 3)));
   }
 };
 
@@ -658,10 +658,10 @@ extern "C" __global__ void __launch_bounds__(384, 1)
       barrier_init(barriers + 8 * (KeysEmpty + i), 8);
       barrier_init(barriers + 8 * (WeightsFull + i), 8);
       barrier_init(barriers + 8 * (WeightsEmpty + i), 8);
-      barrier_init(barriers + 8 * (SumsAdded + i), 2);
       barrier_init(barriers + 8 * (Full + i), 1);
       barrier_init(barriers + 8 * (Empty + i), 8);
     }
+    for (int i = 0; i < 4; ++i) barrier_init(barriers + 8 * (SumsAdded + i), 2);
     barrier_init(barriers + 8 * ValuesFull, 1);
     barrier_init(barriers + 8 * ValuesEmpty, 8);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
