@@ -844,3 +844,419 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     help_finish(sizes, tensors, counters, scale);
   }
 }
+
+//// file: approximate.cuh ////
+// Functions that a multiprocessor computes in one instruction, with a relative error of about 2^-22; subnormal numbers count as 0.
+#pragma once
+
+namespace {
+
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace
+
+//// file: barriers.cuh ////
+// Barriers in shared memory that count arrivals and bytes, those of a cluster, and the place of a thread in a ring of STAGES
+// (a tunable) buffers. A barrier is its address in shared memory.
+#pragma once
+
+using u32 = unsigned;
+
+namespace {
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1; }" ::"r"(barrier),
+               "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) {
+  u32 done;
+  do {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(phase)
+        : "memory");
+  } while (done == 0);
+}
+
+__device__ __forceinline__ u32 rank_in_cluster() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
+struct Ring {
+  int stage = 0;
+  u32 phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  }
+};
+
+}  // namespace
+
+//// file: gradient_products.cuh ////
+// Instructions of Hopper for attention's gradients: copies, products of 64 rows by wgmma, and counters of the whole grid. D and
+// dtype are specialized; a place in shared memory is its address, an operand of a product the low word of its descriptor.
+#pragma once
+
+#include "barriers.cuh"
+#include "sixteen_bits.cuh"
+
+struct alignas(64) CUtensorMap {
+  unsigned long long opaque[16];
+};
+
+namespace {
+
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0]; }" ::"r"(barrier) : "memory");
+}
+
+// What this thread wrote to shared memory is then seen by wgmma and bulk copies.
+__device__ __forceinline__ void writes_are_visible() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ void load_box(u32 to, const CUtensorMap* map, u32 barrier, int d, int head, int row, int b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(d), "r"(head), "r"(row), "r"(b)
+      : "memory");
+}
+
+__device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int d, int head, int row, int b) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(d), "r"(head),
+               "r"(row), "r"(b)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+__device__ __forceinline__ void add_bytes(float* to, u32 from, u32 bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ float4 load_shared(u32 address) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(address)
+               : "memory");
+  return x;
+}
+
+__device__ __forceinline__ void store_shared(u32 address, const float* x) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+               : "memory");
+}
+
+__device__ __forceinline__ int load_int(u32 address) {
+  int x;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+  return x;
+}
+
+__device__ __forceinline__ void store_int(u32 address, int x) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
+
+__device__ __forceinline__ void store_matrices(u32 address, const u32* x) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]), "r"(x[1]),
+               "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
+// Counters of the whole grid: what was written before an `announce` is seen after an `observe` that sees it.
+__device__ __forceinline__ void announce(int* counter) {
+  asm volatile("fence.proxy.async;" ::: "memory");
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ void observe(const int* counter, int target) {
+  int x;
+  for (;;) {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(counter) : "memory");
+    if (x >= target) break;
+    asm volatile("nanosleep.u32 500;" ::: "memory");
+  }
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+__device__ __forceinline__ float4 load_sums(const float* from) {
+  float4 x;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(from)
+               : "memory");
+  return x;
+}
+
+__device__ __forceinline__ u32 shared_address(const void* p) {
+  return static_cast<u32>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int pending>
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// Keeps the compiler from moving reads of `c` across this point.
+template <int n>
+__device__ __forceinline__ void pin(float (&c)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+#define FOUR(k, c, i) k(c[i]), k(c[i + 1]), k(c[i + 2]), k(c[i + 3])
+#define EIGHT(k, c, i) FOUR(k, c, i), FOUR(k, c, i + 4)
+#define OPERANDS_64(k, c) EIGHT(k, c, 0), EIGHT(k, c, 8), EIGHT(k, c, 16), EIGHT(k, c, 24)
+#define OPERANDS_128(k, c) OPERANDS_64(k, c), EIGHT(k, c, 32), EIGHT(k, c, 40), EIGHT(k, c, 48), EIGHT(k, c, 56)
+#define REGISTERS_64                                                                                               \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define REGISTERS_128                                                                                               \
+  REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "  \
+               "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+// The high word of all descriptors: the 128-byte swizzle; 8 rows of 128 bytes follow each other.
+#define PAIR(l, r)                                                                                        \
+  "{ .reg .pred p; .reg .b32 h; .reg .b64 l, r; mov.b32 h, 0x40000040; mov.b64 l, {" l ", h}; mov.b64 r, {" r \
+  ", h}; setp.ne.b32 p, 0, 0; "
+#define RIGHT(r, m)                                                                                        \
+  "{ .reg .pred p; .reg .b32 h; .reg .b64 r; mov.b32 h, 0x40000040; mov.b64 r, {" r ", h}; setp.ne.b32 p, " \
+  m ", 0; "
+#define SHAPE(n) "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." TYPE "." TYPE
+
+// c = a b, or c += a b, 64 by 64, from shared memory; `along`: whether both lie along their rows. An operand is the low word of
+// its descriptor.
+template <bool along>
+__device__ __forceinline__ void multiply_first(float (&c)[32], u32 a, u32 b) {
+  if (along)
+    asm volatile(PAIR("%32", "%33") SHAPE(64) " {" REGISTERS_64 "}, l, r, p, 1, 1, 1, 1; }"
+                 : OPERANDS_64("=f", c)
+                 : "r"(a), "r"(b));
+  else
+    asm volatile(PAIR("%32", "%33") SHAPE(64) " {" REGISTERS_64 "}, l, r, p, 1, 1, 0, 0; }"
+                 : OPERANDS_64("=f", c)
+                 : "r"(a), "r"(b));
+}
+template <bool along>
+__device__ __forceinline__ void multiply_next(float (&c)[32], u32 a, u32 b) {
+  if (along)
+    asm volatile(PAIR("%32", "%33") SHAPE(64) " {" REGISTERS_64 "}, l, r, 1, 1, 1, 1, 1; }"
+                 : OPERANDS_64("+f", c)
+                 : "r"(a), "r"(b));
+  else
+    asm volatile(PAIR("%32", "%33") SHAPE(64) " {" REGISTERS_64 "}, l, r, 1, 1, 1, 0, 0; }"
+                 : OPERANDS_64("+f", c)
+                 : "r"(a), "r"(b));
+}
+
+// c = (more ? c : 0) + a b, where a is in registers and b, 16 rows of the head, in shared memory
+__device__ __forceinline__ void multiply_kept(float (&c)[D / 2], const u32* a, u32 b, bool more) {
+#if D == 64
+  asm volatile(RIGHT("%36", "%37") SHAPE(64) " {" REGISTERS_64 "}, {%32, %33, %34, %35}, r, p, 1, 1, 1; }"
+               : OPERANDS_64("+f", c)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(more ? 1 : 0));
+#else
+  asm volatile(RIGHT("%68", "%69") SHAPE(128) " {" REGISTERS_128 "}, {%64, %65, %66, %67}, r, p, 1, 1, 1; }"
+               : OPERANDS_128("+f", c)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(more ? 1 : 0));
+#endif
+}
+
+// Of a tile with the 128-byte swizzle. `columns` is the distance of its columns, which only an operand that lies along its rows
+// needs.
+__device__ __forceinline__ u32 describe(u32 address, u32 columns) {
+  return columns >> 4 << 16 | address >> 4;
+}
+
+// The same in all lanes, and known to be.
+__device__ __forceinline__ u32 uniform(u32 x) {
+  return __reduce_or_sync(0xffffffffu, x);
+}
+
+}  // namespace
+
+//// file: gradient_rows.cuh ////
+// Rows of attention's gradients outside of the products: delta and lse before them, the rounding of sums behind them. D and
+// dtype are specialized; kQueries is the number of queries in a block, kChunks that of 16-byte chunks in a row.
+#pragma once
+
+#include "gradient_products.cuh"
+
+namespace {
+
+__device__ __forceinline__ float2 widened_pair(u32 both) {
+  return make_float2(widened(static_cast<Element>(both)), widened(static_cast<Element>(both >> 16)));
+}
+
+// 16 rows of the head, of which a thread has rows lane / 4 and 8 below it. Four threads share a row, 2 elements of
+// every 8; they swap until each has 8 in a row. `to`: the first of the 16 rows.
+__device__ __forceinline__ void store_rows(uint4* to, long long stride, int rows, const float (&x)[D / 2],
+                                           float factor) {
+  const int lane = threadIdx.x % 32, quarter = lane % 4;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane / 4 + 8 * r;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) {
+      u32 y[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int at = 16 * i + 4 * e + 2 * r;
+        y[e] = pack(x[at] * factor, x[at + 1] * factor);
+      }
+      exchange(y[0], y[1], quarter & 1, 1);
+      exchange(y[2], y[3], quarter & 1, 1);
+      exchange(y[0], y[2], quarter & 2, 2);
+      exchange(y[1], y[3], quarter & 2, 2);
+      if (row < rows) to[row * stride + 4 * i + quarter] = make_uint4(y[0], y[1], y[2], y[3]);
+    }
+  }
+}
+
+// A warp: delta of queries of block `at` (of all heads) from `first` on, and their lse for powers of two, in the order in which
+// the teams read them.
+template <int passes>
+__device__ __forceinline__ void prepare_rows(const uint4* o, const float* lse, const uint4* grad, float* stats, int H, int S_q,
+                                             int m_blocks, int at, int first) {
+  const int bh = at / m_blocks, b = bh / H, h = bh - b * H, block = at - bh * m_blocks;
+  const int lane = threadIdx.x % 32, chunk = lane % kChunks;
+  enum : int { kRows = 32 / kChunks };
+  uint4 x[passes], y[passes];
+#pragma unroll
+  for (int pass = 0; pass < passes; ++pass) {
+    const int i = block * kQueries + first + pass * kRows + lane / kChunks;
+    x[pass] = y[pass] = make_uint4(0, 0, 0, 0);
+    if (i < S_q) {
+      const long long place = ((static_cast<long long>(b) * S_q + i) * H + h) * kChunks + chunk;
+      x[pass] = o[place], y[pass] = grad[place];
+    }
+  }
+#pragma unroll
+  for (int pass = 0; pass < passes; ++pass) {
+    const int row = first + pass * kRows + lane / kChunks, i = block * kQueries + row;
+    float delta = 0.0f;
+    const u32 left[4] = {x[pass].x, x[pass].y, x[pass].z, x[pass].w};
+    const u32 right[4] = {y[pass].x, y[pass].y, y[pass].z, y[pass].w};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float2 l = widened_pair(left[e]), r = widened_pair(right[e]);
+      delta = fmaf(l.x, r.x, fmaf(l.y, r.y, delta));
+    }
+#pragma unroll
+    for (int bit = kChunks / 2; bit > 0; bit /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, bit);
+    if (chunk == 0) {
+      const float infinity = __int_as_float(0x7f800000);
+      const float base = i < S_q ? lse[static_cast<long long>(bh) * S_q + i] : -infinity;
+      float* const to = stats + static_cast<long long>(at) * (2 * kQueries) + row / 16 * 16 + row % 8 / 2 * 4 +
+                        row % 16 / 8 * 2 + row % 2;
+      to[0] = base == -infinity ? infinity : base * 1.44269504f;
+      to[kQueries] = delta;
+    }
+  }
+}
+
+// 16 of a block's queries: sums of dq to the output. They lie as the warps' fragments.
+__device__ __forceinline__ void finish_rows(const float* sums, uint4* dq, int H, int S_q, int m_blocks, int at, int part,
+                                            float scale) {
+  const int bh = at / m_blocks, b = bh / H, h = bh - b * H, block = at - bh * m_blocks;
+  const int lane = threadIdx.x % 32, first = block * kQueries + 16 * part;
+  const float* const from =
+      sums + static_cast<long long>(at) * (kQueries * D) + part / 4 * 4096 + (32 * (part % 4) + lane) * 4;
+  const long long stride = static_cast<long long>(H) * kChunks;
+  uint4* const to = dq + ((static_cast<long long>(b) * S_q + first) * H + h) * kChunks;
+#pragma unroll 1
+  for (int i = 0; i < D / 32; ++i) {
+    float4 x[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) x[e] = load_sums(from + (4 * i + e) * 512);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = lane / 4 + 8 * r;
+      u32 y[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        y[e] = r == 0 ? pack(x[e].x * scale, x[e].y * scale) : pack(x[e].z * scale, x[e].w * scale);
+      const int quarter = lane % 4;
+      exchange(y[0], y[1], quarter & 1, 1);
+      exchange(y[2], y[3], quarter & 1, 1);
+      exchange(y[0], y[2], quarter & 2, 2);
+      exchange(y[1], y[3], quarter & 2, 2);
+      if (first + row < S_q) to[row * stride + 4 * i + quarter] = make_uint4(y[0], y[1], y[2], y[3]);
+    }
+  }
+}
+
+}  // namespace
+
+//// file: sixteen_bits.cuh ////
+// Elements of 16 bits, f16 or bf16 (dtype is specialized). TYPE is the name of theirs in instructions.
+#pragma once
+
+#ifdef DTYPE_BF16
+#define TYPE "bf16"
+#else
+#define TYPE "f16"
+#endif
+
+using u32 = unsigned;
+using Element = unsigned short;
+
+namespace {
+
+__device__ __forceinline__ float widened(Element x) {
+#ifdef DTYPE_BF16
+  return __uint_as_float(static_cast<u32>(x) << 16);
+#else
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+#endif
+}
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+  u32 both;
+  asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+// A transposition of 2 by 2 between lanes that differ in `bit`.
+__device__ __forceinline__ void exchange(u32& low, u32& high, bool upper, int bit) {
+  const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, bit);
+  if (upper)
+    low = got;
+  else
+    high = got;
+}
+
+}  // namespace
