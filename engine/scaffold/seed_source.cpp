@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace cultivar {
 namespace {
 
@@ -45,6 +47,21 @@ std::string element_type(const TensorSpec& tensor, Target target) {
 std::string parameter_type(const Parameter& parameter) {
   if (parameter.type == Dtype::f64) return "double";
   return is_floating(parameter.type) ? "float" : size_of(parameter.type) == 8 ? "long long" : "int";
+}
+
+// How many elements of an output one block computes: a block for each index of the first row dimension.
+std::string elements_of_a_block(const Task& task, const std::string& row) {
+  const TensorSpec* output = nullptr;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role == Role::input) continue;
+    if (output == nullptr) output = &tensor;
+    if (std::ranges::find(tensor.shape, row) == tensor.shape.end()) continue;
+    output = &tensor;
+    break;
+  }
+  std::vector<std::string> shape = output != nullptr ? output->shape : std::vector<std::string>{};
+  std::erase(shape, row);
+  return shape.empty() ? "1" : fmt::format("{}", fmt::join(shape, " * "));
 }
 
 }  // namespace
@@ -90,7 +107,10 @@ std::string seed_source(const Task& task, Target target, const std::string& name
       task.summary, shapes);
   const std::string loop =
       by_threads ? fmt::format("  for (long row = thread; row < {}; row += threads) {{\n", rows)
-                 : "  const long long row = blockIdx.x;\n  for (int i = threadIdx.x; i < 1; i += 256) {\n";
+                 : fmt::format(
+                       "  const long long row = blockIdx.x;\n  for (int i = threadIdx.x; i < {}; i += "
+                       "256) {{\n",
+                       elements_of_a_block(task, rows));
   return manifest + comment + (by_threads ? "" : "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n") +
          fmt::format(
              "\nextern \"C\" {}void {}({}) {{\n{}    // Compute the outputs of this row here.\n"

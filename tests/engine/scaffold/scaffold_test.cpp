@@ -43,4 +43,10 @@ BOOST_AUTO_TEST_CASE(a_new_seed_fits_every_task_on_every_target) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_block_of_a_new_cuda_seed_walks_over_the_elements_of_its_row) {
+  const Task task = load_task(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax");
+  const std::string source = seed_source(task, target_named("cuda"), "mine");
+  BOOST_TEST(source.find("for (int i = threadIdx.x; i < C; i += 256)") != source.npos, source);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
