@@ -7,6 +7,7 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/search/changed_settings.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/summary.hpp"
 
@@ -52,15 +53,14 @@ int resume_command(const Arguments& arguments) {
       "--set", overrides,
       "budget.KEY=VALUE: a new budget, larger than what is already used; gate.KEY=VALUE: a setting of "
       "the gate for later duels; undecided challengers of the best kernel are compared again; "
-      "evaluation.KEY=VALUE: launcher, devices, depth, workers_per_device, compile_workers; notify, metrics, "
-      "checkpoint");
+      "what can change: " +
+          changeable_settings());
   options.each("--again", again,
                "an individual that was rejected, by its number or a prefix of its variant id: evaluate its "
-               "kernel once "
-               "more (may be repeated)");
+               "kernel once more");
   options.flag("--trust", trust,
-               "run the programs that the record names: its launcher, and commands and libraries not used "
-               "here before");
+               "run the programs that the record names: its launcher, and commands, interpreters, libraries, "
+               "addresses and mailboxes of models not used here before");
   session.add_to(options);
   if (const auto code = options.parse(arguments)) return *code;
 

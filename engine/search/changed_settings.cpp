@@ -18,19 +18,38 @@ namespace {
 // Sections, and keys of `evaluation`: none of them changes what was decided, and a replay does not read them,
 // except the gate's, whose changes are recorded.
 constexpr std::array<std::string_view, 5> kSections{"budget", "checkpoint", "gate", "notify", "metrics"};
-constexpr std::array<std::string_view, 8> kOfEvaluation{
-    "launcher",        "devices",  "depth",  "workers_per_device",
-    "compile_workers", "patience", "python", "prepare_deadline"};
+constexpr std::array<std::string_view, 4> kThatChangeTimes{"launcher", "devices", "depth",
+                                                           "workers_per_device"};
+constexpr std::array<std::string_view, 4> kOthers{"compile_workers", "patience", "python",
+                                                  "prepare_deadline"};
+
+std::string keys_of_evaluation() {
+  return fmt::format("{}, {}", fmt::join(kThatChangeTimes, ", "), fmt::join(kOthers, ", "));
+}
+
+// "launcher" of "evaluation.launcher.measure=[srun]"; empty: another section's.
+std::string_view key_of_evaluation(std::string_view text) {
+  constexpr std::string_view section = "evaluation.";
+  if (!text.starts_with(section)) return {};
+  text.remove_prefix(section.size());
+  return text.substr(0, text.find_first_of(".="));
+}
+
+bool changes_times(std::string_view text) {
+  return std::ranges::find(kThatChangeTimes, key_of_evaluation(text)) != kThatChangeTimes.end();
+}
 
 bool changeable(std::string_view key) {
   const std::string_view section = key.substr(0, key.find('.'));
   if (std::ranges::find(kSections, section) != kSections.end()) return true;
-  if (section != "evaluation" || section == key) return false;
-  key.remove_prefix(section.size() + 1);
-  return std::ranges::find(kOfEvaluation, key.substr(0, key.find('.'))) != kOfEvaluation.end();
+  return changes_times(key) || std::ranges::find(kOthers, key_of_evaluation(key)) != kOthers.end();
 }
 
 }  // namespace
+
+std::string changeable_settings() {
+  return fmt::format("{}; and evaluation.KEY=VALUE: {}", fmt::join(kSections, ", "), keys_of_evaluation());
+}
 
 void require_changeable(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
@@ -44,7 +63,7 @@ void require_changeable(const std::vector<std::string>& overrides) {
     throw InputError(
         fmt::format("--set {}: a resumed search can change only its {}, and of its evaluation {}; begin a "
                     "new run for other settings",
-                    text, fmt::join(kSections, ", "), fmt::join(kOfEvaluation, ", ")));
+                    text, fmt::join(kSections, ", "), keys_of_evaluation()));
   }
 }
 
@@ -76,10 +95,11 @@ std::string changed_settings(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides)
     if (text.starts_with("evaluation.")) changed += (changed.empty() ? "" : ", ") + text;
   if (changed.empty()) return {};
-  return fmt::format(
-      " with other settings: {}. Earlier times were measured with the former ones: the best kernel is "
-      "measured again first, and new variants are compared at its current pace",
-      changed);
+  const bool other_times = std::ranges::any_of(overrides, changes_times);
+  return " with other settings: " + changed +
+         (other_times ? ". Earlier times were measured with the former ones: the best kernel is measured "
+                        "again first, and new variants are compared at its current pace"
+                      : "");
 }
 
 }  // namespace cultivar

@@ -9,6 +9,9 @@
 
 namespace cultivar {
 
+// All that require_changeable() permits, for a help text.
+std::string changeable_settings();
+
 // Throws InputError for a setting that was part of what is decided already: such a search is another one.
 void require_changeable(const std::vector<std::string>& overrides);
 

@@ -24,6 +24,8 @@ BOOST_AUTO_TEST_CASE(the_record_says_which_settings_of_the_evaluation_are_others
   BOOST_TEST(::cultivar::changed_settings({"budget.wall=2h"}).empty());
   BOOST_TEST(::cultivar::changed_settings({"evaluation.depth=1", "budget.wall=2h", "evaluation.devices=[1]"})
                  .starts_with(" with other settings: evaluation.depth=1, evaluation.devices=[1]. "));
+  BOOST_TEST(::cultivar::changed_settings({"evaluation.python=python3.12", "evaluation.patience=2h"}) ==
+             " with other settings: evaluation.python=python3.12, evaluation.patience=2h");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
