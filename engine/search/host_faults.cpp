@@ -59,6 +59,7 @@ HostFaults::Ruling HostFaults::met(IndividualId id, Examination of, const Evalua
   rest(evaluation.reason);
   if (of == Examination::search) (ruling == Ruling::again ? held_ : put_off_).insert(id);
   std::string details = plain_line(evaluation.diagnostics, kShownBytes);
+  details.erase(details.find_last_not_of(" .") + 1);
   if (!details.empty()) details = " (" + details + ")";
   recorder_.step([&](Step& step) {
     step.host_fault(id, of, evaluation);

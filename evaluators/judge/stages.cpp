@@ -98,7 +98,7 @@ std::string remedy_for(Fault::Kind kind) {
     case Fault::Kind::launch_failed:
       return "The launch could not be started as declared in the manifest.";
     case Fault::Kind::too_short:
-      return "The run is too short to be timed reliably: use a larger workload.";
+      return "Use a larger workload.";
     case Fault::Kind::unsupported:
     case Fault::Kind::contender_failed:
       return "The message comes from the contender's library.";

@@ -169,7 +169,7 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
     return die(fault_of(
         Fault::Kind::too_short,
         fmt::format("a run took {:.1f} us; times below {:.1f} us ({:.0f} handshakes of {:.1f} us) are not "
-                    "reliable: use a larger workload",
+                    "reliable.",
                     1e6 * sample.seconds, 1e6 * shortest_in_handshakes * handshake_s_, shortest_in_handshakes,
                     1e6 * handshake_s_)));
   return sample;
