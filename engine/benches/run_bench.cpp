@@ -120,7 +120,8 @@ Expected<void> RunBench::share(const ToolOutcome& outcome) {
 
 std::string RunBench::similar(const Variant& variant, const std::string& from) const {
   const Record record = open_record(where_.run_folder);
-  return similar_earlier(record, variant.source, from.empty() ? 0 : find_individual(record, from));
+  return similar_earlier(record, variant.source,
+                         from.empty() ? 0 : find_individual(record, from, kToolOfNames));
 }
 
 Expected<Outlook> RunBench::outlook(const std::string& id) const {
@@ -135,7 +136,7 @@ std::filesystem::path RunBench::notes_file() const {
 Expected<std::string> RunBench::submit(const Variant& variant, const std::string& note,
                                        const std::string& from) {
   std::vector<IndividualId> parents;
-  if (!from.empty()) parents = {find_individual(open_record(where_.run_folder), from)};
+  if (!from.empty()) parents = {find_individual(open_record(where_.run_folder), from, kToolOfNames)};
   const auto waiting =
       submit_variant(where_.run_folder, variant.source, variant.configuration, note, parents);
   if (!waiting) return tl::make_unexpected(waiting.error());

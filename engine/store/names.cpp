@@ -4,7 +4,7 @@
 
 namespace cultivar {
 
-IndividualId find_individual(const Record& record, const std::string& text) {
+IndividualId find_individual(const Record& record, const std::string& text, const std::string& lister) {
   if (text == "best" || text == "seed") {
     const auto id = text == "best" ? record.best() : record.first_seed();
     if (id) return *id;
@@ -25,14 +25,12 @@ IndividualId find_individual(const Record& record, const std::string& text) {
       (digits.size() >= 8 || digits.find_first_not_of("0123456789") != std::string::npos) &&
       digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   throw InputError(fmt::format(
-      "{} '{}'. Valid names are 1 to {}, `best` and `seed`; `cultivar lineage RUN` and the tool "
-      "list_lineage show them{}",
+      "{} '{}'. Valid names are 1 to {}, `best` and `seed`; {} shows them{}",
       prefix ? "no individual of this run, or more than one, has an id that starts with"
              : "this run has no individual",
-      text, record.count(),
-      draft ? ". A draft such as d1 has that name only in the conversation that created it; list_lineage has "
-              "the names "
-              "of others' drafts"
+      text, record.count(), lister,
+      draft ? ". A draft such as d1 has that name only in the conversation that created it; the tool "
+              "list_lineage has the names of others' drafts"
             : ""));
 }
 

@@ -7,7 +7,12 @@
 
 namespace cultivar {
 
-// "best", "seed", a number, or a prefix of a variant id. Throws InputError for any other text.
-IndividualId find_individual(const Record&, const std::string& text);
+// What shows the names to models.
+inline constexpr const char* kToolOfNames = "the tool list_lineage";
+
+// "best", "seed", a number, or a prefix of a variant id. Throws InputError for any other text;
+// `lister`: what shows the names.
+IndividualId find_individual(const Record&, const std::string& text,
+                             const std::string& lister = "`cultivar lineage RUN`");
 
 }  // namespace cultivar

@@ -78,7 +78,7 @@ std::vector<IndividualRow> rows_for(const Record& record, const KernelQuery& que
                                [](const IndividualRow& row) { return row.individual.id; });
   };
   if (!query.of.empty()) {
-    const IndividualId id = find_individual(record, query.of);
+    const IndividualId id = find_individual(record, query.of, kToolOfNames);
     rows = record.lineage(id);
     for (const IndividualId child : record.descendants(id)) add(child);
     std::erase_if(rows, [&](const IndividualRow& row) { return !in_state(row, query.state); });
@@ -164,7 +164,7 @@ Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool
       running ? "" : "; the search is not running, so nothing happens until it is resumed";
   IndividualId id = 0;
   try {
-    id = find_individual(record, name);
+    id = find_individual(record, name, kToolOfNames);
   } catch (const InputError& error) {
     constexpr std::size_t kVariantId = 64;  // hexadecimal digits
     if (name.size() != kVariantId) return failure("record", error.what());
@@ -212,7 +212,7 @@ Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
   }
   IndividualId id = 0;
   try {
-    id = find_individual(record, name);
+    id = find_individual(record, name, kToolOfNames);
   } catch (const InputError& error) {
     return failure("record", error.what());
   }
