@@ -263,7 +263,7 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   for (const Workload& workload : own.task->workloads(own.workloads)->workloads)
     facts.workloads.push_back(workload.name);
 
-  remember_programs(own, runtime);
+  remember_programs(own, folder, runtime);
   const auto evaluator = evaluator_for(own, runtime);
   facts.environment = {{"devices", json::array()}};  // not known yet
   auto writer = RecordWriter::create(folder, facts, std::move(*lock));
@@ -315,8 +315,8 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
         return tl::make_unexpected(restored.error());
       const Config config = recorded_config(facts.config_yaml, folder, overrides, runtime.installation);
-      require_trust(config, folder, runtime);
-      remember_programs(config, runtime);
+      require_trust(config, folder, runtime, overrides);
+      remember_programs(config, folder, runtime);
       require_larger_budgets(config, overrides, summary_of(writer->record()));
       auto models = make_models(config, folder);
       if (!models) return tl::make_unexpected(models.error());

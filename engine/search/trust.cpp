@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "engine/config/model_settings.hpp"
 #include "engine/search/search.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -12,54 +16,110 @@
 namespace cultivar {
 namespace {
 
-// Whether it sends the value of a variable that is not the provider's own, or to another address.
-bool sends_secret(const ModelConfig& model) {
-  const ProviderFacts* const provider = provider_named(model.provider);
-  if (provider == nullptr || model.api_key_env.empty()) return false;
-  return model.api_key_env != provider->api_key_env ||
-         (!model.base_url.empty() && model.base_url != provider->base_url);
+namespace fs = std::filesystem;
+
+std::string interpreter_line(const std::string& python) {
+  return fmt::format("the interpreter {} of Python contenders", python);
 }
 
-// One line for each program, except the launchers, and for each secret of this machine that is sent away.
-std::vector<std::string> programs_of(const Config& config) {
-  std::vector<std::string> lines;
-  for (const ModelConfig& model : config.models) {
-    if (!model.command.empty())
-      lines.push_back(fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")));
-    if (sends_secret(model))
-      lines.push_back(fmt::format("model {} sends the environment variable {} to {}", model.name,
-                                  model.api_key_env,
-                                  model.base_url.empty() ? "its provider's own address" : model.base_url));
+// What would run as the user, or leave this machine, and the files whose contents decide what it does.
+struct Program {
+  std::string line;
+  std::vector<std::string> files = {};
+};
+
+// Those words of a command that are programs or scripts.
+std::vector<std::string> files_of(const std::vector<std::string>& command) {
+  std::vector<std::string> files;
+  for (const std::string& word : command) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(word, ignored);
+    const bool executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
+    if (fs::is_regular_file(status) && (executable || names_a_program(word) || word.ends_with(".sh")))
+      files.push_back(word);
   }
-  for (const std::string& library : config.libraries)
-    if (library.find('/') != library.npos)
-      lines.push_back("the contender " + library);
-    else if (library.starts_with("torch"))  // runs the pytorch.py of the record's task
-      lines.push_back(
-          fmt::format("the contender {}: {}", library, (config.task_folder / "pytorch.py").string()));
-  for (const NotifyChannel& channel : config.notify)
-    lines.push_back("notify: " + (channel.command.empty()
-                                      ? channel.name()
-                                      : fmt::format("{}", fmt::join(channel.command, " "))));
-  if (!config.metrics.empty()) lines.push_back("the metrics file " + config.metrics.string());
-  return lines;
+  return files;
 }
 
-std::filesystem::path memory_of(const std::string& program, const Runtime& runtime) {
-  return runtime.cache / "known-programs" / sha256_hex(program).substr(0, 32);
+std::optional<Program> program_of(const ModelConfig& model, const fs::path& run) {
+  if (!model.command.empty())
+    return Program{fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")),
+                   files_of(model.command)};
+  if (!model.folder.empty()) {
+    const fs::path mail = model.folder;
+    const fs::path from_run = mail.lexically_relative(run);
+    if (*mail.begin() == kRunPlaceholder || (!from_run.empty() && *from_run.begin() != "..")) return {};
+    return Program{fmt::format("the mailbox of model {} writes to {}", model.name, model.folder)};
+  }
+  const ProviderFacts* const provider = provider_named(model.provider);
+  if (provider == nullptr) return {};
+  const bool elsewhere = !model.base_url.empty() && model.base_url != provider->base_url;
+  if (!model.api_key_env.empty() && (elsewhere || model.api_key_env != provider->api_key_env))
+    return Program{fmt::format("model {} sends the environment variable {} to {}", model.name,
+                               model.api_key_env,
+                               model.base_url.empty() ? "its provider's own address" : model.base_url)};
+  if (elsewhere) return Program{fmt::format("model {} sends its requests to {}", model.name, model.base_url)};
+  return {};
+}
+
+// All except the launchers.
+std::vector<Program> programs_of(const Config& config, const RunFolder& folder) {
+  std::vector<Program> programs;
+  const fs::path run = fs::absolute(folder.path()).lexically_normal();
+  for (const ModelConfig& model : config.models)
+    if (auto program = program_of(model, run)) programs.push_back(*std::move(program));
+  bool python = false;
+  for (const std::string& library : config.libraries) {
+    const bool torch = library.find('/') == library.npos && library.starts_with("torch");
+    python = python || torch || names_a_program(library);
+    if (torch) {  // runs the pytorch.py of the record's task
+      const std::string file = (config.task_folder / "pytorch.py").string();
+      programs.push_back({fmt::format("the contender {}: {}", library, file), {file}});
+    } else if (library.find('/') != library.npos) {
+      programs.push_back({"the contender " + library, {library}});
+    }
+  }
+  const std::string& interpreter = config.evaluation.python;
+  if (python && interpreter != EvaluationConfig{}.python)
+    programs.push_back({interpreter_line(interpreter), files_of({interpreter})});
+  for (const NotifyChannel& channel : config.notify)
+    programs.push_back(
+        {"notify: " +
+             (channel.command.empty() ? channel.name() : fmt::format("{}", fmt::join(channel.command, " "))),
+         files_of(channel.command)});
+  if (!config.metrics.empty()) programs.push_back({"the metrics file " + config.metrics.string()});
+  return programs;
+}
+
+// A file with other contents is another program.
+std::string identity_of(const Program& program) {
+  std::string identity = program.line;
+  for (const std::string& file : program.files) {
+    const auto bytes = read_file(file);
+    identity += fmt::format("\n{} {}", bytes ? sha256_hex(*bytes) : "missing", file);
+  }
+  return identity;
+}
+
+fs::path memory_of(const std::string& identity, const Runtime& runtime) {
+  return runtime.cache / "known-programs" / sha256_hex(identity).substr(0, 32);
 }
 
 }  // namespace
 
-void require_trust(const Config& config, const RunFolder& folder, const Runtime& runtime) {
+void require_trust(const Config& config, const RunFolder& folder, const Runtime& runtime,
+                   const std::vector<std::string>& own_settings) {
   if (runtime.trusts_record) return;
   std::vector<std::string> unknown;
   for (const auto* launcher : {&config.evaluation.launcher, &config.evaluation.compile_launcher})
     if (!launcher->empty()) unknown.push_back(fmt::format("the launcher: {}", fmt::join(*launcher, " ")));
-  for (const std::string& program : programs_of(config)) {
+  const bool own_python = std::ranges::any_of(
+      own_settings, [](const std::string& text) { return text.starts_with("evaluation.python="); });
+  for (const Program& program : programs_of(config, folder)) {
+    if (own_python && program.line == interpreter_line(config.evaluation.python)) continue;
     std::error_code ignored;
-    if (runtime.cache.empty() || !std::filesystem::exists(memory_of(program, runtime), ignored))
-      unknown.push_back(program);
+    if (runtime.cache.empty() || !fs::exists(memory_of(identity_of(program), runtime), ignored))
+      unknown.push_back(program.line);
   }
   if (unknown.empty()) return;
   std::string lines;
@@ -71,11 +131,13 @@ void require_trust(const Config& config, const RunFolder& folder, const Runtime&
                   folder.path().string(), lines));
 }
 
-void remember_programs(const Config& config, const Runtime& runtime) {
+void remember_programs(const Config& config, const RunFolder& folder, const Runtime& runtime) {
   if (runtime.cache.empty()) return;
   // If this cannot be written, the user is asked once more.
-  for (const std::string& program : programs_of(config))
-    (void)write_atomically(memory_of(program, runtime), program + "\n");
+  for (const Program& program : programs_of(config, folder)) {
+    const std::string identity = identity_of(program);
+    (void)write_atomically(memory_of(identity, runtime), identity + "\n");
+  }
 }
 
 }  // namespace cultivar

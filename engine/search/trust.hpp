@@ -1,5 +1,6 @@
 // A record may come from anybody, and its configuration names programs that run as this user, outside the
-// sandbox: the launcher of the workers, the commands of models, contenders' libraries.
+// sandbox, or to which it would send: the launcher of the workers, the commands, addresses and mailboxes of
+// models, contenders' libraries and the interpreter of those in Python. A file counts with its contents.
 #pragma once
 
 #include "engine/config/config.hpp"
@@ -9,10 +10,12 @@ namespace cultivar {
 
 struct Runtime;
 
-// Throws InputError with the remedy if the record of this run names a launcher, or commands or libraries that
-// no search begun here has named; never if the runtime is trusting.
-void require_trust(const Config&, const RunFolder&, const Runtime&);
-// The user wrote this configuration or trusts it: its commands and libraries need no word the next time.
-void remember_programs(const Config&, const Runtime&);
+// Throws InputError with the remedy if the record of this run names a launcher, or anything else of these
+// that no search begun here has named; never if the runtime is trusting. `own_settings`: KEY=VALUE that the
+// user gave with this command; an interpreter among them is trusted.
+void require_trust(const Config&, const RunFolder&, const Runtime&,
+                   const std::vector<std::string>& own_settings = {});
+// The user wrote this configuration or trusts it: except its launcher, nothing needs a word the next time.
+void remember_programs(const Config&, const RunFolder&, const Runtime&);
 
 }  // namespace cultivar

@@ -27,7 +27,8 @@ struct Mail : ScratchFolder {
   fs::path run = path() / "run", told = path() / "told", mail = path() / "mail";
 
   std::string session(const std::vector<std::string>& more = {}, const std::atomic<bool>& stop = kNever) {
-    const Runtime runtime = simulated_runtime({});
+    Runtime runtime = simulated_runtime({});
+    runtime.cache = path() / "cache";  // remembers the mailbox, so that resume writes to it
     std::vector<std::string> all{"models.me={provider: mailbox, folder: \"" + mail.string() + "\"}",
                                  "operators={mutate: 1}", "asking={in_flight: 2}",
                                  "budget={evaluations: 100, tokens: 60000}"};

@@ -26,7 +26,9 @@ struct ScriptedRun : ScratchFolder {
     return *outcome;
   }
   Outcome resume(const std::vector<std::string>& overrides = {}, const std::atomic<bool>& stop = kNever) {
-    const auto outcome = resume_search(path() / "run", overrides, simulated_runtime({}), {}, stop);
+    Runtime runtime = simulated_runtime({});
+    runtime.trusts_record = true;  // its model is a local server
+    const auto outcome = resume_search(path() / "run", overrides, runtime, {}, stop);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
     return *outcome;
   }
