@@ -26,6 +26,7 @@
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/mixture.hpp"
+#include "evaluators/task/perturbation.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -360,6 +361,16 @@ Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workloa
   if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
   decode_inputs(task, workload, inputs, true);
   if (task.derived) derive_inputs(*library, task, workload, inputs);
+  return inputs;
+}
+
+Inputs similar_inputs(const OracleLibrary& library, const Task& task, const Workload& workload,
+                      const Inputs& like, std::uint64_t seed) {
+  Inputs inputs;
+  inputs.bytes = like.bytes;
+  perturb_values(task, workload, seed, inputs.bytes);
+  decode_inputs(task, workload, inputs, true);
+  if (task.derived) derive_inputs(library, task, workload, inputs);
   return inputs;
 }
 

@@ -82,6 +82,8 @@ void decode_all(Dtype, std::span<const std::byte> elements, std::span<double> ou
 // task without them needs none.
 Inputs make_inputs(const OracleLibrary*, const Task&, const Workload&, std::uint64_t seed,
                    const std::map<std::string, Fill>& fills = {}, std::optional<std::uint64_t> mixture = {});
+// Inputs that round differently and are otherwise like these (task/perturbation.hpp); derived ones follow.
+Inputs similar_inputs(const OracleLibrary&, const Task&, const Workload&, const Inputs&, std::uint64_t seed);
 // Sets `values` and `stored` of inputs whose bytes are known.
 void decode_inputs(const Task&, const Workload&, Inputs&);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <random>
@@ -20,18 +21,15 @@ namespace {
 
 constexpr int kDeterminismRuns = 3;
 constexpr std::uint64_t kPlacements = 3;  // the most that a target has
-// Where few roundings decide all values, R of one set of inputs may be small by chance: R of further sets, as
-// many as this much oracle work allows, within bounds.
-constexpr double kSimilarFlops = 4e9, kFewestSimilar = 8.0, kMostSimilar = 128.0;
+// Where few roundings decide all values, R of one set of inputs may be small by chance. How many further sets
+// are drawn: at most, and those that are drawn however long they take.
+constexpr std::uint64_t kMostSimilar = 128, kFewestSimilar = 4;
+constexpr double kSimilarSeconds = 5.0;
 // Drawing this many bytes for one check takes longer than all the rest of the check.
 constexpr std::size_t kLargeInputs = std::size_t{64} << 20;
 // Above this amount of oracle work, R of the workload is used before R of the compared rows, which costs
 // three times the oracle.
 constexpr double kManyFlops = 1e9;
-
-std::uint64_t similar_inputs(double flops) {
-  return static_cast<std::uint64_t>(std::clamp(kSimilarFlops / flops, kFewestSimilar, kMostSimilar));
-}
 
 std::size_t input_bytes(const Task& task, const Workload& workload) {
   std::size_t bytes = 0;
@@ -48,23 +46,20 @@ class CheckInputs {
     const auto& stock = limits.stock;
     const std::size_t bytes = input_bytes(task, workload);
     const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
-    if (values.stress == nullptr && large && source == InputSource::windows)
+    if (values.stress != nullptr)
+      own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
+    else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));
-    else if (values.stress == nullptr && large)
+    else if (large)
       pool_.emplace(task, workload, seed, stock->inputs, kept_inputs(*stock, library, task, workload, seed));
     else
-      own_ = drawn(library, task, workload, seed, values, seed);
-  }
-  // The values of check `seed`: its stress case's, or its patterns over values drawn from `between`.
-  static Inputs drawn(const OracleLibrary& library, const Task& task, const Workload& workload,
-                      std::uint64_t seed, const CheckValues& values, std::uint64_t between) {
-    if (values.stress != nullptr) return make_inputs(&library, task, workload, between, values.stress->fills);
-    return make_inputs(&library, task, workload, between, {},
-                       values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt);
+      own_ = make_inputs(&library, task, workload, seed, {},
+                         values.mixed ? std::optional(derive_seed(seed, "mixture")) : std::nullopt);
   }
   const std::string& mixture() const { return own_.mixture; }  // empty: plain values
   bool from_pool() const { return pool_.has_value(); }
+  const Inputs& own() const { return own_; }  // unless from a pool
   RunInputs runs() const { return pool_ ? pool_->inputs() : RunInputs(own_.bytes); }
   InputView view() const { return pool_ ? pool_->view() : own_.view(); }
 
@@ -327,8 +322,15 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                              derive_seed(seed, "wider"));
     };
   if (oracle_.rounded() != nullptr && !inputs.from_pool())
-    expected.similar = [&, left = similar_inputs(task_.flops(workload))]() mutable {
-      return left == 0 ? std::nullopt : std::optional(similar_rows(workload, oracle, seed, values, --left));
+    expected.similar = [&, drawn = std::uint64_t{0},
+                        begin = std::chrono::steady_clock::time_point{}]() mutable {
+      const auto now = std::chrono::steady_clock::now();
+      if (drawn == 0) begin = now;
+      const bool late = std::chrono::duration<double>(now - begin).count() > kSimilarSeconds;
+      return drawn == kMostSimilar || (drawn >= kFewestSimilar && late)
+                 ? std::nullopt
+                 : std::optional(
+                       similar_rows(workload, oracle, inputs.own(), derive_seed(seed, "similar", drawn++)));
     };
   const Comparison compared = compare_in_pieces(task_, layout, outputs_, expected);
 
@@ -342,12 +344,9 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   return std::nullopt;
 }
 
-// Inputs that differ from a check's only in the values drawn, not in the patterns.
 RowsInPieces::Similar Checker::similar_rows(const Workload& workload, const Oracle& oracle,
-                                            std::uint64_t seed, const CheckValues& values,
-                                            std::uint64_t index) const {
-  const auto inputs = std::make_shared<const Inputs>(
-      CheckInputs::drawn(oracle_, task_, workload, seed, values, derive_seed(seed, "similar", index)));
+                                            const Inputs& like, std::uint64_t seed) const {
+  const auto inputs = std::make_shared<const Inputs>(similar_inputs(oracle_, task_, workload, like, seed));
   const auto computed = [&](RowFunction function) {
     return [&oracle, inputs, function](std::span<const std::int64_t> some, std::span<double> out) {
       oracle.rows(function, inputs->view(), some, out);

@@ -86,8 +86,8 @@ class Checker {
                                      std::uint64_t seed, const CheckValues&);
 
   std::vector<LegalError> legal_errors_on(const Workload&, const RowLayout&, const Inputs&) const;
-  RowsInPieces::Similar similar_rows(const Workload&, const Oracle&, std::uint64_t seed, const CheckValues&,
-                                     std::uint64_t index) const;
+  RowsInPieces::Similar similar_rows(const Workload&, const Oracle&, const Inputs& like,
+                                     std::uint64_t seed) const;
 
   // The stress cases of one shape share a session; a stage starts without one.
   std::unique_ptr<Session> kept_;

@@ -71,4 +71,11 @@ BOOST_AUTO_TEST_CASE(a_correct_kernel_passes_where_a_few_roundings_decide_every_
   check_stopped(judge.judge("format/shortens_its_weights.cpp", Stage::stress), {Stage::smoke}, "allowed");
 }
 
+BOOST_AUTO_TEST_CASE(a_block_of_small_values_is_not_permitted_the_error_of_large_ones) {
+  TaskJudge judge("../../tests/kernels/format/scaled_rows", {{"R", 4096}, {"C", 512}});
+  for (int i = 0; i < 5; ++i)
+    check_stopped(judge.judge("format/rounds_by_its_largest_row.cpp", Stage::stress), {Stage::stress},
+                  "differs from the oracle in");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
