@@ -267,12 +267,17 @@ BOOST_AUTO_TEST_CASE(the_gate_finds_no_gain_in_what_gets_through) {
     request.incumbent = request.control = honest;
     request.workloads = {judge().workload()};
     request.options.max_device_seconds = 2.0;
-    request.seed = 7;
-    const auto report = judge().device().gate(request);
-    BOOST_REQUIRE(report);
-    BOOST_TEST_MESSAGE(file << ": " << report->decision.reason);
-    BOOST_TEST((report->decision.verdict != Verdict::better), file << ": " << report->decision.reason);
-    BOOST_TEST(report->trouble.empty(), file << ": " << fmt::format("{}", fmt::join(report->trouble, "; ")));
+    // On a busy machine one of these may be found better by chance, at the gate's alpha; not twice.
+    bool better = true;
+    for (request.seed = 7; better && request.seed < 9; ++request.seed) {
+      const auto report = judge().device().gate(request);
+      BOOST_REQUIRE(report);
+      BOOST_TEST_MESSAGE(file << ": " << report->decision.reason);
+      BOOST_TEST(report->trouble.empty(),
+                 file << ": " << fmt::format("{}", fmt::join(report->trouble, "; ")));
+      better = report->decision.verdict == Verdict::better;
+    }
+    BOOST_TEST(!better, file << " was found better twice");
   }
 }
 
