@@ -92,7 +92,7 @@ int runs_command(const Arguments& arguments) {
         shown.trouble = error.what();
       }
     }
-  std::ranges::stable_partition(all, [](const Shown& shown) { return shown.summary.alive(); });
+  std::stable_partition(all.begin(), all.end(), [](const Shown& shown) { return shown.summary.alive(); });
   nlohmann::json facts = nlohmann::json::array();
   Table table({"run", "state", "task", "target", "best", "evaluated", "searched", "disk"});
   for (const Shown& shown : all) {
