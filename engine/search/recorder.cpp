@@ -1,5 +1,7 @@
 #include "engine/search/recorder.hpp"
 
+#include "engine/store/summary.hpp"
+
 #include <stdexcept>
 
 namespace cultivar {

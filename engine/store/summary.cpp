@@ -10,6 +10,7 @@
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_fields.hpp"
