@@ -11,7 +11,6 @@
 
 #include "engine/cli/workbench.hpp"
 #include "engine/search/descriptors.hpp"
-#include "engine/store/summary.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"

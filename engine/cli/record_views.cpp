@@ -5,7 +5,6 @@
 
 #include "engine/cli/trouble.hpp"
 #include "engine/export/tables.hpp"
-#include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

@@ -15,7 +15,7 @@ namespace cultivar {
 namespace {
 
 // None of a damaged record, which only the search itself restores.
-std::optional<Summary> summary_of(const std::filesystem::path& folder) try {
+std::optional<Summary> readable_summary(const std::filesystem::path& folder) try {
   const auto record = Record::open(folder);
   return record ? std::optional(summary_of(*record)) : std::nullopt;
 } catch (const std::exception&) {
@@ -79,9 +79,9 @@ int resume_command(const Arguments& arguments) {
   return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {
                           runtime.trusts_record = trust;
-                          const auto before = summary_of(folder);
+                          const auto before = readable_summary(folder);
                           auto outcome = resume_search(folder, overrides, runtime, callbacks, interrupted());
-                          if (const auto after = summary_of(folder); outcome && before && after)
+                          if (const auto after = readable_summary(folder); outcome && before && after)
                             tell_if_idle(*before, *after, *outcome, folder);
                           return outcome;
                         });

@@ -11,7 +11,6 @@
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
 #include "engine/export/target_parts.hpp"
-#include "engine/store/summary.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;

@@ -7,7 +7,6 @@
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/standings.hpp"
-#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

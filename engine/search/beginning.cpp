@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/store/momentary.hpp"
-#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {

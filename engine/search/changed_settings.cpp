@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "engine/config/duration.hpp"
-#include "engine/store/summary.hpp"
 
 namespace cultivar {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "engine/store/plausible.hpp"
 #include "engine/store/run_lock.hpp"
-#include "engine/store/summary.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/system/clock.hpp"
 

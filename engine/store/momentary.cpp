@@ -6,7 +6,6 @@
 
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
-#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
 
