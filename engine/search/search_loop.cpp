@@ -453,7 +453,9 @@ void SearchLoop::show_progress() {
   Progress p;
   p.elapsed_s = recorder_.elapsed();
   evaluations_.show(p);
+  p.challengers = static_cast<std::int64_t>(breeding_.challengers());
   for (const auto& [id, doing, note] : pipeline_.board().entries()) {
+    if (doing == InFlight::Doing::duel) --p.challengers;
     const Member member = breeding_.archive().member(id);
     const IndividualId incumbent = doing == InFlight::Doing::duel ? breeding_.incumbent() : 0;
     p.in_flight.push_back({id, name_of(member.origin, member.op), doing, incumbent, note});
@@ -464,7 +466,6 @@ void SearchLoop::show_progress() {
   p.device_s = device_s_;
   p.device_limit_s = budget.device_s;
   p.promoted_s = promoted_s_;
-  p.challengers = static_cast<std::int64_t>(breeding_.challengers());
   if (ending() && evaluations_.in_flight() == 0 && !evaluations_.has_pending()) {
     p.last_comparisons = comparisons_.ended();
     p.most_last_comparisons = comparisons_.most();

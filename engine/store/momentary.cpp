@@ -30,8 +30,10 @@ void set_momentary(Summary& s, const std::string& text) {
   if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
   if (const json closing = body.value("closing", json()); s.alive() && closing.is_object())
     s.ending = Ending{closing.value("why", ""), std::max(0.0, closing.value("until", 0.0) - unix_now())};
-  if (const json duel = body.value("duel", json()); s.alive() && duel.is_object())
+  if (const json duel = body.value("duel", json()); s.alive() && duel.is_object()) {
     s.duel = duel.get<DuelNow>();
+    s.challengers = std::max<std::int64_t>(0, s.challengers - 1);
+  }
   const json pause = body.value("pause", json());
   if (!s.alive() || !pause.is_object()) return;
   s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),

@@ -20,7 +20,7 @@ struct Momentary {
     std::string why;
     double until = 0.0;  // at the latest, in seconds since 1970
   };
-  std::int64_t challengers = 0;  // whose duel with the best is pending
+  std::int64_t challengers = 0;  // whose duel with the best has not ended
   std::optional<Pause> pause;
   std::vector<WorkersOf> workers;
   std::optional<Closing> closing = {};

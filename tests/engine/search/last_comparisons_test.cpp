@@ -1,6 +1,9 @@
 // After a spent budget, duels and confirmations are bounded; a resumed search does those that are left.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cmath>
+#include <future>
 
 #include "engine/search/search.hpp"
 #include "engine/store/momentary.hpp"
@@ -66,6 +69,31 @@ BOOST_AUTO_TEST_CASE(a_larger_budget_goes_on_with_those_left) {
   BOOST_TEST(summary_of(record()).challengers == 0);
   BOOST_TEST(summary_of(record()).duels > duels);
   require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(a_challenger_in_its_duel_is_not_one_that_waits) {
+  search({"budget.evaluations=60", "budget.last_comparisons=0", "gate.max_device_seconds=0.3s"});
+  const auto left = summary_of(record()).challengers;
+  BOOST_TEST(left > 0);
+  std::optional<std::int64_t> shown;
+  std::promise<void> seen;
+  SearchCallbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) {
+    const bool duel = std::ranges::any_of(
+        progress.in_flight, [](const InFlight& each) { return each.doing == InFlight::Doing::duel; });
+    if (!duel || shown) return;
+    shown = progress.challengers;
+    seen.set_value();
+  };
+  Simulation held;  // each duel, until it was shown
+  held.host_fault = [until = seen.get_future().share()](const Variant&, Stage stage) {
+    if (stage == Stage::gate) until.wait_for(std::chrono::minutes(1));
+    return std::optional<HostFault>();
+  };
+  const auto outcome =
+      resume_search(run, {"budget.last_comparisons=1000"}, simulated_runtime(held), callbacks, kNever);
+  BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+  BOOST_TEST(shown.value() == left - 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

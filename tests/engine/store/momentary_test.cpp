@@ -37,11 +37,12 @@ BOOST_AUTO_TEST_CASE(a_pause_is_shown_with_its_ages_while_a_process_holds_the_ru
 }
 
 BOOST_AUTO_TEST_CASE(a_duel_is_shown_while_it_goes_on) {
-  const std::string body = to_body({0, {}, {}, {}, DuelNow{7, 3, "14 of at most 2000 pairs, 3.1 of 10 s"}});
+  const std::string body = to_body({3, {}, {}, {}, DuelNow{7, 3, "14 of at most 2000 pairs, 3.1 of 10 s"}});
   Summary s;
   s.state = "running";
   set_momentary(s, body);
   BOOST_REQUIRE(s.duel.has_value());
+  BOOST_TEST(s.challengers == 2);  // the other two wait
   BOOST_TEST(s.duel->challenger == 7);
   BOOST_TEST(s.duel->incumbent == 3);
   BOOST_TEST(s.duel->progress == "14 of at most 2000 pairs, 3.1 of 10 s");
@@ -49,6 +50,7 @@ BOOST_AUTO_TEST_CASE(a_duel_is_shown_while_it_goes_on) {
   stopped.state = "stopped";
   set_momentary(stopped, body);
   BOOST_TEST(!stopped.duel);
+  BOOST_TEST(stopped.challengers == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
