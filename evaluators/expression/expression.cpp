@@ -1,6 +1,7 @@
 #include "evaluators/expression/expression.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <muParser.h>
 
 #include <algorithm>
@@ -20,7 +21,24 @@ namespace cultivar {
 namespace {
 
 constexpr std::size_t longest = 4000;
-constexpr const char* kWhyNone = "is not a number (check for x / 0, x % 0 or the root of a negative number)";
+
+// What a text without a value may contain.
+std::string why_none(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> causes[] = {
+      {"/", "x / 0"},
+      {"ceil_div", "ceil_div(x, 0)"},
+      {"floor_div", "floor_div(x, 0)"},
+      {"round_up", "round_up(x, 0)"},
+      {"%", "x % 0"},
+      {"sqrt", "the root of a negative number"},
+      {"log2", "log2 of a number that is not positive"},
+      {"^", "a power of 0 or of a negative number"}};
+  std::vector<std::string_view> possible;
+  for (const auto& [part, cause] : causes)
+    if (text.find(part) != text.npos) possible.push_back(cause);
+  return possible.empty() ? "has no value"
+                          : fmt::format("has no value (check for {})", fmt::join(possible, ", "));
+}
 
 // A value that does not exist, for example 1 / 0, is NaN. What is computed from it is NaN too, except where
 // && or || do not depend on it; a NaN at the end is an error.
@@ -122,8 +140,10 @@ void define_language(mu::Parser& parser) {
   for (int i = 0; i < dtype_count; ++i) parser.DefineConst(std::string(name_of(static_cast<Dtype>(i))), i);
 }
 
+struct NoCondition {};
+
 double condition(double a) {
-  if (std::isnan(a)) throw mu::Parser::exception_type("the condition of ? : " + std::string(kWhyNone));
+  if (std::isnan(a)) throw NoCondition();
   return a;
 }
 
@@ -271,9 +291,11 @@ Expected<double> Expression::evaluate(const Bindings& bindings) const {
     for (std::size_t i = 0; i < names_.size(); ++i) ready.values[i] = bindings.find(names_[i])->second;
     const double value = ready.parser.Eval();
     if (!std::isfinite(value))
-      return bad(text_, fmt::format("{}{}", std::isinf(value) ? "is infinite" : kWhyNone,
+      return bad(text_, fmt::format("{}{}", std::isinf(value) ? "is infinite" : why_none(text_),
                                     values_of(names_, bindings)));
     return value;
+  } catch (const NoCondition&) {
+    return bad(text_, fmt::format("the condition of ? : {}{}", why_none(text_), values_of(names_, bindings)));
   } catch (const mu::Parser::exception_type& error) {
     return bad(text_, fmt::format("{}{}", error.GetMsg(), values_of(names_, bindings)));
   }

@@ -9,11 +9,14 @@ namespace cultivar {
 
 tl::expected<Plan, Evaluation> legal_plan(const Variant& variant, const Task& task, const Workload& workload,
                                           const Facts& facts, const std::string& where) {
-  if (const Expected<void> holds = check_constraints(variant, task, workload, facts); !holds)
-    return tl::make_unexpected(
-        rejection(Stage::lint, "a constraint does not hold on " + where,
-                  holds.error().message +
-                      "\nThe variant claims this shape: change the tunables or narrow `requires`.\n"));
+  if (const auto holds = check_constraints(variant, task, workload, facts); !holds)
+    return tl::make_unexpected(rejection(
+        Stage::lint,
+        fmt::format("{} on {}",
+                    holds.error().has_value ? "a constraint does not hold" : "an expression has no value",
+                    where),
+        holds.error().message +
+            "\nThe variant claims this shape: change the tunables or narrow `requires`.\n"));
   Expected<Plan> plan = make_plan(variant, task, workload, facts);
   if (!plan)
     return tl::make_unexpected(rejection(Stage::lint, "no legal plan on " + where, plan.error().message));

@@ -228,22 +228,23 @@ bool claims(const Variant& variant, const Task& task, const Workload& workload) 
   return holds && *holds != 0.0;
 }
 
-Expected<void> check_constraints(const Variant& variant, const Task& task, const Workload& workload,
-                                 const Facts& facts) {
+tl::expected<void, Unmet> check_constraints(const Variant& variant, const Task& task,
+                                            const Workload& workload, const Facts& facts) {
   const Expected<Bindings> scope = scope_of(variant, task, workload, facts);
-  if (!scope) return tl::make_unexpected(scope.error());
+  if (!scope) return tl::make_unexpected(Unmet{scope.error().message, false});
   for (const Expression& constraint : variant.manifest.constraints) {
     const Expected<double> holds = constraint.evaluate(*scope);
     if (!holds)
-      return failure("constraints", fmt::format("{} (workload {})", holds.error().message, workload.name));
+      return tl::make_unexpected(
+          Unmet{fmt::format("the constraint {} (workload {})", holds.error().message, workload.name), false});
     if (*holds != 0.0) continue;
     std::string numbers;
     for (const std::string& name : constraint.names())
       numbers += fmt::format("{}{}={}", numbers.empty() ? "" : ", ", name, scope->at(name));
     const std::string chosen = to_string(variant.manifest.tunables, variant.configuration);
-    return failure("constraints", fmt::format("the constraint '{}' does not hold{}{} (workload {}{}{})",
-                                              constraint.text(), numbers.empty() ? "" : ": ", numbers,
-                                              workload.name, chosen.empty() ? "" : "; ", chosen));
+    return tl::make_unexpected(Unmet{fmt::format("the constraint '{}' does not hold{}{} (workload {}{}{})",
+                                                 constraint.text(), numbers.empty() ? "" : ": ", numbers,
+                                                 workload.name, chosen.empty() ? "" : "; ", chosen)});
   }
   return {};
 }

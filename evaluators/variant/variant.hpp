@@ -83,8 +83,12 @@ struct Plan {
 };
 
 bool claims(const Variant&, const Task&, const Workload&);
-// Checks the constraints. An Error names the constraint and the numbers in it.
-Expected<void> check_constraints(const Variant&, const Task&, const Workload&, const Facts&);
+// Why the constraints of a variant do not hold; the message names the constraint and the numbers in it.
+struct Unmet {
+  std::string message;
+  bool has_value = true;  // no: a constraint or a let has none, for example 1 / 0
+};
+tl::expected<void, Unmet> check_constraints(const Variant&, const Task&, const Workload&, const Facts&);
 Expected<Plan> make_plan(const Variant&, const Task&, const Workload&, const Facts&);
 // The first of these workloads on which a constraint or the plan fails: why, and the line of the manifest.
 std::optional<ManifestError> illegal_on(const std::vector<Workload>&, const Variant&, const Task&,

@@ -46,6 +46,22 @@ BOOST_AUTO_TEST_CASE(a_constraint_that_fails_on_a_check_shape_names_it_and_its_s
   BOOST_TEST(edge->reason.find("(edge)") != std::string::npos, edge->reason);
 }
 
+BOOST_AUTO_TEST_CASE(a_constraint_or_let_without_a_value_is_told_from_one_that_does_not_hold) {
+  const auto words = [](const std::string& lines) {
+    const auto refused = said_of(lines);
+    return refused ? refused->reason + ": " + refused->diagnostics : "";
+  };
+  const std::string constraint = words("constraints: [\"log2(C - 256) < 99\"]\n");
+  BOOST_TEST(constraint.find("an expression has no value on the check shape R16_C256_f32 (smoke): the "
+                             "constraint 'log2(C - 256) < 99': has no value (check for log2 of a number that "
+                             "is not positive) (with C=256)") == 0u,
+             constraint);
+  const std::string let = words("let: {per: \"1 / (C - 256)\"}\nconstraints: [\"per < 99\"]\n");
+  BOOST_TEST(let.find("an expression has no value on the check shape R16_C256_f32 (smoke): let.per: '1 / (C "
+                      "- 256)': has no value (check for x / 0)") == 0u,
+             let);
+}
+
 BOOST_AUTO_TEST_CASE(a_launch_without_a_value_on_a_check_shape_is_reported_too) {
   const auto refused = said_of("", "min(R - 1, 2)");
   BOOST_TEST_REQUIRE(refused.has_value());
