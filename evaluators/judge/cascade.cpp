@@ -56,6 +56,8 @@ class Measuring {  // requires a site with a stock
   // Adds to the evaluation's workloads; returns a rejection if the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
     const Workload& workload = request_.workloads[index];
+    const auto tell = [&] { site_.progress({Stage::measure, {}, fmt::format("measure {}", workload.name)}); };
+    tell();
     const auto side = [&](const std::string& name, const Compiled& compiled) {
       return SampledSide{name, [this, &workload, &compiled] {
                            return open_side(site_, Stage::measure, compiled, workload);
@@ -89,13 +91,10 @@ class Measuring {  // requires a site with a stock
                    input_source_of(site_.device));
     if (site_.device.apart_from_host()) runs.work_beside_runs(request_.stop_after >= Stage::confirm);
     const auto incumbent = request_.incumbent_us.find(workload.name);
-    if (auto wrong = sample(
-            runs, sides, request_.sampling,
-            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second, request_.give_up, seed,
-            [&] {
-              site_.progress({Stage::measure, {}, fmt::format("measure {}", workload.name)});
-            },
-            request_.variant.variant.manifest.target->warm_up, request_.stop_after >= Stage::confirm))
+    if (auto wrong = sample(runs, sides, request_.sampling,
+                            incumbent == request_.incumbent_us.end() ? 0.0 : incumbent->second,
+                            request_.give_up, seed, tell, request_.variant.variant.manifest.target->warm_up,
+                            request_.stop_after >= Stage::confirm))
       return wrong;
     WorkloadResult result = summarise(site_.task, workload, request_.variant.variant.manifest.target, sides);
     for (const SampledSide& s : sides)

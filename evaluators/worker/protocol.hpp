@@ -2,8 +2,8 @@
 // engine sends `configure` and, after the reply, one request at a time:
 //
 //   -> {"request": "compile", "variant": {...}, "macros": [...], "deadline_s": 60}
-//   <- {"progress": {"stage": "measure", "contender": "", "text": "..."}}   any number, at most one in half a
-//   second
+//   <- {"progress": {"stage": "measure", "contender": "", "text": "..."}}   any number; the same text, and
+//   one of a duel after another, at most once in half a second
 //   <- {"answer": {...}} or {"trouble": {"kind": "...", "doing": "...", "message": "..."}, "contender": ""}
 //
 // The contender of a trouble is the one whose library broke the device; empty if none did.

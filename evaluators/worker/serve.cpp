@@ -164,9 +164,13 @@ class Worker {
             contenders_};
   }
 
+  // Another step is told at once, since it may be long. A duel's texts are counts, which change often.
   void progress(const Activity& doing) {
-    const Clock::time_point now = Clock::now();
-    if (now - last_progress_ < std::chrono::duration<double>(kProgressSeconds)) return;
+    const Activity last = last_said();
+    const bool counts = doing.stage == Stage::gate && last.stage == Stage::gate;
+    if ((counts || doing.text == last.text) &&
+        Clock::now() - last_progress_ < std::chrono::duration<double>(kProgressSeconds))
+      return;
     announce(doing);
   }
 

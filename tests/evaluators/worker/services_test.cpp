@@ -1,9 +1,11 @@
 // Whole evaluations through real worker processes.
 // runs alone
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "evaluators/judge/stages.hpp"
@@ -78,6 +80,20 @@ BOOST_AUTO_TEST_CASE(confirmation_runs_in_a_fresh_process_and_checks_the_holdout
   BOOST_TEST(e->measured(), e->reason);
   BOOST_TEST((e->stage == Stage::confirm));
   BOOST_TEST((children() != before));
+}
+
+BOOST_AUTO_TEST_CASE(each_step_of_an_evaluation_is_told_however_short_the_one_before_was) {
+  EvaluateRequest request = softmax().request(kSlow, rows_and_columns(2048, 1024));
+  request.every_row = request.exactness = true;
+  std::vector<std::string> seen;
+  const auto e = softmax().device.evaluate(request, [&](const std::string& text) { seen.push_back(text); });
+  BOOST_REQUIRE_MESSAGE(e, words(e));
+  const auto checked = std::ranges::find(seen, "measure w: every row");
+  BOOST_REQUIRE(checked != seen.begin());
+  BOOST_REQUIRE(checked != seen.end());
+  BOOST_TEST(std::prev(checked)->starts_with("exactness "), *std::prev(checked));
+  BOOST_REQUIRE(std::next(checked) != seen.end());
+  BOOST_TEST(*std::next(checked) == "measure w");
 }
 
 BOOST_AUTO_TEST_CASE(the_gate_runs_its_blocks_and_every_side_of_them) {
