@@ -19,7 +19,7 @@ TaskBench::TaskBench(BenchSettings settings) : WorkerBench(std::move(settings)) 
     if (is_source(entry.path())) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
-    auto variant = make_variant(read_source(file), task());
+    auto variant = make_variant(read_source(file, task().folder), task());
     if (variant && variant->manifest.target == target())
       seeds_.push_back({file.stem().string(), std::move(*variant), std::nullopt});
   }

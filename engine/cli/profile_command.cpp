@@ -9,7 +9,9 @@
 #include "engine/store/record_writer.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/variant/source_files.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -54,7 +56,7 @@ Subject subject_of(const InstallationPaths& installation, const std::string& arg
   }
   for (const fs::path& file : {fs::path(name), installation.root / name})
     if (fs::is_regular_file(file, ignored)) {
-      const auto manifest = parse_manifest(read_source(file));
+      const auto manifest = parse_manifest(must(read_file(file, most_source_bytes)));
       if (!manifest) throw InputError(fmt::format("{}: {}", file.string(), manifest.error().text()));
       return subject_of(installation, argument, manifest->task);
     }

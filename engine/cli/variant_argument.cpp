@@ -44,7 +44,7 @@ NamedSource find_source(const InstallationPaths& installation, const Task& task,
   for (const fs::path& file :
        {fs::path(split.name), task.folder / split.name, installation.root / split.name})
     if (fs::exists(file, ignored) && !fs::is_directory(file, ignored)) {
-      found.source = read_source(file);
+      found.source = read_source(file, task.folder);
       found.file = file;
       return found;
     }
@@ -54,7 +54,7 @@ NamedSource find_source(const InstallationPaths& installation, const Task& task,
       if (entry.path().extension() != ".cpp" && entry.path().extension() != ".cu") continue;
       known.push_back(entry.path().stem().string());
       if (known.back() == split.name) {
-        found.source = read_source(entry.path());
+        found.source = read_source(entry.path(), task.folder);
         found.file = entry.path();
         return found;
       }

@@ -1,5 +1,6 @@
-// Loads variants from files: one file, or a file and its headers, beside it or shared by tasks.
+// Loads variants from files: one file, or a file and its headers, beside it or of its task.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,35 +38,46 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
-// The folders in which headers of `main` are looked for: its own, then `headers` beside the folder of its
-// task, which is the nearest one above it with a task.yaml.
-std::vector<fs::path> header_folders(const fs::path& main) {
+// The folders in which headers of `main` are looked for: its own, `headers` beside the folder of the task
+// that it lies in (the nearest one above it with a task.yaml), then those of the given task.
+std::vector<fs::path> header_folders(const fs::path& main, const fs::path& task_folder) {
   std::vector<fs::path> folders{main.parent_path()};
+  const auto add = [&](const fs::path& folder) {
+    const fs::path normal = fs::absolute(folder).lexically_normal();
+    if (std::ranges::none_of(folders, [&](const fs::path& f) {
+          return fs::absolute(f / ".").lexically_normal() == normal / "";
+        }))
+      folders.push_back(normal);
+  };
   std::error_code ignored;
   fs::path task = fs::absolute(main).lexically_normal().parent_path();
   while (!fs::exists(task / "task.yaml", ignored) && task.has_relative_path()) task = task.parent_path();
-  if (task.has_relative_path()) folders.push_back(task.parent_path() / "headers");
+  if (task.has_relative_path()) add(task.parent_path() / "headers");
+  if (!task_folder.empty()) {
+    add(task_folder / "seeds");
+    add(task_folder / ".." / "headers");
+  }
   return folders;
 }
 
-std::optional<fs::path> find_header(const fs::path& main, std::string_view name) {
+std::optional<fs::path> find_header(const std::vector<fs::path>& folders, std::string_view name) {
   std::error_code ignored;
-  for (const fs::path& folder : header_folders(main))
+  for (const fs::path& folder : folders)
     if (fs::exists(folder / name, ignored)) return folder / name;
   return std::nullopt;
 }
 
 // Headers come only from the folders above: a link must point to a file in the same folder.
-std::string read_header(const fs::path& main, const std::string& name) {
-  const auto found = find_header(main, name);
+std::string read_header(const fs::path& main, const std::vector<fs::path>& folders, const std::string& name) {
+  const auto found = find_header(folders, name);
   if (!found) {
-    const std::vector<fs::path> folders = header_folders(main);
-    const std::string absent =
-        folders.size() == 1 ? fmt::format("{} does not exist (copy it there)", (folders[0] / name).string())
-                            : fmt::format("neither {} nor {} exists (copy it to one of these)",
-                                          (folders[0] / name).string(), (folders[1] / name).string());
-    throw InputError(
-        fmt::format("{}: the manifest lists the header {}, but {}", main.string(), name, absent));
+    std::vector<std::string> searched;
+    for (const fs::path& folder : folders) searched.push_back((folder / name).string());
+    throw InputError(fmt::format(
+        "{}: the manifest lists the header {}, but {}", main.string(), name,
+        searched.size() == 1
+            ? searched[0] + " does not exist (copy it there)"
+            : fmt::format("none of {} exists (copy it to one of these)", fmt::join(searched, ", "))));
   }
   const fs::path& file = *found;
   std::error_code error;
@@ -80,12 +92,13 @@ std::string read_header(const fs::path& main, const std::string& name) {
   return text;
 }
 
-[[noreturn]] void refuse(const fs::path& file, std::string_view source, const ManifestError& error) {
+[[noreturn]] void refuse(const fs::path& file, const fs::path& task_folder, std::string_view source,
+                         const ManifestError& error) {
   // A file that contains its headers counts as one file, with its own line numbers.
   std::string place = fmt::format("{}:{}", file.string(), std::max(1, error.line));
   if (split_source(read_text(file)).headers.empty()) {
     place = place_of(source, file.filename().string(), error.line);
-    const auto header = find_header(file, place.substr(0, place.rfind(':')));
+    const auto header = find_header(header_folders(file, task_folder), place.substr(0, place.rfind(':')));
     place = ((header ? *header : file).parent_path() / place).string();
   }
   throw InputError(fmt::format("{}: {}", place, error.message));
@@ -93,16 +106,17 @@ std::string read_header(const fs::path& main, const std::string& name) {
 
 }  // namespace
 
-std::string read_source(const fs::path& file) {
+std::string read_source(const fs::path& file, const fs::path& task_folder) {
   std::string main = read_text(file);
   if (!split_source(main).headers.empty())
     return main;  // already one text, as printed by `cultivar show --source`
   const auto manifest = parse_manifest(main);
   if (!manifest) return main;
+  const std::vector<fs::path> folders = header_folders(file, task_folder);
   for (const auto& [name, line] : quoted_includes(main)) {
     const auto& listed = manifest->headers;
     if (std::find(listed.begin(), listed.end(), name) == listed.end() && header_name_trouble(name).empty() &&
-        find_header(file, name))
+        find_header(folders, name))
       throw InputError(
           fmt::format("{}:{}: includes {}, which the manifest does not list (add it to "
                       "`headers: [...]`)",
@@ -112,27 +126,29 @@ std::string read_source(const fs::path& file) {
   std::vector<HeaderFile> headers;
   texts.reserve(manifest->headers.size());
   for (const std::string& name : manifest->headers) {
-    texts.push_back(read_header(file, name));
+    texts.push_back(read_header(file, folders, name));
     headers.push_back({name, texts.back()});
   }
   std::string source = fold_source(main, headers);
   // Checked here, where line numbers still refer to files.
   if (headers.empty()) return source;
-  if (const auto again = parse_manifest(source); !again) refuse(file, source, again.error());
-  if (const auto agreed = check_headers(*manifest, source); !agreed) refuse(file, source, agreed.error());
+  if (const auto again = parse_manifest(source); !again) refuse(file, task_folder, source, again.error());
+  if (const auto agreed = check_headers(*manifest, source); !agreed)
+    refuse(file, task_folder, source, agreed.error());
   return source;
 }
 
 Variant load_variant(const fs::path& file, const Task& task, Configuration configuration) {
-  const std::string source = read_source(file);
+  const std::string source = read_source(file, task.folder);
   auto variant = make_variant(source, task, std::move(configuration));
-  if (!variant) refuse(file, source, variant.error());
+  if (!variant) refuse(file, task.folder, source, variant.error());
   return *std::move(variant);
 }
 
 Variant load_variant(const fs::path& file, const Task& task, Target where) {
   Variant variant = load_variant(file, task);
-  if (const auto fits = check_target(variant, where); !fits) refuse(file, variant.source, fits.error());
+  if (const auto fits = check_target(variant, where); !fits)
+    refuse(file, task.folder, variant.source, fits.error());
   return variant;
 }
 

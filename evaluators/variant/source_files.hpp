@@ -3,7 +3,7 @@
 //
 //   //// file: tile.cuh ////
 //
-// On disk a header lies beside the main file, or in `headers` beside the task folders. Pure functions of
+// On disk a header lies beside the main file or where the task keeps its own. Pure functions of
 // text; load_variant.cpp reads the files.
 #pragma once
 

@@ -35,10 +35,11 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest, 
 tl::expected<Variant, ManifestError> with_configuration(const Variant&, Configuration);
 // A variant for one target is an error on another, even if its source would compile.
 tl::expected<void, ManifestError> check_target(const Variant&, Target where);
-// The text of a variant's file, followed by the headers that its manifest lists, which lie beside it or, for
-// a file below a folder with a task.yaml, in `headers` beside that folder. An InputError names the file and
-// line that cannot be read or is not a header. A bad manifest is not an error here.
-std::string read_source(const std::filesystem::path&);
+// The text of a variant's file, followed by the headers that its manifest lists. They lie beside it; for a
+// file below a folder with a task.yaml, in `headers` beside that folder; or in `seeds` of the given task, or
+// in `headers` beside it. An InputError names the file and line that cannot be read or is not a header. A bad
+// manifest is not an error here.
+std::string read_source(const std::filesystem::path&, const std::filesystem::path& task_folder = {});
 // make_variant from a file. An unreadable file is an InputError, and so is a bad manifest ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});
 // Also requires that the variant is for this target.

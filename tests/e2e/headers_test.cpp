@@ -85,10 +85,14 @@ BOOST_AUTO_TEST_CASE(a_seed_with_a_header_that_tasks_share_is_searched_and_its_r
   const auto searched = run({"run", "search.yaml", "--set", "seeds=[shares]"});
   BOOST_TEST_INFO(searched.err);
   BOOST_TEST_REQUIRE(searched.exit == 0);
+  fs::copy(folder / "rms_norm/seeds/shares.cpp", folder / "copy.cpp");
+  BOOST_TEST(judged("copy.cpp")["verdict"] == "passed");
+  const auto profiled = run({"profile", "copy.cpp", "--task", "rms_norm", "--json"});
+  BOOST_TEST(profiled.exit == 0, profiled.err);
   fs::remove_all(folder / "headers");
   const auto missing = run({"evaluate", "rms_norm", "shares"});
   BOOST_TEST(missing.exit == 2);
-  BOOST_TEST(contains(missing.err, "rms_norm/seeds/scale.hpp nor "), missing.err);
+  BOOST_TEST(contains(missing.err, "rms_norm/seeds/scale.hpp, "), missing.err);
   BOOST_TEST(contains(missing.err, "/headers/scale.hpp exists"), missing.err);
   fs::remove(folder / "rms_norm/seeds/shares.cpp");
   const auto resumed = run({"resume", "own", "--set", "budget.evaluations=3"});

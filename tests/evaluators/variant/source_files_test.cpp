@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(headers_that_tasks_share_lie_beside_the_task_folders) {
   const fs::path shared = there.folder / "headers/more.inl";
   fs::create_directory(there.folder / "headers");
   fs::rename(there.own / "more.inl", shared);
-  BOOST_TEST(contains(there.trouble(), "more.inl does not exist"), there.trouble());  // not a task yet
+  BOOST_TEST(contains(there.trouble(), "none of "), there.trouble());  // not a task yet
   write_text(there.folder / "mine/task.yaml", "");
   BOOST_TEST(load_variant(there.file, attention()).source == both);
   write_text(shared, "int a;\nint \xff;\n");
@@ -212,12 +212,41 @@ BOOST_AUTO_TEST_CASE(headers_that_tasks_share_lie_beside_the_task_folders) {
   BOOST_TEST(contains(there.trouble(), shared.string() + ": is not a regular file"), there.trouble());
   fs::remove(shared);
   BOOST_TEST(contains(there.trouble(),
-                      "neither " + (there.own / "more.inl").string() + " nor " + shared.string() + " exists"),
+                      "none of " + (there.own / "more.inl").string() + ", " + shared.string() + ", "),
              there.trouble());
   write_text(shared, more);
   write_text(there.file, replaced(main_file, ", more.inl]", "]"));
   BOOST_TEST(contains(there.trouble(), "includes more.inl, which the manifest does not list"),
              there.trouble());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_was_copied_from_its_task_finds_the_headers_of_the_task) {
+  const Folder there("anywhere");
+  Task task = attention();
+  task.folder = there.folder / "tasks/mine";
+  fs::create_directories(task.folder / "seeds");
+  fs::create_directory(there.folder / "tasks/headers");
+  const auto move = [&](const char* name, const fs::path& to) { fs::rename(there.own / name, to / name); };
+  move("tile.hpp", task.folder / "seeds");
+  move("more.inl", there.folder / "tasks/headers");
+  BOOST_TEST(load_variant(there.file, task).source == both);
+  BOOST_TEST(read_source(there.file, task.folder) == both);
+  BOOST_CHECK_EXCEPTION(read_source(there.file), InputError, [&](const InputError& error) {
+    return contains(error.what(), (there.own / "tile.hpp").string() + " does not exist (copy it there)");
+  });
+  write_text(there.own / "more.inl", "int own;\n");  // comes first
+  BOOST_TEST(contains(load_variant(there.file, task).source, "int own;"));
+  fs::remove(there.own / "more.inl");
+  const fs::path shared = there.folder / "tasks/headers/more.inl";
+  write_text(shared, "int a;\nint \xff;\n");
+  const auto refused = [&](const std::string& words) {
+    BOOST_CHECK_EXCEPTION(load_variant(there.file, task), InputError,
+                          [&](const InputError& error) { return contains(error.what(), words); });
+  };
+  refused(shared.string() + ":2: a character is not valid UTF-8");
+  fs::remove(shared);
+  refused("none of " + (there.own / "more.inl").string() + ", " + (task.folder / "seeds/more.inl").string() +
+          ", " + shared.string() + " exists (copy it to one of these)");
 }
 
 BOOST_AUTO_TEST_CASE(what_a_folder_lacks_or_leads_out_of_it_is_an_error_that_names_the_file) {
