@@ -60,7 +60,7 @@ int resume_command(const Arguments& arguments) {
                "kernel once more");
   options.flag("--trust", trust,
                "run the programs that the record names: its launcher, and commands, interpreters, libraries, "
-               "addresses and mailboxes of models not used here before");
+               "addresses, mailboxes and recorded answers of models not used here before");
   session.add_to(options);
   if (const auto code = options.parse(arguments)) return *code;
 

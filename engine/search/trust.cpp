@@ -22,7 +22,8 @@ std::string interpreter_line(const std::string& python) {
   return fmt::format("the interpreter {} of Python contenders", python);
 }
 
-// What would run as the user, or leave this machine, and the files whose contents decide what it does.
+// What would run as the user, leave this machine, or be read outside the run's folder, and the files whose
+// contents decide what it does.
 struct Program {
   std::string line;
   std::vector<std::string> files = {};
@@ -41,15 +42,27 @@ std::vector<std::string> files_of(const std::vector<std::string>& command) {
   return files;
 }
 
-std::optional<Program> program_of(const ModelConfig& model, const fs::path& run) {
+// A link out of the run's folder is outside.
+bool in_run(const fs::path& path, const RunFolder& run) {
+  std::error_code ignored;
+  const bool moves = *path.begin() == kRunPlaceholder;
+  const fs::path there = moves ? run.path() / path.lexically_relative(kRunPlaceholder) : path;
+  const fs::path from_run = fs::weakly_canonical(fs::absolute(there), ignored)
+                                .lexically_relative(fs::weakly_canonical(fs::absolute(run.path()), ignored));
+  return !from_run.empty() && *from_run.begin() != "..";
+}
+
+std::optional<Program> program_of(const ModelConfig& model, const RunFolder& run) {
   if (!model.command.empty())
     return Program{fmt::format("the command of model {}: {}", model.name, fmt::join(model.command, " ")),
                    files_of(model.command)};
   if (!model.folder.empty()) {
-    const fs::path mail = model.folder;
-    const fs::path from_run = mail.lexically_relative(run);
-    if (*mail.begin() == kRunPlaceholder || (!from_run.empty() && *from_run.begin() != "..")) return {};
+    if (in_run(model.folder, run)) return {};
     return Program{fmt::format("the mailbox of model {} writes to {}", model.name, model.folder)};
+  }
+  if (!model.file.empty()) {
+    if (in_run(model.file, run)) return {};
+    return Program{fmt::format("the answers of model {} are read from {}", model.name, model.file)};
   }
   const ProviderFacts* const provider = provider_named(model.provider);
   if (provider == nullptr) return {};
@@ -65,9 +78,8 @@ std::optional<Program> program_of(const ModelConfig& model, const fs::path& run)
 // All except the launchers.
 std::vector<Program> programs_of(const Config& config, const RunFolder& folder) {
   std::vector<Program> programs;
-  const fs::path run = fs::absolute(folder.path()).lexically_normal();
   for (const ModelConfig& model : config.models)
-    if (auto program = program_of(model, run)) programs.push_back(*std::move(program));
+    if (auto program = program_of(model, folder)) programs.push_back(*std::move(program));
   bool python = false;
   for (const std::string& library : config.libraries) {
     const bool torch = library.find('/') == library.npos && library.starts_with("torch");
@@ -125,8 +137,8 @@ void require_trust(const Config& config, const RunFolder& folder, const Runtime&
   std::string lines;
   for (const std::string& line : unknown) lines += "\n  " + plain_line(line, 400);
   throw InputError(
-      fmt::format("{}: the record names what would run as you, outside the sandbox, or what would be sent "
-                  "away:{}\nIf you wrote this "
+      fmt::format("{}: the record names what would run as you, outside the sandbox, or be sent away, or be "
+                  "read outside the run's folder:{}\nIf you wrote this "
                   "configuration yourself, or trust who did, add --trust",
                   folder.path().string(), lines));
 }

@@ -1,6 +1,7 @@
 // A record may come from anybody, and its configuration names programs that run as this user, outside the
-// sandbox, or to which it would send: the launcher of the workers, the commands, addresses and mailboxes of
-// models, contenders' libraries and the interpreter of those in Python. A file counts with its contents.
+// sandbox, or to which it would send, and files that it would read: the launcher of the workers, the
+// commands, addresses, mailboxes and recorded answers of models, contenders' libraries and the interpreter of
+// those in Python. The contents of a program count too.
 #pragma once
 
 #include "engine/config/config.hpp"
