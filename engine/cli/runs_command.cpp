@@ -94,7 +94,8 @@ int runs_command(const Arguments& arguments) {
     }
   std::stable_partition(all.begin(), all.end(), [](const Shown& shown) { return shown.summary.alive(); });
   nlohmann::json facts = nlohmann::json::array();
-  Table table({"run", "state", "task", "target", "best", "evaluated", "searched", "disk"});
+  Table table(
+      {"run", "state", "task", "target", "best (during the search)", "evaluated", "searched", "disk"});
   for (const Shown& shown : all) {
     const Summary& s = shown.summary;
     facts.push_back({{"folder", shown.path.string()}, {"bytes", shown.bytes}});

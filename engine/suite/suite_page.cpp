@@ -42,9 +42,9 @@ std::string errors_text(const SuiteBest& best) {
 }  // namespace
 
 std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>& rows) {
-  std::vector<std::vector<std::string>> cells{{"task", "workloads", "best", "x best seed", "share of peak",
-                                               "x rivals", "x best rival", "rms error, x", "made by",
-                                               "evaluated", "state"}};
+  std::vector<std::vector<std::string>> cells{{"task", "workloads", "best (confirmed)", "x best seed",
+                                               "share of peak", "x rivals", "x best rival", "rms error, x",
+                                               "made by", "evaluated", "state"}};
   for (const SuiteRow& row : rows) {
     const std::string task = row.name == row.task ? row.name : fmt::format("{} ({})", row.name, row.task);
     if (!row.best) {
@@ -53,15 +53,14 @@ std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>& r
       continue;
     }
     const SuiteBest& best = *row.best;
-    cells.push_back(
-        {task, row.workloads,
-         fmt::format("{:.4g} {}{}", best.fitness, best.unit, best.confirmed ? "" : ", not confirmed"),
-         best.over_best_seed > 0.0 ? ratio(best.over_best_seed) : "",
-         best.peak.empty()
-             ? ""
-             : fmt::format("{} of {} (to {})", ratio(best.share.mean), best.peak, ratio(best.share.highest)),
-         rivals_text(best), best.rivals.size() > 1 ? best_rival_text(best) : "", errors_text(best),
-         made_text(best), fmt::format("{}", row.evaluations), row.state});
+    const char* const other = best.confirmed ? "" : " during the search, not confirmed";
+    cells.push_back({task, row.workloads, fmt::format("{:.4g} {}{}", best.fitness, best.unit, other),
+                     best.over_best_seed > 0.0 ? ratio(best.over_best_seed) : "",
+                     best.peak.empty() ? ""
+                                       : fmt::format("{} of {} (to {})", ratio(best.share.mean), best.peak,
+                                                     ratio(best.share.highest)),
+                     rivals_text(best), best.rivals.size() > 1 ? best_rival_text(best) : "",
+                     errors_text(best), made_text(best), fmt::format("{}", row.evaluations), row.state});
   }
   return cells;
 }
@@ -87,8 +86,8 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
       "interleaved with its "
       "rivals. Ratios are geometric means over the workloads, with the lowest and the highest in "
       "parentheses; `x best rival` "
-      "takes the fastest rival of each workload. `x best seed` compares with the fastest hand-written seed "
-      "of the search. "
+      "takes the fastest rival of each workload. `x best seed` compares with the fastest hand-written seed, "
+      "with times of the search, which `cultivar runs` and `status` show. "
       "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
       "roundings and of "
       "each rival.\n";

@@ -52,6 +52,9 @@ BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_
   BOOST_TEST(facts(again)["tasks"][0]["trouble"] == tasks[0]["trouble"]);
   const auto table = cultivar_in(folder.path(), {"suite", "both.yaml", "--table"});
   BOOST_TEST(contains(table.out, "show runs/both/good best"), table.out);  // of the task that has one
+  BOOST_TEST(contains(table.out, "best (confirmed)"), table.out);
+  const auto shown = cultivar_in(folder.path(), {"runs", "runs"});
+  BOOST_TEST(contains(shown.out, "best (during the search)"), shown.out);
   const auto listed = facts(cultivar_in(folder.path(), {"runs", "runs", "--json"}));
   BOOST_TEST_REQUIRE(listed.size() == 1U);  // `broken` did not begin
   BOOST_TEST(listed[0]["folder"] == (folder / "runs/both/good").string());

@@ -142,6 +142,18 @@ BOOST_AUTO_TEST_CASE(the_table_says_what_made_each_best_and_what_failed) {
   BOOST_TEST(suite_cells(rows).at(2).at(2) == "none");
 }
 
+BOOST_AUTO_TEST_CASE(a_fitness_of_the_search_is_told_from_one_of_a_confirmation) {
+  SuiteRow row;
+  row.best.emplace();
+  row.best->fitness = 5.0;
+  row.best->unit = "GB/s";
+  BOOST_TEST(suite_cells({row}).at(1).at(2) == "5 GB/s during the search, not confirmed");
+  row.best->confirmed = true;
+  const auto cells = suite_cells({row});
+  BOOST_TEST(cells.at(0).at(2) == "best (confirmed)");
+  BOOST_TEST(cells.at(1).at(2) == "5 GB/s");
+}
+
 BOOST_AUTO_TEST_CASE(rivals_are_compared_by_workload) {
   SuiteBest best;
   best.source_by = best.made_by = "mutate";
