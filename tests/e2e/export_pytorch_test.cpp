@@ -128,4 +128,18 @@ for module in (one, two, one):
   BOOST_TEST(contains(wrong.err, "FAILED: "), wrong.err);
 }
 
+BOOST_AUTO_TEST_CASE(an_export_of_a_task_whose_reference_allows_no_rounding) {
+  write_text(folder / "search.yaml",
+             "name: turned\ntask: transpose\ntarget: cpu\nworkloads: cpu_quick\nseeds: [naive]\n"
+             "budget: {evaluations: 1, wall: 5m}\n"
+             "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
+  BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
+  BOOST_TEST_REQUIRE(run({"export", "turned", "--out", "bundle"}).exit == 0);
+  build("bundle");
+  const auto tested = script("bundle/pytorch/test_cultivar_transpose.py");
+  BOOST_TEST_INFO(tested.out + tested.err);
+  BOOST_TEST(tested.exit == 0);
+  BOOST_TEST(contains(tested.out, "\npassed: "));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
